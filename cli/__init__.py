@@ -1,5 +1,5 @@
-"""The command `amqp-server`: starts the broker, and the tools beside it.
+"""The command `amqp-server`: the broker and its tools.
 
-`main` dispatches, `settings` brings flags, environment and file together, `parameters` reads
-durations and sizes, `commands` lists what is loaded only when it is called.
+`main` dispatches, `settings` combines options, environment and file, `parameters` parses durations
+and sizes, `commands` lists the subcommands, whose modules are loaded only when one is called.
 """

@@ -1,4 +1,4 @@
-"""The command `amqp-server backup`: a copy of the data directory, while the server runs or not."""
+"""The command `amqp-server backup`: copies the data directory, with or without a running server."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -21,18 +21,18 @@ from metadata.reading_lock import is_served
     context_settings=HELP,
     epilog=(
         "Example: amqp-server backup /backup/monday && amqp-server verify --storage-path "
-        "/backup/monday. Exit codes: 0 done, 2 refused, 1 anything else: DIR is no data "
-        "directory then."
+        "/backup/monday. Exit codes: 0 done, 2 refused, 1 anything else: then DIR is "
+        "not a data directory."
     ),
 )
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--copy", "is_copy", is_flag=True, help="Copy sealed segments too; link nothing.")
+@click.option("--copy", "is_copy", is_flag=True, help="Copy sealed segments too; make no links.")
 @data_directory_option
 def backup(directory: Path, storage_path: Path, *, is_copy: bool) -> int:
     """Copy the data directory to DIR, which must be empty or missing; the server may be running.
 
-    A server that starts on DIR has everything that was confirmed before the copy began. Sealed
-    segments are hard links where DIR is on the same file system: they take no space.
+    If a server starts on DIR, it has every message confirmed before the backup began. Sealed
+    segments become hard links if DIR is on the same file system: they take no space.
     """
     with refusals(), _progress() as on_log:
         try:
@@ -54,16 +54,18 @@ def backup(directory: Path, storage_path: Path, *, is_copy: bool) -> int:
 
 
 def _redo_number(storage_path: Path) -> int | None:
-    """Return the newest file of the running server's redo journal; None when none runs.
+    """Return the number of the running server's newest redo file; None if no server is running.
 
     Raises:
-        CommandFailedError: A server runs, and cannot be asked.
+        CommandFailedError: A server is running, but does not answer.
     """
     try:
         status: dict[str, int] = ask(storage_path, "status")
     except UnreachableError as error:
         if is_served(storage_path):
-            raise CommandFailedError(f"a server is running, but: {error}") from error
+            raise CommandFailedError(
+                f"a server is running, but does not answer: {error}"
+            ) from error
         return None
     except ControlError as error:
         raise CommandFailedError(error.reason, EXIT_FAILED) from error

@@ -1,4 +1,4 @@
-"""The command `amqp-server browse`: the messages of a queue, without taking them from it."""
+"""The command `amqp-server browse`: shows the messages of a queue without consuming them."""
 
 import itertools
 import sys
@@ -33,9 +33,9 @@ LIMIT_DEFAULT: Final = 20
 PREVIEW_BYTES: Final = 60
 CELL_CHARACTERS_MAX: Final = 40
 ALIGNED_ROWS: Final = 1000
-"""Rows of a table that are aligned with each other."""
+"""Number of rows of a table that are aligned together."""
 RETAINED: Final = "retained"
-"""Another name of settled messages that are still in the log."""
+"""Other name for settled messages that are still in the log."""
 
 Row = dict[str, Any]
 
@@ -43,30 +43,39 @@ Row = dict[str, Any]
 @click.command(
     context_settings=HELP,
     epilog=(
-        f"A place: {HOW_WRITTEN}. Examples: amqp-server browse --queue orders --from -20; "
+        f"A position: {HOW_WRITTEN}. Examples: amqp-server browse --queue orders --from -20; "
         "amqp-server browse --queue orders --from 1h --state retained --filter customer=7 --json. "
         "Exit codes: 0 shown, 2 refused or not found, 1 anything else."
     ),
 )
-@click.option("--queue", required=True, callback=check_utf8, help="Name of a queue of any type.")
+@click.option("--queue", required=True, callback=check_utf8, help="Name of the queue, of any type.")
 @click.option(
-    "--vhost", default="/", show_default=True, callback=check_utf8, help="Its virtual host."
+    "--vhost",
+    default="/",
+    show_default=True,
+    callback=check_utf8,
+    help="Virtual host of the queue.",
 )
 @click.option(
-    "--from", "start", type=OffsetTextType(), default="first", show_default=True, help="Begin here."
+    "--from",
+    "start",
+    type=OffsetTextType(),
+    default="first",
+    show_default=True,
+    help="First position.",
 )
-@click.option("--until", type=OffsetTextType(), help="End before this.  [default: the end]")
+@click.option("--until", type=OffsetTextType(), help="End position, exclusive.  [default: the end]")
 @click.option(
     "--limit",
     type=CountType(min=1),
     default=LIMIT_DEFAULT,
     show_default=True,
-    help="Messages at most.",
+    help="Maximum number of messages.",
 )
 @click.option(
     "--state",
     type=click.Choice((*(each.value for each in MessageState), RETAINED)),
-    help="Only messages that are so; retained is another word for settled.",
+    help="Only messages in this state; retained means settled.",
 )
 @click.option(
     "--filter", "filters", type=FilterType(), multiple=True, help="Only messages with this header."
@@ -74,9 +83,9 @@ Row = dict[str, Any]
 @click.option(
     "--body-bytes",
     type=CountType(min=0),
-    help=f"Bytes of each body.  [default: {PREVIEW_BYTES}; all with --json]",
+    help=f"Number of bytes shown of each body.  [default: {PREVIEW_BYTES}; all with --json]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line, one a message.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line and message.")
 @data_directory_option
 def browse(
     storage_path: Path,
@@ -93,8 +102,8 @@ def browse(
 ) -> int:
     """Show the messages of a queue: ready, unacked, and settled ones that are still in the log.
 
-    Nothing is consumed and nothing changes in the queue. The running server is asked; where none
-    runs, the files are read, and what is settled is what the last checkpoint says.
+    Consumes nothing and changes nothing. Asks the running server. Without one, this reads the
+    files, and the last checkpoint determines which messages are settled.
     """
     if body_bytes is None and not as_json:
         body_bytes = PREVIEW_BYTES
@@ -116,7 +125,7 @@ def browse(
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """What is to be shown."""
+    """Arguments of one call."""
 
     storage_path: Path
     vhost: str
@@ -128,7 +137,7 @@ class _Query:
     body_bytes: int | None
 
     def ask(self, limit: int) -> Iterator[Row]:
-        """Yield what the running server says."""
+        """Yield the rows that the running server returns."""
         try:
             yield from QueueClient(self.storage_path).browse(
                 self.queue,
@@ -145,7 +154,7 @@ class _Query:
             raise CommandFailedError(error.reason, code) from error
 
     def read(self, open_files: ExitStack) -> Iterator[Row]:
-        """Yield what the files say; they stay open until the caller closes them."""
+        """Yield the rows from the files; they stay open until the caller closes them."""
         stored = load_stored_queues(self.storage_path)
         if stored.is_live:
             reason = f"the server on {self.storage_path} cannot be asked: no control socket"
@@ -165,7 +174,7 @@ def _write_json(rows: Iterator[Row]) -> None:
 
 
 def _write_table(rows: Iterator[Row]) -> None:
-    """Write rows in columns; the last column, the body, is not cut once more."""
+    """Write rows in columns; the last column, the body, is not truncated again."""
     is_first = True
     while (chosen := list(itertools.islice(rows, ALIGNED_ROWS))) or is_first:
         cells = [_cells(row) for row in chosen]
@@ -180,7 +189,7 @@ def _write_table(rows: Iterator[Row]) -> None:
             columns = [text.ljust(width) for text, width in zip(texts, widths[1:-2], strict=True)]
             line = [offset.rjust(widths[0]), *columns, size.rjust(widths[-2]), body]
             click.echo("  ".join(line).rstrip())
-        if sys.stdout is not None:  # None: it was closed before the start
+        if sys.stdout is not None:  # None: standard output was closed before the start
             sys.stdout.flush()
 
 
@@ -201,7 +210,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _header_text(value: object) -> str:
-    """Return a value without what JSON needs to keep its kind; see `table_json`."""
+    """Return a value without its JSON wrapper, which states its kind; see `table_json`."""
     if isinstance(value, dict):
         value = value.get("value", value)
     return value if isinstance(value, str) else orjson.dumps(value).decode()

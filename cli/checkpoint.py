@@ -1,4 +1,4 @@
-"""The command `amqp-server checkpoint`: what is settled goes to the disk now."""
+"""The command `amqp-server checkpoint`: writes the settled offsets to the disk now."""
 
 from pathlib import Path
 
@@ -15,10 +15,10 @@ from cli.control import EXIT_CODES, ask_server, storage_path_option
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
 @storage_path_option
 def checkpoint(storage_path: Path, *, as_json: bool) -> int:
-    """Have the running server write what is settled to the disk, whatever its interval is.
+    """Have the running server write a checkpoint now, whatever its interval is.
 
-    Returns when it is there: no message that was settled before comes back after a crash. SIGUSR1
-    asks for the same without waiting.
+    Returns when the checkpoint is on the disk: no message that was settled before is delivered
+    again after a crash. The signal SIGUSR1 has the same effect, but does not wait.
     """
     done = ask_server(storage_path, "checkpoint")
     if as_json:

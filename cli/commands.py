@@ -1,7 +1,7 @@
-"""The subcommands: named here, imported only when one is called.
+"""List of the subcommands, whose modules are imported only when one is called.
 
-Starting the broker, and `amqp-server --help`, must not wait for Spark to be imported, nor fail
-where it is not installed.
+Starting the broker, and `amqp-server --help`, must not wait for the import of Spark, nor fail if
+Spark is not installed.
 """
 
 import importlib
@@ -15,11 +15,11 @@ import click
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """Where a subcommand lives and what `amqp-server --help` says about it.
+    """Module of a subcommand, and its line in `amqp-server --help`.
 
     Attributes:
-        module: Module to import.
-        attribute: Name of the `click.Command` in it.
+        module: Name of the module to import.
+        attribute: Name of the `click.Command` in the module.
         summary: One line for the list of commands.
     """
 
@@ -31,7 +31,7 @@ class LazyCommand:
         """Import the command.
 
         Raises:
-            ImportError: The module, or something that it needs, is not installed.
+            ImportError: The module, or a library that it needs, is not installed.
         """
         command = getattr(importlib.import_module(self.module), self.attribute)
         assert isinstance(command, click.Command)
@@ -41,13 +41,13 @@ class LazyCommand:
 COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
         "backup": LazyCommand(
-            "cli.backup", "backup", "Copy the data directory, while the server runs or not."
+            "cli.backup", "backup", "Copy the data directory; the server may be running."
         ),
         "browse": LazyCommand(
             "cli.browse", "browse", "Show the messages of a queue; nothing is consumed."
         ),
         "checkpoint": LazyCommand(
-            "cli.checkpoint", "checkpoint", "Write what is settled to the disk now."
+            "cli.checkpoint", "checkpoint", "Write a checkpoint of settled messages now."
         ),
         "demo": LazyCommand(
             "cli.demo", "demo", "Publish real flight data, consume it, export it and count it."
@@ -61,25 +61,25 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
             "Put exported messages into a queue of the running server.",
         ),
         "inspect": LazyCommand(
-            "cli.inspect", "inspect", "Show what stands in the files of a data directory."
+            "cli.inspect", "inspect", "Show the contents of a data directory's files."
         ),
         "offsets": LazyCommand(
-            "cli.offsets", "offsets", "Show, commit, move and delete consumer groups' places."
+            "cli.offsets", "offsets", "Show, commit, move and delete the offsets of groups."
         ),
         "recover": LazyCommand(
-            "cli.recover", "recover", "Recover a data directory without serving, or try to."
+            "cli.recover", "recover", "Recover a data directory without starting a server."
         ),
         "repair": LazyCommand(
-            "cli.repair", "repair", "Mend what verify finds; nothing is removed without a copy."
+            "cli.repair", "repair", "Repair what verify finds; keeps a copy of all it removes."
         ),
         "replay": LazyCommand(
-            "cli.replay", "replay", "Put settled messages back, into the same or another queue."
+            "cli.replay", "replay", "Publish settled messages again, to the same or another queue."
         ),
         "shards": LazyCommand(
-            "cli.shards", "shards", "Make, list and delete exchanges whose queues are shards."
+            "cli.shards", "shards", "Create, list and delete exchanges whose queues are shards."
         ),
-        "stats": LazyCommand("cli.stats", "stats", "Show what each queue holds."),
-        "status": LazyCommand("cli.status", "status", "Tell what the running server holds."),
+        "stats": LazyCommand("cli.stats", "stats", "Show statistics of each queue."),
+        "status": LazyCommand("cli.status", "status", "Show the state of the running server."),
         "verify": LazyCommand(
             "cli.verify", "verify", "Check every byte of a data directory; changes nothing."
         ),
@@ -99,17 +99,17 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
         "pyspark": "spark",
     }
 )
-"""Which extra of this package brings a library that a subcommand needs, by its import name."""
+"""Extra of this package that installs a library needed by a subcommand, by import name."""
 
 
 def missing_library(error: ModuleNotFoundError) -> str | None:
-    """Say what to install for a library that is missing.
+    """Return how to install a missing library.
 
     Args:
-        error: What the import raised.
+        error: Error of the import.
 
     Returns:
-        One line, or None when the library is none of a subcommand's: a fault of ours.
+        One line; None if no subcommand is known to need the library, which means a bug.
     """
     name = (error.name or "").partition(".")[0]
     if name not in EXTRAS:

@@ -1,4 +1,4 @@
-"""What the commands share that talk to the running server: how they find it, how they fail."""
+"""Common parts of the commands that use the running server: their option and their errors."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +10,7 @@ from amqp_server.control.messages import ErrorKind
 from cli.command_failure import CommandFailedError
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
 
-EXIT_CODES: Final = "Exit codes: 0 done, 1 the server did not do it, 2 it could not be asked."
+EXIT_CODES: Final = "Exit codes: 0 done, 1 the server refused or failed, 2 no answer from a server."
 
 storage_path_option = click.option(
     "--storage-path",
@@ -35,11 +35,11 @@ class RequestFailedError(CommandFailedError):
 
 
 def ask_server(storage_path: Path, command: str, **arguments: object) -> Any:  # noqa: ANN401
-    """Have a command done by the running server; return its result.
+    """Send a command to the running server; return its result.
 
     Raises:
-        RequestFailedError: It was not done; exit code 1 when the server said so, 2 when it could
-            not be asked.
+        RequestFailedError: The command failed; exit code 1 if the server says so, 2 if the server
+            could not be asked.
     """
     try:
         return ask(storage_path, command, **arguments)
@@ -50,10 +50,10 @@ def ask_server(storage_path: Path, command: str, **arguments: object) -> Any:  #
 
 
 def check_utf8(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
-    """Refuse what cannot be a name, before the server is asked.
+    """Refuse text that cannot be a name, before the request to the server.
 
     Raises:
-        click.BadParameter: It is not UTF-8.
+        click.BadParameter: The text is not UTF-8.
     """
     try:
         (name or "").encode()

@@ -1,4 +1,4 @@
-"""What the commands share that read a data directory's files: its option, codes and refusals."""
+"""Common parts of the commands that read a data directory: option, exit codes and errors."""
 
 import logging
 from collections.abc import Iterator
@@ -23,8 +23,8 @@ EXIT_CODES: Final = {
     Outcome.UNOPENED: 5,
 }
 EXIT_CODES_TEXT: Final = (
-    "Exit codes: 0 clean, 3 torn tails only (normal after a crash), 4 damage, 5 a queue or "
-    "definition that cannot be opened, 2 refused (no data directory, in use, another format), "
+    "Exit codes: 0 no damage, 3 only torn tails (normal after a crash), 4 damage, 5 a queue or "
+    "definition cannot be opened, 2 refused (not a data directory, in use, or another format), "
     "1 anything else."
 )
 HELP: Final = {"help_option_names": ["-h", "--help"]}
@@ -41,12 +41,12 @@ data_directory_option = click.option(
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what the world did wrong into one line and an exit code; keep the log quiet.
+    """Turn expected errors into one line and an exit code; silence the log.
 
-    What the log would say is what these commands tell themselves.
+    These commands report themselves what the log would say.
 
     Raises:
-        CommandFailedError: Code 2 when the data directory cannot be used at all, else 1.
+        CommandFailedError: Code 2 if the data directory cannot be used at all, otherwise 1.
     """
     logging.disable(logging.CRITICAL)
     try:

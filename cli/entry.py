@@ -1,4 +1,4 @@
-"""What the installed command calls: Ctrl-C is no traceback while the rest is still imported."""
+"""Entry point of the installed command: handles Ctrl-C even during the imports."""
 
 from cli.exit_codes import EXIT_INTERRUPTED
 

@@ -1,6 +1,7 @@
-"""The command `amqp-server export`: the messages of queues as files, written by Spark.
+"""The command `amqp-server export`: has Spark write the messages of queues to files.
 
-Its options only: Spark and Arrow are imported when it runs, so that its help page needs neither.
+This module only has the options. Spark and Arrow are imported when the command runs, so that its
+help page needs neither.
 """
 
 from pathlib import Path
@@ -18,13 +19,13 @@ FILE_BYTES_MIN: Final = 1024
 
 
 def _check_target(ctx: click.Context, param: click.Parameter, value: int) -> int:
-    """Refuse a size that would make a file of each message.
+    """Refuse a size that would make a file for each message.
 
     Raises:
-        click.BadParameter: It is too small.
+        click.BadParameter: The size is too small.
     """
     if value < FILE_BYTES_MIN:
-        raise click.BadParameter(f"{value} bytes: at least 1KiB; 128MiB to 1GiB is usual")
+        raise click.BadParameter(f"{value} bytes: write at least 1KiB; 128MiB to 1GiB is usual")
     return value
 
 
@@ -38,9 +39,9 @@ Examples:
   amqp-server export --pattern 'orders[.].*' --out ./lake --partition-by day --dry-run
   amqp-server export --queue orders --out ./lake --since 2026-11-20 --until 2026-11-21
 
-Exit codes: 0 exported, 2 refused, 3 nothing new, 4 offsets are gone from the log, 5 the log is
-damaged, 130 interrupted, 1 anything else; of several queues the worst. Running it again exports
-what is new.""",
+Exit codes: 0 exported, 2 refused, 3 nothing new, 4 the log has lost offsets, 5 the log is damaged,
+130 interrupted, 1 anything else; the worst code of several queues. Another run exports what is
+new.""",
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.option(
@@ -59,26 +60,26 @@ what is new.""",
     help="Durable queues to export; may be repeated.",
 )
 @click.option(
-    "--pattern", metavar="REGEX", help="Instead of --queue: all whose whole name matches."
+    "--pattern", metavar="REGEX", help="Queues whose whole name matches; instead of --queue."
 )
 @click.option("--to", "kind", type=click.Choice(KINDS), default="parquet", help="Kind of output.")
 @click.option(
     "--out",
     metavar="DIR|URL",
-    help="Where to write: a directory, created when absent, or s3://bucket/folder.  [required]",
+    help="Output: a directory, created if missing, or s3://bucket/folder.  [required]",
 )
 @click.option(
     "--since",
     type=SinceType(),
     metavar="last|OFFSET|TIME|AGE",
-    help="Where to begin; last: where the last export ended.  "
+    help="First position; last: the end of the last export.  "
     "[default: everything that is not in DIR yet]",
 )
 @click.option(
     "--until",
     type=BoundType(),
     metavar="OFFSET|TIME|AGE",
-    help="Where to end, exclusive.  [default: all that is safely on the disk]",
+    help="End position, exclusive.  [default: the end of what is on the disk]",
 )
 @click.option(
     "--target-file-size",
@@ -86,62 +87,62 @@ what is new.""",
     type=SIZE,
     default="256MiB",
     callback=_check_target,
-    help="A file ends once it has this size.",
+    help="Size at which a file ends.",
 )
 @click.option(
     "--partition-by",
     type=click.Choice(("day", "hour")),
-    help="Folders date=YYYY-MM-DD/ (and hour=HH/) by append time, in UTC.",
+    help="Write to folders date=YYYY-MM-DD/ (and hour=HH/) by append time, UTC.",
 )
 @click.option(
     "--include",
     type=click.Choice(("all", "acked", "unacked")),
     default="all",
-    help="Which messages, as of the last checkpoint.",
+    help="Messages to export, by their state in the last checkpoint.",
 )
 @click.option(
     "--on-corrupt",
     type=click.Choice(("fail", "quarantine")),
     default="fail",
-    help="What damage in a log does: stop its queue, or keep the bytes in _corrupt/ and go on.",
+    help="At damage in a log: stop its queue, or put the bytes into _corrupt/ and continue.",
 )
 @click.option(
     "--allow-data-loss",
     "allows_loss",
     is_flag=True,
-    help="Go on where retention took what was not exported; the gap is recorded.",
+    help="Continue after messages removed before their export; records the gap.",
 )
 @click.option(
-    "--master", default="local[*]", help="Where Spark runs: local[N], or the URL of a cluster."
+    "--master", default="local[*]", help="Master of Spark: local[N], or the URL of a cluster."
 )
 @click.option(
     "--spark-conf",
     "spark_conf",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Setting of Spark, such as spark.executor.memory=2g; may be repeated.",
+    help="Spark setting, such as spark.executor.memory=2g; may be repeated.",
 )
 @store_option
 @click.option(
     "--lease/--no-lease",
     "takes_leases",
     default=True,
-    help="Whether retention waits for what is being read.",
+    help="Whether retention keeps the segments that are being read.",
 )
-@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only print what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result as one JSON document.")
 @click.option(
     "--print-spark-submit",
     "prints_submit",
     is_flag=True,
-    help="Only print the command that has spark-submit do it, with our code for the workers.",
+    help="Only print a spark-submit command for this export.",
 )
 @click.pass_context
 def export(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
     """Write the messages of queues to files with Spark, one row each.
 
-    Reads the logs' files: the server is not asked, and may run or not. Every offset is
-    written once, however often the command runs.
+    Reads the files of the logs, so the server may be running or not. Writes every offset once,
+    however often the command runs.
     """
     if ctx.invoked_subcommand is not None:
         return 0

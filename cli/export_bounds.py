@@ -1,4 +1,4 @@
-"""Where an export begins and ends, as people write it."""
+"""Start and end of an export, as users write them."""
 
 import re
 import time
@@ -23,27 +23,27 @@ _AGE: Final = re.compile(r"([0-9]+[A-Za-z]+)(?: +ago)?")
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """Where to begin.
+    """Start of an export.
 
     Attributes:
-        bound: A place in a log; None: where the last export ended.
+        bound: Position in a log; None means the end of the last export.
     """
 
     bound: "Bound | None"
 
 
 class BoundType(click.ParamType["Bound"]):
-    """A place in a log: an offset, a time, an age, `earliest` or `latest`."""
+    """Position in a log: an offset, a time, an age, `earliest` or `latest`."""
 
     name = "place"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> "Bound":
-        """Read a place.
+        """Parse a position.
 
         Raises:
-            click.BadParameter: It is none; the message shows how one is written.
+            click.BadParameter: The text is not a position; the message shows valid ones.
         """
         # Imported here: the help page needs no library of the extra.
         from appendlog.spark.errors import BoundError
@@ -65,17 +65,17 @@ class BoundType(click.ParamType["Bound"]):
 
 
 class SinceType(click.ParamType[Since]):
-    """A place in a log, or `last`."""
+    """Position in a log, or `last`."""
 
     name = "place"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Since:
-        """Read a place.
+        """Parse a position.
 
         Raises:
-            click.BadParameter: It is none; the message shows how one is written.
+            click.BadParameter: The text is not a position; the message shows valid ones.
         """
         if str(value).strip() == LAST:
             return Since(None)

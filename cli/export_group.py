@@ -1,4 +1,4 @@
-"""`amqp-server export` as a group: it exports, unless one of its subcommands follows."""
+"""`amqp-server export` as a group: runs the export, unless a subcommand follows."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,34 +11,38 @@ from cli.commands import LazyCommand
 SUBCOMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
         "status": LazyCommand(
-            "cli.export_status", "status", "Show what an output has, and how far behind it is."
+            "cli.export_status",
+            "status",
+            "Show the contents of an output, and how far behind it is.",
         ),
         "vacuum": LazyCommand(
-            "cli.export_vacuum", "vacuum", "Remove what killed exports have left in an output."
+            "cli.export_vacuum",
+            "vacuum",
+            "Remove files that killed exports have left in an output.",
         ),
         "verify": LazyCommand(
-            "cli.export_verify", "verify", "Prove that an output is complete and whole."
+            "cli.export_verify", "verify", "Check that an output is complete and intact."
         ),
     }
 )
-"""What else can be done with an output; imported only when it is called."""
+"""Further commands for an output; imported only when one is called."""
 
 ARGUMENTS: Final = "cli.export.arguments"
-"""Where the context keeps what was given, as it was given."""
+"""Key of the context under which the original arguments are stored."""
 
 
 class ExportGroup(click.Group):
-    """The export itself, with subcommands that own their options.
+    """The export itself, with subcommands that have options of their own.
 
-    An option of the export before a subcommand would be ignored, so it is refused.
+    It refuses an option of the export before a subcommand, which would be ignored.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the subcommands."""
+        """Return the names of the subcommands."""
         return sorted(SUBCOMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a subcommand; None when there is none of that name."""
+        """Import a subcommand; return None if there is none of that name."""
         lazy = SUBCOMMANDS.get(cmd_name)
         return lazy.load() if lazy else None
 
@@ -50,11 +54,11 @@ class ExportGroup(click.Group):
                 formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options, after a look at whether a subcommand follows them.
+        """Parse the options, after checking whether a subcommand follows them.
 
         Raises:
-            click.UsageError: An option of the export stands before a subcommand, or what
-                follows the options is none.
+            click.UsageError: An option of the export precedes a subcommand, or the text after the
+                options is not a subcommand.
         """
         ctx.meta[ARGUMENTS] = tuple(args)
         given, rest, _ = self.make_parser(ctx).parse_args(args=list(args))

@@ -1,4 +1,4 @@
-"""What the commands share that look at an output: its options, its queues, its refusals."""
+"""Common parts of the commands that read an output: options, queues, errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,11 +27,11 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def output_options(command: _F) -> _F:
-    """Add the options that name an output, and queues in it."""
+    """Add the options for an output, and for queues in it."""
     options = (
-        click.option("--out", required=True, metavar="DIR|URL", help="The output of exports."),
+        click.option("--out", required=True, metavar="DIR|URL", help="Output of exports."),
         click.option("--queue", callback=check_utf8, help="Only this queue.  [default: all]"),
-        click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line."),
+        click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line."),
         store_option,
     )
     for option in reversed(options):
@@ -41,11 +41,11 @@ def output_options(command: _F) -> _F:
 
 @contextmanager
 def output_refusals() -> Iterator[None]:
-    """Turn what is wrong with an output or a log into one line and an exit code.
+    """Turn errors of an output or a log into one line and an exit code.
 
     Raises:
-        CommandFailedError: Code 2 when there is nothing to look at, 5 when what the output says
-            of itself is damaged, else 1.
+        CommandFailedError: Code 2 if there is no output, 5 if its manifests are damaged,
+            otherwise 1.
     """
     try:
         yield
@@ -68,7 +68,7 @@ def open_output(
     """Return an output of files, and the manifests of its queues.
 
     Raises:
-        AmqplogError: There is none, or nothing can be there, or it is a table.
+        AmqplogError: There is no output, it cannot be reached, or it is a table.
     """
     store = open_store(out, reached_by.as_dict())
     if table := open_table(store):
@@ -80,7 +80,7 @@ def open_output(
 
 
 def shown_ranges(ranges: tuple[Range, ...]) -> str:
-    """Return ranges as text, the first few of them."""
+    """Return the first few ranges as text."""
     shown = ", ".join(f"[{start}, {end})" for start, end in ranges[:RANGES_SHOWN])
     more = len(ranges) - RANGES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown or "-"

@@ -1,4 +1,4 @@
-"""How far an export is: a bar on a terminal, else a line now and then."""
+"""Progress of an export: a bar on a terminal, otherwise a line from time to time."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ OnProgress = Callable[[int, int], None]
 
 @contextmanager
 def progress_shown() -> Iterator[OnProgress]:
-    """Give what is to be called with (bytes of log done, bytes in all); it begins to show then."""
+    """Yield a function to call with (bytes of log done, total bytes); its first call shows."""
     if not sys.stderr.isatty():
         yield _lines()
         return
@@ -27,10 +27,10 @@ def progress_shown() -> Iterator[OnProgress]:
 
 
 class _Bar:
-    """A bar on the terminal, with rate and time that is left.
+    """Bar on the terminal, with rate and remaining time.
 
     Args:
-        stack: Ends the bar's line.
+        stack: Ends the line of the bar.
     """
 
     def __init__(self, stack: ExitStack) -> None:
@@ -46,7 +46,7 @@ class _Bar:
         rate = self._meter.rate(done)
         self._bar.update(done - self._bar.pos, f"of {rough_size(total)}, {rate}")
         if done >= total:
-            # Its line ends before the lines that say what came of it.
+            # End the line of the bar before the lines of the result.
             self._stack.close()
 
 
@@ -61,7 +61,7 @@ def _bar(total: int) -> "ProgressBar[str | None]":
 
 
 class _Meter:
-    """Bytes a second since it was made."""
+    """Bytes per second since its creation."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""What `amqp-server export` does once its options are read: this imports Spark and Arrow."""
+"""Execution of `amqp-server export` after its options are parsed; imports Spark and Arrow."""
 
 import shutil
 import tempfile
@@ -43,33 +43,33 @@ if TYPE_CHECKING:
     from appendlog.spark.planning.bounds import Bound
 
 CLUSTER_CORES: Final = 32
-"""What a cluster is taken to have when work is cut for it: it need not run to be planned for."""
+"""Assumed number of cores of a cluster, which need not be running during the planning."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """The options of the command.
+    """Options of the command.
 
     Attributes:
         storage_path: Data directory.
         vhost: Virtual host of the queues.
-        queues: Names, each a list with commas; empty when there is a pattern.
-        pattern: Of names.
-        kind: Of output: `parquet`, ...
-        out: Where to write.
-        since: Where to begin; None: with all that is not there yet.
-        until: Where to end; None: the durable end.
-        target_file_bytes: At which size a file ends.
+        queues: Names of queues, each a list with commas; empty if there is a pattern.
+        pattern: Pattern of names.
+        kind: Kind of output: `parquet`, ...
+        out: Output.
+        since: Start; None means everything that is not in the output yet.
+        until: End; None means the durable end.
+        target_file_bytes: Size at which a file ends.
         partition_by: `day`, `hour` or None.
-        skips_damage: Put damaged parts of the log into quarantine and go on.
-        allows_loss: Go on without offsets that are gone.
+        skips_damage: Whether to put damaged parts of the log into quarantine and continue.
+        allows_loss: Whether to continue without offsets that the log has lost.
         include: `all`, `acked` or `unacked`.
-        master: Where Spark runs.
-        takes_leases: Whether retention is asked to wait.
+        master: Master of Spark.
+        takes_leases: Whether retention is asked to keep the segments.
         spark_conf: Settings of Spark, as texts KEY=VALUE.
-        store_options: Of the object stores, as texts KEY=VALUE; never shown.
-        is_dry_run: Only say what would be done.
-        as_json: Say it as one JSON document.
+        store_options: Options of the object stores, as texts KEY=VALUE; never shown.
+        is_dry_run: Whether only to print what would be done.
+        as_json: Whether to print one JSON document.
     """
 
     storage_path: Path
@@ -101,10 +101,10 @@ class ExportFailedError(CommandFailedError):
 
 
 def run(options: ExportOptions) -> int:
-    """Export; return the exit code.
+    """Run the export; return the exit code.
 
     Raises:
-        ExportFailedError: Nothing was exported, for a reason that all queues share.
+        ExportFailedError: Nothing was exported, for a reason that affects all queues.
     """
     try:
         settings = parse_spark_conf(options.spark_conf)
@@ -135,11 +135,13 @@ def run(options: ExportOptions) -> int:
 
 
 def _check_places(options: ExportOptions) -> None:
-    """Refuse what Spark's workers could not reach."""
+    """Refuse places that Spark's workers cannot reach."""
     places = [Location.of(options.storage_path), Location.of(Path(options.out))]
     for place in places:
         if place is not None and place.scheme == "memory":
-            raise StoreError(f"{place}: memory:// is in one process, Spark's workers are others")
+            raise StoreError(
+                f"{place}: memory:// exists in one process only; Spark's workers cannot read it"
+            )
 
 
 def _subscription(options: ExportOptions) -> Subscription:
@@ -167,7 +169,7 @@ def _planned(
     leases: ExportLeases,
     summary: ExportSummary,
 ) -> list[QueueExport]:
-    """Return what there is to do; tell of the queues with which nothing is to be done."""
+    """Return the exports to do; report the queues that have none."""
     request = _request(options)
     destination_of = OUTPUT_KINDS[options.kind].destination
     exports: list[QueueExport] = []
@@ -208,7 +210,7 @@ def _export(
         OUTPUT_KINDS[options.kind].file_format, options.target_file_bytes, options.skips_damage
     )
     if any(export.plan.pieces for export in exports):
-        # Again when Spark starts; here it is told before anything is written.
+        # Starting Spark checks this again; here it fails before anything is written.
         check_java()
     for export in exports:
         plan = export.plan
@@ -219,13 +221,13 @@ def _export(
 
 
 class _StartingRunner:
-    """Starts Spark when there are tasks for it: what can be refused is refused before.
+    """Starter of Spark, once there are tasks for it: all refusals come before.
 
     Args:
-        stack: Stops Spark at its end, when all is committed.
-        master: Where Spark runs.
-        settings: Of Spark.
-        on_start: Called when it does.
+        stack: Stops Spark at its end, when everything is committed.
+        master: Master of Spark.
+        settings: Settings of Spark.
+        on_start: Called when Spark has started.
     """
 
     def __init__(
@@ -253,7 +255,7 @@ class _StartingRunner:
 
 @contextmanager
 def _spark_log() -> Iterator[Path]:
-    """Give Spark a file for what it has to say; it stays when Spark is what failed."""
+    """Yield a file for the output of Spark; it is kept if Spark has failed."""
     directory = Path(tempfile.mkdtemp(prefix="amqp-server-export-"))
     path = directory / "spark.log"
     try:

@@ -1,4 +1,4 @@
-"""The command `amqp-server export status`: what an output has, and how far behind it is."""
+"""The command `amqp-server export status`: the contents of an output, and how far behind it is."""
 
 from contextlib import closing
 from dataclasses import asdict
@@ -50,7 +50,7 @@ Row = dict[str, Any]
 @click.option(
     "--storage-path",
     type=click.Path(path_type=Path),
-    help="Data directory: also tell how far the output is behind.",
+    help="Data directory, to show also how far the output is behind.",
 )
 def status(
     out: str,
@@ -60,9 +60,9 @@ def status(
     *,
     as_json: bool,
 ) -> int:
-    """Show what an output has of each queue.
+    """Show the contents of an output, for each queue.
 
-    Read from the last manifest of each, or from a table's own log: no row is read.
+    Reads the last manifest of each queue, or the log of a table; reads no rows.
     """
     with output_refusals():
         reached_by = reach_stores(store_options, out=out, storage_path=storage_path)
@@ -113,7 +113,7 @@ def _row(status: OutputStatus, storage_path: Path | None, reached_by: StoreOptio
 def _lag(
     status: OutputStatus, storage_path: Path, reached_by: StoreOptions
 ) -> tuple[Lag | None, str | None]:
-    """Return how far it is behind, or why that cannot be said: its queue is gone."""
+    """Return how far the output is behind, or the reason why that is unknown."""
     try:
         log = find_queue(storage_path, status.vhost, status.queue, reached_by)
         with closing(open_reader(log)) as reader:

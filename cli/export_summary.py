@@ -1,4 +1,4 @@
-"""How an export ended: line by line as it goes, or one JSON document; and the exit code."""
+"""Result of an export: line by line, or as one JSON document; and the exit code."""
 
 import os
 import time
@@ -29,7 +29,7 @@ _WORST_FIRST: Final = (EXIT_FAILED, EXIT_CORRUPT, EXIT_DATA_LOSS, EXIT_REFUSED)
 
 
 def exit_code_of(error: Exception) -> int:
-    """Return the exit code of what stopped an export."""
+    """Return the exit code for the error that stopped an export."""
     if isinstance(error, DataLossError):
         return EXIT_DATA_LOSS
     if isinstance(error, CorruptLogError | CorruptRecordError):
@@ -39,7 +39,7 @@ def exit_code_of(error: Exception) -> int:
 
 
 def error_text(error: Exception) -> str:
-    """Return what stopped an export as one line; of a file operation the file, and then why."""
+    """Return the error that stopped an export as one line; a file error begins with the file."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         name = error.filename if isinstance(error.filename, str) else os.fsdecode(error.filename)
         return f"{name}: {error.strerror}"
@@ -47,11 +47,11 @@ def error_text(error: Exception) -> str:
 
 
 class ExportSummary:
-    """What became of each queue of a run.
+    """Results of all queues of a run.
 
     Args:
-        where: The output, as users know it.
-        as_json: Say nothing on standard output before the end.
+        where: Output, as the user wrote it.
+        as_json: Whether to print nothing on standard output before the end.
     """
 
     def __init__(self, where: str, *, as_json: bool) -> None:
@@ -64,26 +64,26 @@ class ExportSummary:
 
     @property
     def exported(self) -> int:
-        """Return how many queues have something new in the output."""
+        """Return the number of queues with new messages in the output."""
         return self._exported
 
     def begin_work(self) -> None:
-        """Count the seconds from here on."""
+        """Start to measure the time."""
         self._begun = time.monotonic()
 
     def add_nothing(self, plan: QueuePlan) -> None:
-        """Tell of a queue of which the output has everything."""
+        """Report a queue whose messages are all in the output."""
         self._codes.append(EXIT_NOTHING_NEW)
         self._add(nothing_text(plan), {**plan_json(plan), "status": "nothing_new"})
 
     def add_plan(self, plan: QueuePlan) -> None:
-        """Tell what would be done with a queue."""
+        """Report the plan for a queue."""
         self._codes.append(0)
         planned = {**plan_json(plan), "status": "planned", "tasks": tasks_json(plan)}
         self._add(plan_text(plan), planned)
 
     def add_failure(self, log: QueueLog, error: Exception) -> None:
-        """Tell of a queue of which nothing was exported."""
+        """Report a queue of which nothing was exported."""
         code = exit_code_of(error)
         self._codes.append(code)
         message = error_text(error)
@@ -92,7 +92,7 @@ class ExportSummary:
         self._queues.append({**log_json(log), **failed})
 
     def add_outcome(self, outcome: QueueOutcome) -> None:
-        """Tell of a queue that was worked on."""
+        """Report a processed queue."""
         plan, report = outcome.export.plan, outcome.report
         if outcome.error is not None:
             self.add_failure(plan.log, outcome.error)
@@ -105,7 +105,7 @@ class ExportSummary:
         self._add(report_text(plan, report, self._where, seconds), exported)
 
     def finish(self) -> int:
-        """Return the exit code: of the worst that happened; 3 when there was nothing new."""
+        """Return the worst exit code; 3 if there was nothing new."""
         good = 0 if 0 in self._codes else EXIT_NOTHING_NEW
         code: int = next((code for code in _WORST_FIRST if code in self._codes), good)
         if self._as_json:

@@ -1,4 +1,4 @@
-"""What an export says of a queue: in words, and as JSON."""
+"""Texts and JSON about the export of a queue."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def nothing_text(plan: QueuePlan) -> str:
-    """Say that there is nothing new."""
+    """Return the text for a queue without new messages."""
     queue, job = plan.log.queue, plan.job
     if job.include != Include.ALL:
         return (
@@ -36,7 +36,7 @@ def nothing_text(plan: QueuePlan) -> str:
 
 
 def report_text(plan: QueuePlan, report: QueueReport, where: str, seconds: float) -> str:
-    """Say what was exported, with a line for all that is not as one would think."""
+    """Return the text of a result, with a line for everything unexpected."""
     queue, ranges = plan.log.queue, plan.job.ranges
     first, last = ranges[0][0], ranges[-1][1]
     lines = [
@@ -67,7 +67,7 @@ def report_text(plan: QueuePlan, report: QueueReport, where: str, seconds: float
 
 
 def plan_text(plan: QueuePlan) -> str:
-    """Say what would be exported."""
+    """Return the text of a plan."""
     if plan.is_empty:
         return nothing_text(plan)
     shown = ", ".join(f"[{start}, {end})" for start, end in plan.job.ranges[:GAPS_SHOWN])
@@ -84,12 +84,12 @@ def plan_text(plan: QueuePlan) -> str:
 
 
 def log_json(log: QueueLog) -> Json:
-    """Return whose messages they are."""
+    """Return the identity of a queue."""
     return {"vhost": log.vhost, "queue": log.queue, "incarnation": str(log.incarnation)}
 
 
 def plan_json(plan: QueuePlan) -> Json:
-    """Return what is to be done, or was."""
+    """Return a plan, before or after its execution."""
     return {
         **log_json(plan.log),
         "start": plan.job.start,
@@ -119,7 +119,7 @@ def tasks_json(plan: QueuePlan) -> list[Json]:
 
 
 def report_json(report: QueueReport) -> Json:
-    """Return what was done."""
+    """Return the result of a plan."""
     return {
         "files": report.files,
         "rows": report.rows,
@@ -133,10 +133,10 @@ def report_json(report: QueueReport) -> Json:
 
 
 def _scope_notes(plan: QueuePlan) -> list[str]:
-    """Say what a run does not have, for reasons that are no fault of the log's."""
+    """Return notes about messages that a run leaves out for normal reasons."""
     notes = []
     first = plan.job.ranges[0][0]
-    # Where the output has an earlier part, what lies between would be a loss.
+    # If the output has an earlier part, the offsets in between would be a loss.
     if plan.log_start_offset and first == plan.log_start_offset and not plan.job.covered:
         notes.append(
             f"note: the log begins at offset {first}; what was before it is settled and removed "
@@ -162,7 +162,7 @@ def _as_of(settled: Settled | None) -> str:
 
 
 def _floor_advice(plan: QueuePlan) -> str:
-    """Name the end below which everything is settled, where that would have left nothing out."""
+    """Return advice to end at the ack floor, if that would have left nothing out."""
     if plan.job.include != Include.ACKED or plan.settled is None or not plan.settled.ranges:
         return ""
     start, floor = plan.settled.ranges[0]

@@ -1,4 +1,4 @@
-"""The command `amqp-server export vacuum`: remove what killed exports have left in an output."""
+"""The command `amqp-server export vacuum`: removes files left by killed exports."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -27,9 +27,9 @@ from cli.store_options import reach_stores
     "older_than_seconds",
     type=DURATION,
     default="24h",
-    help="Where there are no locks: age at which a run that is not committed counts as dead.",
+    help="Without locks: age at which an uncommitted run counts as dead.",
 )
-@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only print what would be removed.")
 def vacuum(
     out: str,
     queue: str | None,
@@ -39,9 +39,9 @@ def vacuum(
     as_json: bool,
     is_dry_run: bool,
 ) -> int:
-    """Remove files of exports that were killed; never one that belongs to the output.
+    """Remove files of killed exports; never a file that belongs to the output.
 
-    An export that is running keeps its files: in a directory a lock tells that it runs.
+    The files of a running export stay: in a directory, a lock shows that it is running.
     """
     with output_refusals():
         _, queues = open_output(out, queue, reach_stores(store_options, out=out))

@@ -1,4 +1,4 @@
-"""The command `amqp-server export verify`: the proof that an output is complete."""
+"""The command `amqp-server export verify`: checks that an output is complete."""
 
 import sys
 from collections.abc import Iterator
@@ -40,22 +40,22 @@ FAULTS_SHOWN: Final = 20
     context_settings=HELP,
     epilog=(
         "Examples: amqp-server export verify --out ./lake; ... --queue orders --deep "
-        "--storage-path ./data. Exit codes: 0 complete, 4 rows are gone, 5 something is damaged, "
+        "--storage-path ./data. Exit codes: 0 complete, 4 rows are missing, 5 damage, "
         "2 refused, 1 anything else."
     ),
 )
 @output_options
-@click.option("--deep", "is_deep", is_flag=True, help="Read every offset, too.")
+@click.option("--deep", "is_deep", is_flag=True, help="Also read every offset.")
 @click.option(
     "--forget-damaged",
     "forgets",
     is_flag=True,
-    help="Take damaged and lost files out, so that the next export writes their rows again.",
+    help="Drop damaged and lost files, so that the next export writes their rows again.",
 )
 @click.option(
     "--storage-path",
     type=click.Path(path_type=Path),
-    help="Data directory: also compare with the log, with --deep row by row.",
+    help="Data directory, to compare also with the log; row by row with --deep.",
 )
 def verify(
     out: str,
@@ -67,11 +67,11 @@ def verify(
     is_deep: bool,
     forgets: bool,
 ) -> int:
-    """Prove that an output is complete, and every file as it was written.
+    """Check that an output is complete, and that every file is as it was written.
 
-    Rows, and the offsets that are known not to be in the log, add up to the range of offsets;
-    no offset is there twice; every file is there, with the bytes that its task wrote. Of a Delta
-    or Iceberg table the rows are counted, and compared with what each export has noted in it.
+    Rows, and the offsets known to be missing in the log, must add up to the range of offsets. No
+    offset may be there twice. Every file must have the bytes that its task wrote. Of a Delta or
+    Iceberg table, the rows are counted and compared with the notes of each export.
     """
     worst = 0
     with output_refusals():
@@ -93,7 +93,7 @@ def _compare(
         log = find_queue(storage_path, proof.vhost, proof.queue, reached_by)
     except QueueNotFoundError as error:
         return Comparison(0, 0, 0, (), str(error))
-    # Row by row only what has files of its own: a table's may be of many queues.
+    # Row by row only for files: the files of a table may hold several queues.
     to_compare = replace(proof, is_deep=proof.is_deep and bool(proof.files))
     return compare_with_log(store, to_compare, log)
 
@@ -131,7 +131,7 @@ def _worst(worst: int, faults: tuple[Fault, ...]) -> int:
 
 @contextmanager
 def _progress(folder: str) -> Iterator[OnChecked]:
-    """Show a bar on a terminal; what takes long elsewhere says nothing."""
+    """Show a bar on a terminal, otherwise nothing."""
     if not sys.stderr.isatty():
         yield lambda _, __: None
         return

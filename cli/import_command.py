@@ -1,6 +1,7 @@
-"""The command `amqp-server import`: what was exported comes back into a queue.
+"""The command `amqp-server import`: puts exported messages back into a queue.
 
-Its options only: Arrow is imported when it runs, so that its help page does not need it.
+This module only has the options. Arrow is imported when the command runs, so that its help page
+does not need it.
 """
 
 from pathlib import Path
@@ -20,11 +21,11 @@ Examples:
   amqp-server import --queue restored --from s3://lake/shop --source-queue orders --since 1200
   amqp-server import --queue orders --from ./lake --dry-run --json
 
-Exit codes: 0 done, 1 it had to stop, 2 refused, 3 nothing new, 130 interrupted. Running it again
-goes on where it was, and imports what is new in the output.""",
+Exit codes: 0 done, 1 stopped by an error, 2 refused, 3 nothing new, 130 interrupted. Another run
+continues after the last one, and imports what is new in the output.""",
 )
 @click.option(
-    "--queue", required=True, callback=check_utf8, help="The durable queue that gets them."
+    "--queue", required=True, callback=check_utf8, help="Durable queue that gets the messages."
 )
 @click.option(
     "--vhost",
@@ -38,16 +39,16 @@ goes on where it was, and imports what is new in the output.""",
     "--source-queue",
     metavar="NAME",
     callback=check_utf8,
-    help="The queue that was exported.  [default: the only one in the output]",
+    help="Queue that was exported.  [default: the only one in the output]",
 )
 @click.option(
-    "--source-vhost", metavar="NAME", callback=check_utf8, help="Its virtual host, if two have one."
+    "--source-vhost", metavar="NAME", callback=check_utf8, help="Virtual host of the source queue."
 )
 @click.option("--since", type=click.IntRange(min=0), help="First offset.  [default: all]")
 @click.option("--until", type=click.IntRange(min=0), help="End, exclusive.  [default: all]")
-@click.option("--again", is_flag=True, help="Also what has come already: once more.")
-@click.option("--dry-run", is_flag=True, help="Only count them.")
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object when it is done.")
+@click.option("--again", is_flag=True, help="Import also messages that were imported before.")
+@click.option("--dry-run", is_flag=True, help="Only count the messages.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object at the end.")
 @store_option
 @storage_path_option
 def import_messages(
@@ -67,8 +68,8 @@ def import_messages(
 ) -> int:
     """Put exported messages into a queue of the running server, byte for byte.
 
-    In the order of their offsets, from Parquet, JSON lines or a table. Only the append time is
-    new. Each comes once, however often the command runs and whatever is killed meanwhile.
+    Imports from Parquet, JSON lines or a table, in the order of the offsets. Only the append time
+    is new. Each message comes once, however often the command runs or is killed.
     """
     from cli.import_run import ImportRequest, run
 

@@ -1,4 +1,4 @@
-"""The command `amqp-server import` at work: between an output and a running server."""
+"""Execution of `amqp-server import`, between an output and a running server."""
 
 import difflib
 import sys
@@ -40,20 +40,20 @@ _BOUNDS: Final = BatchBounds(BATCH_BYTES, BATCH_MESSAGES)
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What the command was asked for.
+    """Arguments of the command.
 
     Attributes:
         storage_path: Data directory of the server.
-        queue: That gets messages.
-        vhost: Its virtual host.
-        uri: The output.
-        store_options: Of its object store, as texts KEY=VALUE; never shown.
-        source_queue: That was exported; None: the only one.
-        source_vhost: Its virtual host; None: the only one that has it.
-        since: First offset; None: all.
-        until: End, exclusive; None: all.
-        is_again: Whether what has come is to come once more.
-        is_dry_run: Whether messages are only counted.
+        queue: Queue that gets the messages.
+        vhost: Virtual host of that queue.
+        uri: Output of an export.
+        store_options: Options of its object store, as texts KEY=VALUE; never shown.
+        source_queue: Queue that was exported; None means the only one.
+        source_vhost: Virtual host of the source queue; None means the only one that has it.
+        since: First offset; None means all.
+        until: End offset, exclusive; None means all.
+        is_again: Whether to import messages again that were imported before.
+        is_dry_run: Whether only to count messages.
     """
 
     storage_path: Path
@@ -70,7 +70,7 @@ class ImportRequest:
 
 
 def run(request: ImportRequest, *, as_json: bool) -> int:
-    """Import, and write what was done; return the exit code."""
+    """Import, print the result, and return the exit code."""
     started = time.monotonic()
     try:
         reached_by = reach_stores(request.store_options, **{"from": request.uri})
@@ -97,10 +97,10 @@ def run(request: ImportRequest, *, as_json: bool) -> int:
 
 
 def _choose(queues: Sequence[ExportedQueue], request: ImportRequest) -> ExportedQueue:
-    """Return the queue of the output that is to be imported.
+    """Return the queue of the output to import.
 
     Raises:
-        RequestFailedError: It is not there, or it is not clear which one.
+        RequestFailedError: The queue is not there, or it is ambiguous.
     """
     name, vhost = request.source_queue, request.source_vhost
     found = [
@@ -177,7 +177,7 @@ def _how_far(done: Imported) -> str:
 
 @contextmanager
 def _shower(offsets: int) -> Iterator[Any]:
-    """Show progress: a bar on a terminal, nothing otherwise."""
+    """Show progress: a bar on a terminal, otherwise nothing."""
     if not sys.stderr.isatty():
         yield lambda _messages: None
         return

@@ -1,4 +1,4 @@
-"""The command `amqp-server inspect`: what stands in the files of a data directory."""
+"""The command `amqp-server inspect`: shows the contents of a data directory's files."""
 
 import itertools
 import json
@@ -66,18 +66,24 @@ Row = dict[str, Any]
 @click.option(
     "--show",
     type=click.Choice(KINDS),
-    help="What of it.  [default: by the kind of PATH; records of a queue]",
+    help="Part to show.  [default: by the kind of PATH; records of a queue]",
 )
-@click.option("--queue", callback=check_utf8, help="Look at the log of this queue.")
+@click.option("--queue", callback=check_utf8, help="Show the log of this queue.")
 @click.option(
-    "--vhost", default="/", show_default=True, callback=check_utf8, help="Its virtual host."
+    "--vhost",
+    default="/",
+    show_default=True,
+    callback=check_utf8,
+    help="Virtual host of the queue.",
 )
 @click.option("--from", "start", type=CountType(min=0), help="First offset of the records.")
 @click.option(
-    "--limit", type=CountType(min=1), help="Rows at most.  [default: 100; all with --json]"
+    "--limit",
+    type=CountType(min=1),
+    help="Maximum number of rows.  [default: 100; all with --json]",
 )
-@click.option("--body", is_flag=True, help="Show whole bodies, not their beginnings.")
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
+@click.option("--body", is_flag=True, help="Show whole bodies, not only their first bytes.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
 @data_directory_option
 def inspect(
     path: Path | None,
@@ -91,11 +97,12 @@ def inspect(
     body: bool,
     as_json: bool,
 ) -> int:
-    """Show what stands in the files of a data directory; a server may be running.
+    """Show the contents of a data directory's files; a server may be running.
 
-    PATH is a segment, an index, an `end` file, a log's directory, `offsets` or a checkpoint in it,
-    `transactions`, `metadata` or a data directory; or --queue names the log. Records are shown up
-    to the durable end: what is behind it is still being written.
+    PATH is a segment, an index, an `end` file, the directory of a log, `offsets` or a checkpoint in
+    it, `transactions`, `metadata` or a data directory; or --queue selects a log. Records are shown
+    up to
+    the durable end: the server is still writing after it.
     """
     with refusals():
         rows = _rows(path, show, queue, vhost, start, storage_path, is_whole=body or as_json)
@@ -130,7 +137,7 @@ def _rows(
         return _of_log(found.directory, show or "records", start, body_bytes_max)
     if path is None:
         if show in OF_A_LOG:
-            raise click.UsageError(f"write which log: --queue NAME, or PATH, to show its {show}")
+            raise click.UsageError(f"write a log, as --queue NAME or PATH, to show its {show}")
         path = storage_path
     if not path.exists():
         raise CommandFailedError(f"{path}: no such file or directory")
@@ -207,7 +214,7 @@ def _of_all_segments(directory: Path, show: str) -> Iterator[Row]:
             for row in (chunk_rows if show == "chunks" else index_rows)(directory / file_name):
                 yield {"file": file_name, **row}
         except FileNotFoundError:
-            # Retention removed it meanwhile.
+            # Retention has removed the segment since the listing.
             continue
 
 
@@ -235,12 +242,12 @@ def _encode(row: Row) -> bytes:
     try:
         return orjson.dumps(row)
     except TypeError:
-        # Names that were no UTF-8 on the wire are surrogate escapes in definitions.
+        # Names that were not UTF-8 on the wire have surrogate escapes in definitions.
         return json.dumps(row).encode("ascii")
 
 
 def _write_table(rows: Iterable[Row], characters_max: int | None) -> bool:
-    """Write rows; those of one shape follow one line of names."""
+    """Write rows; rows with the same columns share one line of names."""
     is_damaged = False
     names: list[str] = []
     for row in rows:

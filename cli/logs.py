@@ -1,4 +1,4 @@
-"""Formats of the log: one event a line on standard error, as `key=value` text or as JSON."""
+"""Formats of the log: one event per line on standard error, as `key=value` text or as JSON."""
 
 import json
 import logging
@@ -24,14 +24,14 @@ def format_time(record: logging.LogRecord) -> str:
 
 
 class KeyValueFormatter(logging.Formatter):
-    """Writes `time=… level=… logger=… event key=value …`, with a traceback below when there is one.
+    """Formatter for `time=… level=… logger=… event key=value …`, with a traceback below if any.
 
-    Control characters of the event are escaped: a queue may be named with a line feed, and must not
-    be able to write lines of its own into the log.
+    Control characters in the event are escaped: a queue's name may contain a line feed, and must
+    not write lines of its own into the log.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write one record as one line; the time is UTC, to the millisecond."""
+        """Format a record as one line; the time is UTC, in milliseconds."""
         line = (
             f"time={format_time(record)} level={record.levelname.lower()} "
             f"logger={record.name} {record.getMessage().translate(_CONTROLS)}"
@@ -44,7 +44,7 @@ class KeyValueFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes one JSON object a line, with the event's values as `fields`.
+    """Formatter for one JSON object per line, with the event's values as `fields`.
 
     A field comes from the format string in the source (`"queue expired queue=%s"`) and never from
     the text of a value, so a queue named `x level=error` cannot add a field. Control characters and
@@ -52,7 +52,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write one record as one line; a traceback becomes the member `exception`."""
+        """Format a record as one line; a traceback becomes the member `exception`."""
         event, fields = split_event(record)
         line: dict[str, object] = {
             "time": format_time(record),
@@ -70,11 +70,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(level: str, log_format: str = "text") -> None:
-    """Send the log of the whole process to standard error.
+    """Write the log of the whole process to standard error.
 
     Args:
-        level: Least severe level that is written, in lower case: debug, info, warning or error.
-        log_format: `text` for `key=value` lines, `json` for one JSON object a line.
+        level: Minimum level that is written, in lower case: debug, info, warning or error.
+        log_format: `text` for `key=value` lines, `json` for one JSON object per line.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else KeyValueFormatter())

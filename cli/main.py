@@ -1,4 +1,4 @@
-"""The command `amqp-server`: starts the broker, or one of the tools beside it."""
+"""The command `amqp-server`: starts the broker, or one of its tools."""
 
 import errno
 import logging
@@ -45,20 +45,20 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog=(
         "Every option is also an environment variable (AMQP_SERVER_RING_SIZE) and a key of the "
-        "file given by --config (ring-size = 65536). A flag wins over the environment, the "
-        "environment over the file."
+        "file given by --config (ring-size = 65536). An option overrides the environment, which "
+        "overrides the file."
     ),
 )
 @click.option("--host", cls=ServerOption, default="127.0.0.1", help="Address to listen on.")
 @click.option(
-    "--port", cls=ServerOption, type=int, default=5672, help="TCP port; 0 takes a free one."
+    "--port", cls=ServerOption, type=int, default=5672, help="TCP port; 0 selects a free one."
 )
 @click.option(
     "--storage-path",
     cls=ServerOption,
     type=click.Path(path_type=Path, file_okay=False),
     default="./data",
-    help="Data directory; created when absent.",
+    help="Data directory; created if missing.",
 )
 @click.option(
     "--offset-checkpoint-interval",
@@ -66,42 +66,42 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=DURATION,
     default="5s",
-    help="How often what is settled is written to disk; 0: on demand and at a clean stop only.",
+    help="Interval of checkpoints of settled messages; 0: only on demand and at a clean stop.",
 )
 @click.option(
     "--ring-size",
     cls=ServerOption,
     type=int,
     default=65_536,
-    help="Messages of each queue held in memory; a multiple of 1024.",
+    help="Maximum messages in memory per queue; a multiple of 1024.",
 )
 @click.option(
     "--ring-bytes",
     cls=ServerOption,
     type=SIZE,
     default="16MiB",
-    help="Bytes of each queue's messages held in memory.",
+    help="Maximum bytes of messages in memory per queue.",
 )
 @click.option(
     "--ring-bytes-total",
     cls=ServerOption,
     type=SIZE,
     default="256MiB",
-    help="The same for all queues together.",
+    help="Maximum bytes of messages in memory, all queues together.",
 )
 @click.option(
     "--durability",
     cls=ServerOption,
     type=click.Choice([durability.value for durability in Durability]),
     default="fsync",
-    help="What a confirm waits for: the disk, the kernel, or nothing.",
+    help="What a publisher confirm waits for: disk, kernel or nothing.",
 )
 @click.option(
     "--flush-bytes",
     cls=ServerOption,
     type=SIZE,
     default="256KiB",
-    help="Largest write of one queue's messages at a time.",
+    help="Maximum bytes of one queue's messages per write.",
 )
 @click.option(
     "--flush-interval",
@@ -109,14 +109,14 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=DURATION,
     default="10ms",
-    help="Longest that a message waits for others to share its write.",
+    help="Longest wait of a message for others to share its write.",
 )
 @click.option(
     "--compression",
     cls=ServerOption,
     type=click.Choice([compression.value for compression in Compression]),
     default="none",
-    help="How logs are packed on the disk.",
+    help="Compression of logs on the disk.",
 )
 @click.option(
     "--compression-min-size",
@@ -124,7 +124,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=SIZE,
     default="1KiB",
-    help="Writes of fewer bytes are not packed.",
+    help="Smaller writes are not compressed.",
 )
 @click.option(
     "--retain-for",
@@ -132,14 +132,14 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=DURATION,
     default="0",
-    help="How long settled messages are kept for replay and export at most.",
+    help="Maximum age of settled messages kept for replay and export.",
 )
 @click.option(
     "--segment-bytes",
     cls=ServerOption,
     type=SIZE,
     default="64MiB",
-    help="Size at which a file of a queue's log is complete and the next begins.",
+    help="Size at which a queue's log begins a new segment file.",
 )
 @click.option(
     "--segment-age",
@@ -147,35 +147,35 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=DURATION,
     default="7d",
-    help="Age at which such a file is complete; 0: never for its age.",
+    help="Age at which a queue's log begins a new segment file; 0: no limit.",
 )
 @click.option(
     "--retain-bytes",
     cls=ServerOption,
     type=SIZE,
     default="0",
-    help="Settled messages that a queue keeps at most.",
+    help="Maximum bytes of settled messages kept per queue.",
 )
 @click.option(
     "--retain-bytes-total",
     cls=ServerOption,
     type=SIZE,
     default="0",
-    help="Settled messages that all queues keep together at most.",
+    help="Maximum bytes of settled messages kept, all queues together.",
 )
 @click.option(
     "--retain-segments-min",
     cls=ServerOption,
     type=int,
     default=1,
-    help="Newest files of a log that stay whatever these bounds say.",
+    help="Number of newest segment files that always stay.",
 )
 @click.option(
     "--protect-unconsumed",
     cls=ServerOption,
     type=bool,
     default=True,
-    help="Whether these bounds spare what is not settled.",
+    help="Whether these bounds keep messages that are not settled.",
 )
 @click.option(
     "--force-remove-after",
@@ -183,14 +183,14 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=DURATION,
     default="0",
-    help="Age at which messages go though they are not settled; 0: never.",
+    help="Age at which messages are removed even if not settled; 0: never.",
 )
 @click.option(
     "--compact-below",
     cls=ServerOption,
     type=SHARE,
     default="0.25",
-    help="Share of a segment still wanted below which it is written anew; 0: never.",
+    help="Share of live bytes below which a segment is compacted; 0: never.",
 )
 @click.option(
     "--consumer-timeout",
@@ -198,7 +198,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=DURATION,
     default="0",
-    help="How long a consumer may take to answer a delivery; 0 for ever.",
+    help="Longest time until a consumer acknowledges; 0: no limit.",
 )
 @click.option(
     "--max-message-size",
@@ -206,14 +206,14 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=SIZE,
     default="128MiB",
-    help="Largest message body that is accepted.",
+    help="Maximum size of a message body.",
 )
 @click.option(
     "--memory-watermark",
     cls=ServerOption,
     type=WATERMARK,
     default="0.6",
-    help="Memory above which publishers are blocked: a share of what there is, or a size.",
+    help="Memory above which publishers are blocked: a share or a size.",
 )
 @click.option(
     "--disk-free-limit",
@@ -221,26 +221,26 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=SIZE,
     default="256MiB",
-    help="Free disk below which publishers are blocked; 0: never.",
+    help="Free disk space below which publishers are blocked; 0: never.",
 )
 @click.option(
     "--guest-from-anywhere",
     cls=ServerOption,
     is_flag=True,
     default=False,
-    help="Let guest log in from other machines too, as in a container.",
+    help="Allow user guest from other machines, as in a container.",
 )
 @click.option(
     "--present-product",
     cls=ServerOption,
     default="amqp-server",
-    help="Product that clients are told.",
+    help="Product name in the handshake.",
 )
 @click.option(
     "--present-version",
     cls=ServerOption,
     default=__version__,
-    help="Version that clients are told.",
+    help="Version in the handshake.",
 )
 @click.option(
     "--config",
@@ -257,7 +257,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=click.Choice(LOG_LEVELS),
     default="info",
-    help="Least severe event that is logged, to standard error.",
+    help="Minimum level of events logged to standard error.",
 )
 @click.option(
     "--log-format",
@@ -272,7 +272,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Show the version and which parts are compiled, and exit.",
+    help="Show the version and the compiled parts, and exit.",
 )
 @click.pass_context
 def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
@@ -284,7 +284,7 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
     for line in unknown_variables(ctx, os.environ):
         logger.warning("%s", line)
 
-    # Imported here: the help page and the tools need no event loop.
+    # Imported here: help page and tools need no event loop.
     from amqp_server.server_process import run
 
     return run(config)
@@ -293,14 +293,14 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
-    What cannot be used or started is one line on standard error, without a traceback.
+    Expected errors are one line on standard error, without a traceback.
 
     Args:
-        arguments: Without the program's name; None takes those of the process.
+        arguments: Arguments without the program's name; None takes those of the process.
 
     Returns:
-        Exit code: 0 after a clean stop, 2 when refused, 1 when standard output cannot be
-        written, 130 when interrupted, 141 when nobody reads what is written any more (`| head`).
+        Exit code: 0 after a clean stop, 2 if refused, 1 if standard output cannot be written,
+        130 if interrupted, 141 if the reader of the output has gone (`| head`).
     """
     stdout = sys.stdout
     try:
@@ -309,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             prog_name=PROGRAM,
             standalone_mode=False,
         )
-        if sys.stdout is not None:  # None: it was closed before the start
+        if sys.stdout is not None:  # None: standard output was closed before the start
             sys.stdout.flush()
     except click.ClickException as error:
         return _refuse(_one_line(error), error.exit_code)
@@ -323,7 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         return EXIT_INTERRUPTED
     except SystemExit:
-        # What click makes of a broken pipe: a stream that swallows it, and code 1.
+        # click turns a broken pipe into code 1, and a stream that discards its output.
         if sys.stdout is not stdout:
             return EXIT_NO_READER
         raise
@@ -331,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _detach_output()
         return EXIT_NO_READER
     except OSError as error:
-        # A file that cannot be written is named in it; standard output has no name.
+        # The error of a file names the file; that of standard output has no name.
         if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
             raise
         _detach_output()
@@ -340,7 +340,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _detach_output() -> None:
-    """Point standard output at nothing: the interpreter's last flush would complain again."""
+    """Discard further standard output: the interpreter's last flush would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

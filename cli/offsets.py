@@ -1,4 +1,4 @@
-"""The command `amqp-server offsets`: where consumer groups are, on the running server."""
+"""The command `amqp-server offsets`: offsets of consumer groups, on the running server."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -35,10 +35,14 @@ COLUMNS: Final = (
 
 
 def _log_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that name a stream, or an exchange of shards."""
+    """Add the options that select a stream, or an exchange with shards."""
     options = (
         click.option(
-            "--queue", default="", show_default=False, callback=check_utf8, help="The stream."
+            "--queue",
+            default="",
+            show_default=False,
+            callback=check_utf8,
+            help="Name of the stream.",
         ),
         click.option(
             "--shards",
@@ -46,10 +50,14 @@ def _log_options(command: Callable[..., int]) -> Callable[..., int]:
             show_default=False,
             callback=check_utf8,
             metavar="EXCHANGE",
-            help="All shards of an exchange of type x-consistent-hash instead.",
+            help="Exchange of type x-consistent-hash: all its shards, not one queue.",
         ),
         click.option(
-            "--vhost", default="/", show_default=True, callback=check_utf8, help="Its virtual host."
+            "--vhost",
+            default="/",
+            show_default=True,
+            callback=check_utf8,
+            help="Virtual host of the stream or exchange.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Write a JSON array of objects."),
         storage_path_option,
@@ -62,7 +70,7 @@ def _log_options(command: Callable[..., int]) -> Callable[..., int]:
 group_option = click.option(
     "--group", required=True, callback=check_utf8, help="Name of the group."
 )
-to_option = click.option("--to", required=True, type=OffsetTextType(), help=f"Where to: {_FORMS}.")
+to_option = click.option("--to", required=True, type=OffsetTextType(), help=f"Position: {_FORMS}.")
 
 
 @click.group(
@@ -73,22 +81,22 @@ to_option = click.option("--to", required=True, type=OffsetTextType(), help=f"Wh
     ),
 )
 def offsets() -> None:
-    """Show, commit, move and delete the places of consumer groups in streams.
+    """Show, commit, move and delete the offsets of consumer groups in streams.
 
-    A group is done with all below its commit; its consumers go on there. Every change is on the
-    disk when the command returns. The server is found by its data directory.
+    A group has settled everything below its commit; its consumers continue there. Every change is
+    on the disk when the command returns. The data directory identifies the server.
     """
 
 
 @offsets.command("list", context_settings=_HELP, epilog=EXIT_CODES)
-@click.option("--group", default="", callback=check_utf8, metavar="G", help="This one alone.")
+@click.option("--group", default="", callback=check_utf8, metavar="G", help="Only this group.")
 @_log_options
 def list_all(
     storage_path: Path, queue: str, shards: str, vhost: str, group: str, *, as_json: bool
 ) -> int:
     """List the groups of a stream, or of all shards of an exchange, by name.
 
-    Without --queue and --shards those of all streams of the virtual host.
+    Without --queue and --shards, list the groups of all streams of the virtual host.
     """
     if queue and shards:
         raise click.UsageError(_ONE_OF_BOTH)
@@ -113,9 +121,9 @@ def list_all(
 def show(
     storage_path: Path, queue: str, shards: str, vhost: str, group: str, *, as_json: bool
 ) -> int:
-    """Show where one group is and how far it is behind, with everything that is known of it.
+    """Show the offset, the lag and all other data of a group.
 
-    Without --group, of an ordinary queue: what the queue itself is done with.
+    Without --group, for an ordinary queue: what the queue itself has settled.
     """
     rows = _ask(storage_path, "show", queue, shards, vhost, group=group)
     if as_json:
@@ -140,7 +148,7 @@ def show(
 )
 @group_option
 @to_option
-@click.option("--force", is_flag=True, help="Go back if the place is lower: a seek.")
+@click.option("--force", is_flag=True, help="Also go back, as a seek does.")
 @_log_options
 def commit(
     storage_path: Path,
@@ -153,9 +161,9 @@ def commit(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Say that a group is done with all below a place.
+    """Commit everything below a position for a group.
 
-    A place that is lower than what is committed is refused without --force.
+    A position below the present commit is refused without --force.
     """
     rows = _ask(storage_path, "commit", queue, shards, vhost, group=group, to=to, force=force)
     return _write_moved(rows, as_json=as_json)
@@ -170,7 +178,9 @@ def commit(
 )
 @group_option
 @to_option
-@click.option("--force", is_flag=True, help="Also while it has consumers: they go on from there.")
+@click.option(
+    "--force", is_flag=True, help="Also while the group has consumers: they continue there."
+)
 @_log_options
 def seek(
     storage_path: Path,
@@ -183,10 +193,10 @@ def seek(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Have a group go on from another place, back or on.
+    """Move a group to another position, back or forward.
 
-    What it had acked from there on is forgotten. With --force its consumers are moved; what they
-    answer of earlier deliveries changes nothing.
+    Acks from there on are discarded. With --force, the group's consumers are moved too; their
+    replies to earlier deliveries have no effect.
     """
     rows = _ask(storage_path, "seek", queue, shards, vhost, group=group, to=to, force=force)
     return _write_moved(rows, as_json=as_json)
@@ -197,7 +207,9 @@ def seek(
     epilog=f"Example: amqp-server offsets delete --queue events --group billing. {EXIT_CODES}",
 )
 @group_option
-@click.option("--force", is_flag=True, help="Also while it has consumers: they are cancelled.")
+@click.option(
+    "--force", is_flag=True, help="Also while the group has consumers: they are cancelled."
+)
 @_log_options
 def delete(
     storage_path: Path,
@@ -209,7 +221,7 @@ def delete(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Forget a group for good. The messages stay; a group of that name begins anew."""
+    """Delete a group. The messages stay; a new group of that name begins without a commit."""
     rows = _ask(storage_path, "delete", queue, shards, vhost, group=group, force=force)
     if as_json:
         return _write_json(rows)
@@ -235,7 +247,7 @@ def _ask(
     except RequestFailedError as error:
         if error.kind is not ErrorKind.IN_USE:
             raise
-        text = f"{error.message}: --force does it all the same"
+        text = f"{error.message}: --force does it nevertheless"
         raise RequestFailedError(text, error.exit_code, error.kind) from error
     return rows
 

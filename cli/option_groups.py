@@ -1,4 +1,4 @@
-"""The options of the server by what they are about: the order of its help page."""
+"""Sections of the server's options on the help page, by subject."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -26,7 +26,7 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "compression",
             "compression-min-size",
         ),
-        "Keeping what is settled": (
+        "Retention of settled messages": (
             "retain-for",
             "retain-bytes",
             "retain-bytes-total",
@@ -43,14 +43,14 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
     }
 )
-"""Options of each section of the help page, without the dashes; the rest comes last."""
+"""Options of each section of the help page, without the dashes; other options come last."""
 
 
 class GroupedOptions(click.Group):
-    """A command whose help page has a section for each group of options."""
+    """Command whose help page has a section for each group of options."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, section by section, then the subcommands."""
+        """Write the options by section, then the subcommands."""
         records = {
             param.opts[0].removeprefix("--"): record
             for param in self.get_params(ctx)

@@ -1,4 +1,4 @@
-"""Where an export may write: what can be told of a place before anything is done there."""
+"""Check of an export's output place before anything is written."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from appendlog.spark.exporting.stores.store import OutputStore
 
 
 def check_output_place(store: OutputStore, storage_path: Path) -> None:
-    """Refuse a directory that is none, or in which the server keeps its own files.
+    """Refuse a path that is not a directory, or in which the server has its own files.
 
-    Object stores are left alone: they say themselves what they refuse.
+    Object stores are not checked: they refuse requests themselves.
 
     Raises:
-        OutputError: Nothing can, or should, be written there.
+        OutputError: The path is a file, or inside the data directory.
     """
     if not isinstance(store, LocalStore):
         return

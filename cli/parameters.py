@@ -1,4 +1,4 @@
-"""How durations and sizes are written on the command line: `500ms`, `5s`, `16MiB`, `1024`."""
+"""Parsing of durations and sizes on the command line: `500ms`, `5s`, `16MiB`, `1024`."""
 
 import re
 import sys
@@ -42,42 +42,42 @@ _SIZE_UNITS: Final = {unit.lower(): number for unit, number in BYTES_PER_UNIT.it
 
 
 class CountType(click.IntRange):
-    """A whole number within bounds; more than the machine can count is as much as it can."""
+    """Whole number within bounds; larger numbers than the machine's are reduced to its maximum."""
 
     name = "integer"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Read a count.
+        """Parse a count.
 
         Raises:
-            click.BadParameter: It is no whole number, or out of bounds.
+            click.BadParameter: The text is not a whole number, or is out of bounds.
         """
-        # click's types say that a value is a number already; it is text from a command line.
+        # click's types claim that a value is a number already, but it is text of a command line.
         return min(int(super().convert(value, param, ctx)), sys.maxsize)  # type: ignore[arg-type]
 
 
 class DurationType(click.ParamType[float]):
-    """A time: a number and one of ms, s, m, h, d; plain `0` needs no unit. Gives seconds."""
+    """Duration: a number and one of ms, s, m, h, d; `0` needs no unit. Returns seconds."""
 
     name = "duration"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Read a duration.
+        """Parse a duration.
 
         Args:
-            value: Text, or seconds when it is a number already.
-            param: The parameter that is read, for the error.
-            ctx: The command that is read, for the error.
+            value: Text, or seconds if it is a number already.
+            param: Parameter, for the error.
+            ctx: Command, for the error.
 
         Returns:
             Seconds, 0 or more.
 
         Raises:
-            click.BadParameter: It is not a duration; the message shows how one is written.
+            click.BadParameter: The text is not a duration; the message shows valid ones.
         """
         if isinstance(value, int | float):
             return float(value)
@@ -99,25 +99,25 @@ class DurationType(click.ParamType[float]):
 
 
 class SizeType(click.ParamType[int]):
-    """A number of bytes: plain, or with a decimal (kB, MB) or binary (KiB, MiB) unit."""
+    """Number of bytes: plain, or with a decimal (kB, MB) or binary (KiB, MiB) unit."""
 
     name = "size"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Read a size.
+        """Parse a size.
 
         Args:
-            value: Text, or bytes when it is an integer already.
-            param: The parameter that is read, for the error.
-            ctx: The command that is read, for the error.
+            value: Text, or bytes if it is an integer already.
+            param: Parameter, for the error.
+            ctx: Command, for the error.
 
         Returns:
             Bytes, 0 or more.
 
         Raises:
-            click.BadParameter: It is not a size; the message shows how one is written.
+            click.BadParameter: The text is not a size; the message shows valid ones.
         """
         if isinstance(value, int):
             return value
@@ -137,25 +137,25 @@ class SizeType(click.ParamType[int]):
 
 
 class WatermarkType(click.ParamType[float]):
-    """Memory: a share (`0.6`, `60%`) of what the process may use, or a size. Gives either."""
+    """Memory: a share (`0.6`, `60%`) of what the process may use, or a size. Returns either."""
 
     name = "share or size"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Read a watermark.
+        """Parse a watermark.
 
         Args:
-            value: Text, or a number that was read already.
-            param: The parameter that is read, for the error.
-            ctx: The command that is read, for the error.
+            value: Text, or a number that was parsed already.
+            param: Parameter, for the error.
+            ctx: Command, for the error.
 
         Returns:
             A share, up to 1, or bytes.
 
         Raises:
-            click.BadParameter: It is neither; the message shows how one is written.
+            click.BadParameter: The text is neither; the message shows valid ones.
         """
         if isinstance(value, int | float):
             return value
@@ -164,30 +164,32 @@ class WatermarkType(click.ParamType[float]):
         if found is None or (share > 1 and not found[2]):
             return SIZE.convert(value, param, ctx)
         if share > 1:
-            self.fail(f"{value!r} is more than all: write 60%, 0.6 or a size, as 2GiB", param, ctx)
+            self.fail(
+                f"{value!r} is more than all memory: write 60%, 0.6 or a size like 2GiB", param, ctx
+            )
         return float(share)
 
 
 class ShareType(click.ParamType[float]):
-    """A part of the whole: `0.25` or `25%`. Gives a number up to 1."""
+    """Share of a whole: `0.25` or `25%`. Returns a number up to 1."""
 
     name = "share"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Read a share.
+        """Parse a share.
 
         Args:
-            value: Text, or a number that was read already.
-            param: The parameter that is read, for the error.
-            ctx: The command that is read, for the error.
+            value: Text, or a number that was parsed already.
+            param: Parameter, for the error.
+            ctx: Command, for the error.
 
         Returns:
             0 to 1.
 
         Raises:
-            click.BadParameter: It is not a share; the message shows how one is written.
+            click.BadParameter: The text is not a share; the message shows valid ones.
         """
         if isinstance(value, int | float):
             return value
@@ -199,7 +201,7 @@ class ShareType(click.ParamType[float]):
 
 
 def format_watermark(watermark: float) -> str:
-    """Write a watermark as `WatermarkType` reads it.
+    """Format a watermark for `WatermarkType`.
 
     Args:
         watermark: A share up to 1, or bytes.
@@ -208,7 +210,7 @@ def format_watermark(watermark: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration as `DurationType` reads it, in the largest unit that fits it exactly.
+    """Format a duration for `DurationType`, in the largest unit that fits it exactly.
 
     Args:
         seconds: 0 or more, in whole milliseconds.
@@ -221,7 +223,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_size(size_bytes: int) -> str:
-    """Write a size as `SizeType` reads it, in the largest binary unit that fits it exactly.
+    """Format a size for `SizeType`, in the largest binary unit that fits it exactly.
 
     Args:
         size_bytes: 0 or more.

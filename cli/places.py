@@ -1,4 +1,4 @@
-"""Option types that browse, replay and offsets share: places in a log, and filters."""
+"""Option types of browse, replay and offsets: positions in a log, and filters."""
 
 import time
 
@@ -9,17 +9,17 @@ from amqp_server.offset_text import parse_offset_text
 
 
 class OffsetTextType(click.ParamType[str]):
-    """A place in a log; see `amqp_server.offset_text`."""
+    """Position in a log; see `amqp_server.offset_text`."""
 
     name = "place"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        """Return the text as it is, if it is one.
+        """Return the text unchanged if it is a position.
 
         Raises:
-            click.BadParameter: It is none; the message shows how one is written.
+            click.BadParameter: The text is not a position; the message shows valid ones.
         """
         text = str(value)
         try:
@@ -30,17 +30,17 @@ class OffsetTextType(click.ParamType[str]):
 
 
 class FilterType(click.ParamType[str]):
-    """A header and its value."""
+    """Header and its value."""
 
     name = "header=value"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        """Return the text as it is, if it is one.
+        """Return the text unchanged if it is a filter.
 
         Raises:
-            click.BadParameter: It is none.
+            click.BadParameter: The text is not a filter.
         """
         try:
             parse_filter(str(value))

@@ -1,4 +1,4 @@
-"""The command `amqp-server recover`: recovery without serving, and the report of it."""
+"""The command `amqp-server recover`: recovery without a server, and the report of the last one."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -26,13 +26,15 @@ RANGES_SHOWN: Final = 3
     context_settings=HELP,
     epilog=f"Example: amqp-server recover --dry-run --storage-path /data. {EXIT_CODES_TEXT}",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what a start would find; change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only report what a start would find; change nothing."
+)
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Go on though the logs, the definitions or the checkpoints are gone: give them up.",
+    help="Continue without the logs, definitions or checkpoints that are gone.",
 )
-@click.option("--last", is_flag=True, help="Show what the last start found; look at nothing else.")
+@click.option("--last", is_flag=True, help="Only show the report of the last start.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
 @data_directory_option
 def recover(
@@ -40,12 +42,12 @@ def recover(
 ) -> int:
     """Recover a data directory as a start of the server does, and stop.
 
-    Cuts torn tails, copies damage aside, carries out committed transactions, writes a checkpoint,
-    and tells for each queue what was found. No server may run on the directory, except for --last.
+    Cuts torn tails, copies damage aside, applies committed transactions, writes a checkpoint, and
+    reports the findings for each queue. No server may use the directory, except with --last.
 
-    A start is refused when a whole part of the directory is gone that a server has had there, such
-    as the logs on a disk that is not mounted. With --accept-loss that part is given up, once and
-    for all: what was in it is reported as lost, and the next start goes on without it.
+    A start is refused if a whole part of the directory is missing that a server had there, such as
+    logs on a disk that is not mounted. With --accept-loss that part is abandoned permanently: its
+    contents are reported as lost, and the next start continues without it.
     """
     if last and (dry_run or accept_loss):
         other = "--dry-run" if dry_run else "--accept-loss"
@@ -76,7 +78,7 @@ def _last(storage_path: Path) -> dict[str, Any]:
         return load_report(storage_path)
     except FileNotFoundError:
         raise CommandFailedError(
-            f"no recovery report in {storage_path}: no server has started on it, or it is no "
+            f"no recovery report in {storage_path}: no server has started on it, or it is not a "
             "data directory"
         ) from None
     except NotADirectoryError:
@@ -90,7 +92,7 @@ def _print(report: dict[str, Any]) -> None:
     checkpoint, redo = report["checkpoint"], report["redo"]
     would = " (dry run: nothing was changed)" if report["is_dry_run"] else ""
     click.echo(f"outcome: {report['outcome']}{would}, {report['written_at']}")
-    # A report of an earlier version does not have it.
+    # Reports of earlier versions do not have it.
     for part in report.get("given_up", []):
         click.echo(f"given up: {shown(part['text'])}")
     click.echo(f"last stop: {_last_stop(report)}")
@@ -127,7 +129,7 @@ def _print(report: dict[str, Any]) -> None:
 def _last_stop(report: dict[str, Any]) -> str:
     if report["was_clean_stop"]:
         return "clean"
-    # A server writes its first checkpoint when it starts: where none is, none has run.
+    # A server writes its first checkpoint when it starts: without one, none has run.
     is_new = not report["checkpoint"]["generation"] and not report["totals"]["queues"]
     return "none, the directory was new" if is_new else "a crash"
 
@@ -166,7 +168,7 @@ def _told(queue: dict[str, Any]) -> str:
         ranges = ", ".join(f"[{start}, {end})" for start, end in queue["lost"][:RANGES_SHOWN])
         more = ", ..." if len(queue["lost"]) > RANGES_SHOWN else ""
         told.append(f"lost {queue['lost_offsets']} offsets: {ranges}{more}")
-    if queue.get("ahead_seconds"):  # reports of older versions have none
+    if queue.get("ahead_seconds"):  # missing in reports of older versions
         told.append(f"last append time {queue['ahead_seconds']:.0f} s ahead of the clock")
     return f": {'; '.join(told)}" if told else ""
 

@@ -1,4 +1,4 @@
-"""The command `amqp-server repair`: mends what a start only goes past; nothing without a copy."""
+"""The command `amqp-server repair`: repairs damage that a start only skips; copies it first."""
 
 import sys
 from contextlib import nullcontext
@@ -34,23 +34,23 @@ EXIT_LEFT: Final = 4
 @click.command(
     context_settings=HELP,
     epilog=(
-        "Examples: amqp-server repair --dry-run; amqp-server repair --yes. Exit codes: 0 nothing "
-        "is wrong (any more), 3 only a dry run: all of it can be mended, 4 damage is left or would "
+        "Examples: amqp-server repair --dry-run; amqp-server repair --yes. Exit codes: 0 no damage "
+        "is left, 3 dry run: all damage can be repaired, 4 damage is left or would "
         "be, 5 a queue or definition that cannot be opened is left or would be, 2 refused, "
         "1 anything else."
     ),
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done; change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option("--dry-run", is_flag=True, help="Only report what would be done; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask; required without a terminal.")
 @click.option(
     "--drop-definitions",
     is_flag=True,
-    help="Set unreadable definitions aside, with the logs of their queues.",
+    help="Move unreadable definitions to the quarantine, with their queues' logs.",
 )
 @click.option(
     "--drop-checkpoints",
     is_flag=True,
-    help="Set an unreadable checkpoint aside: settled messages come again.",
+    help="Move an unreadable checkpoint aside: settled messages are redelivered.",
 )
 @click.option(
     "--accept-definition",
@@ -58,7 +58,7 @@ EXIT_LEFT: Final = 4
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Sign a definition that you have edited, and mend nothing else. May be repeated.",
+    help="Sign a definition that you have edited; repair nothing. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
 @data_directory_option
@@ -72,11 +72,11 @@ def repair(
     accepted: tuple[Path, ...],
     as_json: bool,
 ) -> int:
-    """Mend what `verify` finds, on a data directory on which no server runs.
+    """Repair what `verify` finds, in a data directory that no server uses.
 
-    Damaged segments are written anew without what is damaged, wrong indexes and ends are made
-    again, and what is taken out goes to DATA/quarantine/<time>, at the same path. It ends with the
-    recovery of a start, and says what it could not mend.
+    Rewrites damaged segments without the damage, and rebuilds wrong indexes and ends. Everything
+    removed goes to DATA/quarantine/<time>, under the same path. At the end, recovers the directory
+    as a start does, and reports what it could not repair.
     """
     if accepted:
         if dry_run or drop_definitions or drop_checkpoints:
@@ -126,13 +126,13 @@ def _say(text: str) -> None:
 
 
 def _silent(_text: str) -> None:
-    """Say nothing: the object at the end says it."""
+    """Print nothing: the object at the end has it."""
 
 
 def _ask_first(storage_path: Path) -> None:
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here: write --yes to mend without a question")
-    if not click.confirm(f"Mend {storage_path}?", err=True):
+        raise click.UsageError("no terminal for the question: write --yes to repair without it")
+    if not click.confirm(f"Repair {storage_path}?", err=True):
         raise CommandFailedError("nothing was changed", EXIT_FAILED)
 
 

@@ -1,4 +1,4 @@
-"""The command `amqp-server replay`: what was consumed is put back."""
+"""The command `amqp-server replay`: publishes settled messages again."""
 
 import sys
 import time
@@ -24,10 +24,10 @@ Progress = dict[str, Any]
 
 
 def _check_target(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
-    """Refuse an empty name: a variable that is not set must not mean the same queue.
+    """Refuse an empty name: an unset shell variable must not select the same queue.
 
     Raises:
-        click.BadParameter: It is empty, or not UTF-8.
+        click.BadParameter: The name is empty, or not UTF-8.
     """
     if name == "":
         raise click.BadParameter("'' is no name of a queue; without --to it is the same queue")
@@ -37,14 +37,15 @@ def _check_target(ctx: click.Context, param: click.Parameter, name: str | None) 
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=(
-        f"A place: {HOW_WRITTEN}. Examples: amqp-server replay --queue orders --from 1h --dry-run; "
+        f"A position: {HOW_WRITTEN}. Examples: "
+        "amqp-server replay --queue orders --from 1h --dry-run; "
         "amqp-server replay --queue orders --from 1200 --until 1300 --to orders-again. "
-        "Exit codes: 0 done, 1 it had to stop or was refused, 2 it could not begin: no server, "
-        "queue or such place."
+        "Exit codes: 0 done, 1 stopped or refused, 2 could not begin: no server, "
+        "queue or position."
     ),
 )
 @click.option(
-    "--queue", required=True, callback=check_utf8, help="The queue that the messages were in."
+    "--queue", required=True, callback=check_utf8, help="Queue that the messages were in."
 )
 @click.option(
     "--vhost",
@@ -53,13 +54,15 @@ def _check_target(ctx: click.Context, param: click.Parameter, name: str | None) 
     callback=check_utf8,
     help="Virtual host of both queues.",
 )
-@click.option("--from", "start", type=OffsetTextType(), required=True, help="Begin here.")
-@click.option("--until", type=OffsetTextType(), help="End before this.  [default: the end now]")
+@click.option("--from", "start", type=OffsetTextType(), required=True, help="First position.")
+@click.option(
+    "--until", type=OffsetTextType(), help="End position, exclusive.  [default: the present end]"
+)
 @click.option(
     "--to",
     metavar="QUEUE",
     callback=_check_target,
-    help="The queue that gets them.  [default: the same one]",
+    help="Queue that gets the messages.  [default: the same queue]",
 )
 @click.option(
     "--filter", "filters", type=FilterType(), multiple=True, help="Only messages with this header."
@@ -69,10 +72,10 @@ def _check_target(ctx: click.Context, param: click.Parameter, name: str | None) 
     type=click.Choice(("settled", "all")),
     default="settled",
     show_default=True,
-    help="Settled messages, or copies of the others too. Of a stream: all.",
+    help="Settled messages, or also copies of the others. Of a stream: all.",
 )
-@click.option("--dry-run", is_flag=True, help="Only count them.")
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object when it is done.")
+@click.option("--dry-run", is_flag=True, help="Only count the messages.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object at the end.")
 @storage_path_option
 def replay(
     storage_path: Path,
@@ -87,11 +90,11 @@ def replay(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Put settled messages that are still in the log back, as new messages at a queue's end.
+    """Publish settled messages that are still in the log again, as new messages of a queue.
 
     They keep properties, exchange and routing key; the headers x-replayed-from, x-replayed-offset
-    and x-replayed-at tell where they come from. Done when they are on the disk. When it is
-    interrupted it says how far it came; what follows that may be there already.
+    and x-replayed-at state their origin. The messages are on the disk when the command ends. After
+    an interruption it prints how far it came; later messages may have been replayed already.
     """
     shower = _Shower(is_shown=sys.stderr.isatty() and not as_json)
     try:
@@ -118,14 +121,14 @@ def replay(
     finally:
         shower.clear()
     if done["start"] == done["log_start_offset"] > 0:
-        kept = f"the oldest message that is kept has offset {done['start']}, older ones are gone"
+        kept = f"the oldest message in the log has offset {done['start']}, older ones are gone"
         click.echo(kept, err=True)
     click.echo(orjson.dumps(done).decode() if as_json else _summary(done, queue, to or queue))
     return 0
 
 
 class _Shower:
-    """Keeps what was told last, and shows it on a terminal."""
+    """Stores the last progress, and shows it on a terminal."""
 
     def __init__(self, *, is_shown: bool) -> None:
         self.last: Progress | None = None
@@ -134,16 +137,16 @@ class _Shower:
 
     @property
     def how_far(self) -> str:
-        """Where one can go on."""
+        """Text with the position at which to continue."""
         if self.last is None:
-            return "nothing is known of how far it came: begin anew"
+            return "no progress is known: run the command again from the start"
         return (
             f"{self.last['replayed']} messages below offset {self.last['next']} were replayed, "
             f"continue with --from {self.last['next']}"
         )
 
     def take(self, progress: Progress) -> None:
-        """Take what was told."""
+        """Store progress, and show it."""
         self.last = progress
         if self._is_shown and time.monotonic() - self._shown_seconds >= SHOW_EVERY_SECONDS:
             self._shown_seconds = time.monotonic()
@@ -156,7 +159,7 @@ class _Shower:
             )
 
     def clear(self) -> None:
-        """Leave no half line behind."""
+        """Clear the line of the progress."""
         if self._shown_seconds:
             click.echo("\r\x1b[K", nl=False, err=True)
 

@@ -1,4 +1,4 @@
-"""`amqp-server` as a group of commands, which without one of them starts the broker itself."""
+"""`amqp-server` as a group of commands; without a subcommand it starts the broker."""
 
 from typing import Any, Final
 
@@ -12,17 +12,17 @@ PROGRAM: Final = "amqp-server"
 
 
 class ServerGroup(GroupedOptions):
-    """The broker itself, with subcommands that own their options.
+    """The broker itself, with subcommands that have options of their own.
 
-    An option of the server before a subcommand would be ignored, so it is refused.
+    It refuses an option of the server before a subcommand, which would be ignored.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the subcommands, in the order of the help page."""
+        """Return the names of the subcommands, in the order of the help page."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a subcommand; None when there is none of that name."""
+        """Import a subcommand; return None if there is none of that name."""
         lazy = COMMANDS.get(cmd_name)
         return lazy.load() if lazy else None
 
@@ -32,10 +32,10 @@ class ServerGroup(GroupedOptions):
             formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options, after a look at whether a subcommand follows them.
+        """Parse the options, after checking whether a subcommand follows them.
 
         Raises:
-            click.UsageError: An option of the server stands before a subcommand.
+            click.UsageError: An option of the server precedes a subcommand.
         """
         given, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
         if rest and rest[0] in COMMANDS:

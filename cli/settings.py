@@ -1,7 +1,7 @@
-"""Where a setting comes from: a flag, else the environment, else the file, else its default.
+"""Sources of a setting: an option, else the environment, else the file, else the default.
 
-`ServerOption` is one setting; `read_config_file` brings in the file; `build_config` makes the
-`ServerConfig`. Every complaint begins with the place that the value was written in: `--port`,
+`ServerOption` is one setting, `read_config_file` reads the file, `build_config` makes the
+`ServerConfig`. Every error message begins with the place of the value: `--port`,
 `AMQP_SERVER_PORT`, or `server.toml: port`.
 """
 
@@ -34,9 +34,9 @@ _FILE: Final = "cli.settings.file"
 
 
 class ServerOption(click.Option):
-    """A setting of the server: option, environment variable and key of the file share one name.
+    """Setting of the server: option, environment variable and key of the file share one name.
 
-    Deaf to the environment and the file while a subcommand runs, which has options of its own.
+    It ignores the environment and the file when a subcommand runs, which has options of its own.
     """
 
     def __init__(self, param_decls: list[str], **attributes: Any) -> None:  # noqa: ANN401
@@ -52,12 +52,12 @@ class ServerOption(click.Option):
         return self.envvar
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        """Read the environment variable; an empty one counts as absent."""
+        """Return the environment variable's value; an empty one counts as missing."""
         return None if runs_subcommand(ctx) else super().resolve_envvar_value(ctx)
 
 
 def note_subcommand(ctx: click.Context, command: str) -> None:
-    """Remember that the command line names a subcommand, before options are read."""
+    """Record that the command line names a subcommand, before options are parsed."""
     ctx.meta[_COMMAND] = command
 
 
@@ -67,18 +67,18 @@ def runs_subcommand(ctx: click.Context) -> bool:
 
 
 def read_config_file(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
-    """Make the file's values the defaults of the options: the callback of `--config`.
+    """Use the file's values as defaults of the options: the callback of `--config`.
 
     Args:
-        ctx: The command; its `default_map` is replaced.
-        path: The TOML file; None when there is none.
+        ctx: Command; its `default_map` is replaced.
+        path: Path of the TOML file; None if there is none.
 
     Returns:
         The path, unchanged.
 
     Raises:
-        click.UsageError: It cannot be read, is not TOML, has a key that is no setting, or has a
-            value that cannot be read; the message names the file and the key.
+        click.UsageError: The file cannot be read, is not TOML, has an unknown key, or has a
+            value that cannot be parsed; the message names the file and the key.
     """
     if path is None or runs_subcommand(ctx):
         return path
@@ -101,7 +101,7 @@ def read_config_file(ctx: click.Context, _param: click.Parameter, path: Path | N
 
 
 def _parse_toml(path: Path) -> dict[str, Any]:
-    # Imported here, as few servers have such a file: it makes a dozen patterns.
+    # Imported here, because few servers have such a file: the import compiles many patterns.
     import tomllib
 
     try:
@@ -133,11 +133,11 @@ def _read_value(ctx: click.Context, path: Path, option: ServerOption, value: obj
 
 
 def unknown_variables(ctx: click.Context, environment: Mapping[str, str]) -> list[str]:
-    """Return a line for each environment variable that looks like a setting and is none.
+    """Return a line for each environment variable that looks like a setting but is unknown.
 
     Args:
-        ctx: The server's command.
-        environment: All variables.
+        ctx: Command of the server.
+        environment: All environment variables.
     """
     known = {param.variable for param in ctx.command.params if isinstance(param, ServerOption)}
     known |= _OTHER_VARIABLES
@@ -153,7 +153,7 @@ def unknown_variables(ctx: click.Context, environment: Mapping[str, str]) -> lis
 
 
 def describe_place(ctx: click.Context, param: click.Parameter) -> str:
-    """Say where the value of a parameter was written.
+    """Return the place where the value of a parameter was written.
 
     Returns:
         `--port`, `AMQP_SERVER_PORT` or `server.toml: port`.
@@ -169,11 +169,11 @@ def describe_place(ctx: click.Context, param: click.Parameter) -> str:
 
 
 def build_config(ctx: click.Context, values: Mapping[str, Any]) -> ServerConfig:
-    """Make the server's configuration of what was read.
+    """Make the server's configuration from the parsed values.
 
     Args:
-        ctx: The command, which knows where each value came from.
-        values: By field name of `ServerConfig`.
+        ctx: Command, which knows the source of each value.
+        values: Values by field name of `ServerConfig`.
 
     Raises:
         click.UsageError: A value is out of bounds; the message names its place and its bounds.
@@ -194,7 +194,7 @@ def build_config(ctx: click.Context, values: Mapping[str, Any]) -> ServerConfig:
 
 
 def _explain_ring_bytes(ctx: click.Context, values: Mapping[str, Any]) -> str:
-    """Blame the one of the two sizes that somebody wrote."""
+    """Name the one of the two sizes that the user has set."""
     one, total = _option(ctx, "ring_bytes"), _option(ctx, "ring_bytes_total")
     sizes = {option: format_size(values[str(option.name)]) for option in (one, total)}
     if ctx.get_parameter_source("ring_bytes") is ParameterSource.DEFAULT:

@@ -23,7 +23,7 @@ from cli.shown import shown, shown_field
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 _DECIMAL_DIGITS_MAX: Final = 19
-"""Of an argument that counts as a number: 64 bits have no more."""
+"""Maximum number of digits of a numeric argument: 64 bits have no more."""
 
 vhost_option = click.option(
     "--vhost",
@@ -40,7 +40,7 @@ def _read_arguments(
     """Return arguments of queues by name.
 
     Raises:
-        click.BadParameter: One is not `KEY=VALUE`, or one is there twice.
+        click.BadParameter: A text is not `KEY=VALUE`, or a key is repeated.
     """
     arguments: dict[str, str | int | bool] = {}
     for each in written:
@@ -54,7 +54,7 @@ def _read_arguments(
 
 
 def _value(text: str) -> str | int | bool:
-    """Return what text means: a whole number, true, false, or itself; in quotes it is itself."""
+    """Parse a value: a whole number, true, false, or text; quoted text stays text."""
     digits = text.removeprefix("-")
     if digits.isascii() and digits.isdigit() and len(digits) <= _DECIMAL_DIGITS_MAX:
         return int(text)
@@ -73,10 +73,10 @@ def _value(text: str) -> str | int | bool:
     ),
 )
 def shards() -> None:
-    """Make, list and delete exchanges whose queues are shards.
+    """Create, list and delete exchanges whose queues are shards.
 
-    A message goes to the shard that `amqp_server.pick_shard(routing_key, count)` names: all
-    messages of a key to one queue, in order. docs/sharding.md has the patterns for consumers.
+    A message goes to the shard with the number `amqp_server.pick_shard(routing_key, count)`: all
+    messages of a key go to one queue, in order. docs/sharding.md has patterns for consumers.
     """
 
 
@@ -88,7 +88,7 @@ def shards() -> None:
     ),
 )
 @click.argument("exchange", callback=check_utf8)
-@click.option("--shards", "count", type=CountType(min=1), required=True, help="How many.")
+@click.option("--shards", "count", type=CountType(min=1), required=True, help="Number of shards.")
 @click.option(
     "--type",
     "kind",
@@ -98,7 +98,7 @@ def shards() -> None:
 @click.option(
     "--durability",
     type=click.Choice([each.value for each in Durability]),
-    help="What a confirm means.  [default: the server's]",
+    help="What a publisher confirm waits for.  [default: the server's]",
 )
 @click.option(
     "--argument",
@@ -106,7 +106,7 @@ def shards() -> None:
     metavar="KEY=VALUE",
     multiple=True,
     callback=_read_arguments,
-    help='Argument of each queue; again for more. Digits are a number, "..." is text.',
+    help='Argument of each queue; may be repeated. Digits are a number, "..." is text.',
 )
 @vhost_option
 @storage_path_option
@@ -119,10 +119,10 @@ def create(
     vhost: str,
     storage_path: Path,
 ) -> int:
-    """Make EXCHANGE and the queues EXCHANGE-0, EXCHANGE-1 and so on, each bound as a shard.
+    """Create EXCHANGE and the queues EXCHANGE-0, EXCHANGE-1 and so on, each bound as a shard.
 
-    All of it is durable when this returns. What is there already stays as it is, so that a create
-    that was cut short can be repeated; if something else has one of the names, nothing changes.
+    Everything is durable when this returns. Existing parts stay unchanged, so that an interrupted
+    create can be repeated. If something else has one of the names, nothing changes.
     """
     for option, name, value in (
         ("--type", "x-queue-type", kind),
@@ -167,7 +167,7 @@ def _created(exchange: str, done: dict[str, Any]) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @storage_path_option
 def list_all(exchange: str | None, vhost: str | None, storage_path: Path, *, as_json: bool) -> int:
-    """List the exchanges with shards, or the shards of EXCHANGE with what each holds."""
+    """List the exchanges with shards, or the shards of EXCHANGE with their contents."""
     if exchange is None:
         found = ask_server(storage_path, "shards.list", vhost=vhost or "")
     else:
@@ -213,13 +213,13 @@ def _write_shards(rows: list[dict[str, Any]]) -> None:
 @shards.command(context_settings=_HELP, epilog=EXIT_CODES)
 @click.argument("exchange", callback=check_utf8)
 @click.option("--if-empty", is_flag=True, help="Only if no shard holds a message.")
-@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option("--yes", is_flag=True, help="Do not ask; required without a terminal.")
 @vhost_option
 @storage_path_option
 def delete(exchange: str, vhost: str, storage_path: Path, *, if_empty: bool, yes: bool) -> int:
     """Delete EXCHANGE with its shards and all their messages.
 
-    None of it can come back when this returns.
+    The deletion is durable when this returns.
     """
     if not yes:
         _ask_first(exchange)
@@ -235,7 +235,7 @@ def delete(exchange: str, vhost: str, storage_path: Path, *, if_empty: bool, yes
 
 def _ask_first(exchange: str) -> None:
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here: write --yes to delete without a question")
+        raise click.UsageError("no terminal for the question: write --yes to delete without it")
     if not click.confirm(
         f"Delete exchange '{shown(exchange)}' with its shards and all their messages?", err=True
     ):

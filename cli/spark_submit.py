@@ -1,4 +1,4 @@
-"""The command line that has an export run by `spark-submit`: printed, to be copied."""
+"""Command line that runs an export with `spark-submit`; printed for the user to copy."""
 
 import shlex
 import shutil
@@ -16,15 +16,15 @@ _JOB: Final = "cli.submitted.export_job"
 
 
 def spark_submit_line(arguments: Sequence[str], master: str, storage_path: str, out: str) -> str:
-    """Return the command, quoted for a shell, an option a line.
+    """Return the command, quoted for a shell, one option per line.
 
-    The driver runs in this Python, the workers in their own with our code from an archive.
+    The driver runs in this Python; the workers run in their own, with our code from an archive.
 
     Args:
-        arguments: Of the export, as they were given.
-        master: Where Spark runs.
+        arguments: Arguments of the export, as given.
+        master: Master of Spark.
         storage_path: Data directory; made absolute, unless it is a URL.
-        out: Where to write; the same.
+        out: Output; likewise.
     """
     job = find_spec(_JOB)
     assert job is not None
@@ -40,7 +40,7 @@ def spark_submit_line(arguments: Sequence[str], master: str, storage_path: str, 
 
 
 def _program() -> str:
-    """Return how to call spark-submit: by name, or where pip has put it."""
+    """Return the program: spark-submit from the path, or where pip has installed it."""
     if shutil.which("spark-submit"):
         return "spark-submit"
     beside = Path(sys.executable).with_name("spark-submit")
@@ -52,7 +52,7 @@ def _absolute(place: str) -> str:
 
 
 def _others(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments but for the places, which are written out, and the wish to print."""
+    """Return the arguments without the places, which are written out, and --print-submit."""
     others: list[str] = []
     words = iter(arguments)
     for word in words:

@@ -1,4 +1,4 @@
-"""The command `amqp-server stats`: what each queue holds."""
+"""The command `amqp-server stats`: statistics of each queue."""
 
 import itertools
 import time
@@ -44,27 +44,27 @@ Row = dict[str, Any]
         "amqp-server stats --json. Exit codes: 0 shown, 2 refused or not found, 1 anything else."
     ),
 )
-@click.option(
-    "--queue", callback=check_utf8, help="Only this queue, with everything that is known of it."
-)
+@click.option("--queue", callback=check_utf8, help="Only this queue, with all its statistics.")
 @click.option(
     "--vhost",
     callback=check_utf8,
     help="Only queues of this virtual host.  [default: all; / with --queue]",
 )
-@click.option("--match", callback=check_utf8, help="Only queues with this in their names.")
+@click.option("--match", callback=check_utf8, help="Only queues whose names contain this text.")
 @click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="Order.")
 @click.option(
-    "--limit", type=CountType(min=1), help="Queues at most.  [default: 100; all with --json]"
+    "--limit",
+    type=CountType(min=1),
+    help="Maximum number of queues.  [default: 100; all with --json]",
 )
 @click.option(
     "--watch",
     "watch_seconds",
     type=click.FloatRange(min=0.1),
     metavar="SECONDS",
-    help="Show it again and again.",
+    help="Show the statistics again at this interval.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line, one a queue.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line and queue.")
 @data_directory_option
 def stats(
     storage_path: Path,
@@ -77,15 +77,15 @@ def stats(
     *,
     as_json: bool,
 ) -> int:
-    """Show what each queue holds: messages, offsets, segments, disk, memory.
+    """Show statistics of each queue: messages, offsets, segments, disk, memory.
 
-    The running server is asked; where none runs, the files tell as much as they can.
+    Asks the running server. Without one, this reads the files, which have fewer numbers.
     """
     while True:
         with refusals():
             rows = _rows(storage_path, vhost, queue, match)
             if sort != "name":
-                # Numbers downwards, and what is not known last.
+                # Descending numbers, unknown ones last.
                 rows = iter(sorted(rows, key=lambda row: -(row.get(sort) or 0)))
             _write(rows, limit, is_one=queue is not None, as_json=as_json)
         if watch_seconds is None:
@@ -159,7 +159,7 @@ def _stored(storage_path: Path, vhost: str | None, queue: str | None) -> Iterato
 
 
 def _has_vhost(stored: StoredQueues, vhost: str) -> bool:
-    # One whose document cannot be read may have queues that can.
+    # A virtual host with an unreadable document may have readable queues.
     names = {each.vhost for each in stored.report.documents}
     return vhost in names or any(each.vhost == vhost for each in stored.queues)
 

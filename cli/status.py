@@ -1,4 +1,4 @@
-"""The command `amqp-server status`: what the running server holds."""
+"""The command `amqp-server status`: state of the running server."""
 
 from pathlib import Path
 
@@ -19,10 +19,10 @@ STALLS_SHOWN = 5
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
 @storage_path_option
 def status(storage_path: Path, *, as_json: bool) -> int:
-    """Tell what the running server holds.
+    """Show the state of the running server.
 
-    Version, process, address, time since the start, alarms, and how many virtual hosts,
-    connections, channels, queues and ready messages there are.
+    Version, process, address, uptime, alarms, and the numbers of virtual hosts, connections,
+    channels, queues and ready messages.
     """
     found = ask_server(storage_path, "status")
     if as_json:

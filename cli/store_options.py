@@ -1,4 +1,4 @@
-"""How the commands are told how to reach object stores."""
+"""Options of the commands for access to object stores."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,20 +17,20 @@ store_option: Final[Callable[[_F], _F]] = click.option(
     "store_options",
     multiple=True,
     metavar="KEY=VALUE",
-    help="How object stores are reached, such as endpoint=http://host:9000; may be repeated.  "
-    "Credentials are better in the environment.",
+    help="Option of the object stores, such as endpoint=http://host:9000; may be repeated.  "
+    "Prefer the environment for credentials.",
 )
 
 
 def reach_stores(texts: Iterable[str], **places: str | Path | None) -> StoreOptions:
-    """Return the options of texts `KEY=VALUE`, for places of which one is an object store.
+    """Parse texts `KEY=VALUE`, for places of which one must be an object store.
 
     Args:
-        texts: As they were given.
-        places: What was given to each option that names a place, by its name; None: nothing.
+        texts: Texts as given.
+        places: Value of each option that names a place, by its name; None if not given.
 
     Raises:
-        StoreError: A text is no option, or there is no store that could be reached with it.
+        StoreError: A text is not an option, or no place is an object store.
     """
     options = StoreOptions.parse(texts)
     stores = [Location.of(Path(place)) for place in places.values() if place is not None]

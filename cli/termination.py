@@ -1,4 +1,4 @@
-"""SIGTERM for a command that works for long: what ends a job from outside is what Ctrl-C is."""
+"""SIGTERM for a long command, with the same effect as Ctrl-C."""
 
 import signal
 import threading
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def terminated_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt in the block, as SIGINT does.
+    """Make SIGTERM raise KeyboardInterrupt in the block, as SIGINT does.
 
-    By default it ends the process at once: schedulers and `timeout` would leave leases, half a
-    job's files and no word. In other threads than the main one nothing can be, and is, changed.
+    By default SIGTERM ends the process at once: schedulers and `timeout` would leave leases and
+    half-written files, without a message. In other threads than the main one this has no effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

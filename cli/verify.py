@@ -1,4 +1,4 @@
-"""The command `amqp-server verify`: a deep check of a data directory that changes nothing."""
+"""The command `amqp-server verify`: a complete check of a data directory that changes nothing."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -38,15 +38,15 @@ OUTCOMES: Final = {
     epilog=f"Example: amqp-server verify --queue orders --json. {EXIT_CODES_TEXT}",
 )
 @click.option("--queue", help="Check this queue only.")
-@click.option("--vhost", default="/", show_default=True, help="Its virtual host.")
+@click.option("--vhost", default="/", show_default=True, help="Virtual host of the queue.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
 @data_directory_option
 def verify(storage_path: Path, queue: str | None, vhost: str, *, as_json: bool) -> int:
-    """Read everything in a data directory and tell what is not as it should be.
+    """Read everything in a data directory and report what is wrong.
 
-    Every chunk and record, footers, indexes, durable ends, checkpoints against logs, the journal,
-    definitions against logs. Changes nothing; a server may be running, and then only what it has
-    put on the disk is looked at.
+    Checks every chunk and record, footers, indexes, durable ends, checkpoints and definitions
+    against logs, and the redo journal. Changes nothing. A server may be running; then only data
+    that it has put on the disk is checked.
     """
     with refusals():
         stored = load_stored_queues(storage_path)
@@ -62,10 +62,10 @@ def verify(storage_path: Path, queue: str | None, vhost: str, *, as_json: bool) 
 
 
 def find_queue(stored: StoredQueues, vhost: str, name: str) -> StoredQueue:
-    """Return a queue.
+    """Return a queue by name.
 
     Raises:
-        CommandFailedError: There is none.
+        CommandFailedError: There is no such queue.
     """
     found = stored.find(vhost, name)
     if found is None:
@@ -79,7 +79,7 @@ def find_queue(stored: StoredQueues, vhost: str, name: str) -> StoredQueue:
 def progress(
     stored: StoredQueues, queues: list[StoredQueue] | None
 ) -> Iterator[Callable[[int], None] | None]:
-    """Show how far it is: a bar on a terminal, else nothing."""
+    """Show a progress bar on a terminal, otherwise nothing."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -90,7 +90,7 @@ def progress(
 
 
 def check_json(check: DirectoryCheck) -> dict[str, Any]:
-    """Return what JSON can hold."""
+    """Return the result as JSON."""
     problems = check.all_problems()
     return {
         "outcome": OUTCOMES[check.worst].value,
@@ -141,7 +141,7 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
 
 
 def print_check(check: DirectoryCheck) -> None:
-    """Write the summary and each problem as a line."""
+    """Print the summary, and one line for each problem."""
     problems = check.all_problems()
     for problem in problems[:PROBLEMS_SHOWN]:
         at = "" if problem.position is None else f" at {problem.position}"

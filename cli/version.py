@@ -1,4 +1,4 @@
-"""What `amqp-server --version` says: the version, and which kernels are compiled."""
+"""Output of `amqp-server --version`: the version, and the compiled kernels."""
 
 import platform
 
@@ -8,13 +8,13 @@ import amqp_server
 
 
 def describe_version() -> str:
-    """Write the version, the Python and the state of each kernel in one line.
+    """Return the version, the Python and the state of each kernel in one line.
 
     Raises:
         click.UsageError: A compiled kernel is required (`AMQP_SERVER_REQUIRE_COMPILED`) and
-            absent.
+            missing.
     """
-    # Imported here: choosing a kernel loads it, which nothing else of the command line needs.
+    # Imported here: the choice of a kernel loads it, and no other command needs that.
     try:
         from amqp_server.protocol import framing
         from appendlog.layout import columns, records

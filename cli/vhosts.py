@@ -32,8 +32,8 @@ _HELP: Final = {"help_option_names": ["-h", "--help"]}
 def vhosts(ctx: click.Context) -> None:
     """List, add and delete virtual hosts of the running server.
 
-    A virtual host is a namespace of exchanges, queues and bindings: what has the same name in two
-    of them has nothing in common. The server is found by its data directory.
+    A virtual host is a namespace of exchanges, queues and bindings: equal names in two of them are
+    independent. The data directory identifies the server.
     """
     if ctx.invoked_subcommand is None:
         raise click.UsageError("write what to do: add, list or delete")
@@ -90,12 +90,12 @@ def _damaged(vhost: dict[str, Any]) -> str:
 
 @vhosts.command(context_settings=_HELP, epilog=f"`/` may be deleted, as in RabbitMQ. {EXIT_CODES}")
 @click.argument("name", callback=check_utf8)
-@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option("--yes", is_flag=True, help="Do not ask; required without a terminal.")
 @storage_path_option
 def delete(name: str, storage_path: Path, *, yes: bool) -> int:
     """Delete the virtual host NAME with its exchanges, queues and messages.
 
-    Its connections are closed (320). None of it can come back when this returns.
+    Closes its connections (320). The deletion is durable when this returns.
     """
     if not yes:
         _ask_first(name)
@@ -106,7 +106,7 @@ def delete(name: str, storage_path: Path, *, yes: bool) -> int:
 
 def _ask_first(name: str) -> None:
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here: write --yes to delete without a question")
+        raise click.UsageError("no terminal for the question: write --yes to delete without it")
     question = f"Delete vhost '{shown(name)}' with its queues and all their messages?"
     if not click.confirm(question, err=True):
         raise RequestFailedError("nothing was deleted", EXIT_FAILED)

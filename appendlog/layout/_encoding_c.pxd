@@ -9,7 +9,7 @@ ctypedef const unsigned char *octets_t
 
 
 cdef inline bytes new_bytes(Py_ssize_t size):
-    # Nobody else may see them before they are filled.
+    # No other code may see the object before it is filled.
     return PyBytes_FromStringAndSize(NULL, size)
 
 

@@ -1,4 +1,4 @@
-# Pointers into buffers, for kernels: in C only, _places_py.py is what they have interpreted.
+# Pointers into buffers, for compiled kernels; interpreted ones use _places_py.py.
 
 from cpython.exc cimport PyErr_Clear
 from cpython.mem cimport PyMem_Free
@@ -16,7 +16,7 @@ ctypedef const unsigned char *octets_t
 
 
 cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
-    # Of a buffer that the caller keeps alive, as below.
+    # A pointer into a buffer that the caller keeps alive, as below.
     return &view[0]
 
 
@@ -77,7 +77,7 @@ cdef inline Py_ssize_t ascii_end(
 cdef inline unsigned long long big_endian(
     octets_t octets, Py_ssize_t at, Py_ssize_t width
 ) noexcept:
-    # A big-endian number of at most 8 octets.
+    # Loads a big-endian number of at most 8 octets.
     cdef unsigned long long value = octets[at]
     cdef Py_ssize_t place
     for place in range(at + 1, at + width):
@@ -98,7 +98,7 @@ cdef inline Py_ssize_t put_double(
     Py_ssize_t at,
     Py_ssize_t width,
 ) noexcept:
-    # As repr() has it, at most 24 octets; where that ends, or -1 if it is not finite.
+    # Writes a float as repr() does, at most 24 octets; returns where it ends, or -1 if not finite.
     cdef unsigned long long raw = big_endian(octets, at, width)
     cdef unsigned int raw_single
     cdef float single

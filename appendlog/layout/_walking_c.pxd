@@ -6,7 +6,7 @@ ctypedef const unsigned char *octets_t
 
 
 cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
-    # Of a buffer that the caller keeps alive.
+    # A pointer into a buffer that the caller keeps alive.
     return &view[0]
 
 

@@ -1,19 +1,19 @@
-"""The command `amqp-server demo`: the broker's main job, on real data, in front of your eyes.
+"""The command `amqp-server demo`: shows the broker's main work with real data.
 
-It publishes the flights that left New York in 2013, consumes them, kills the broker in the
-middle of that, and lets Spark count what the queue's log holds in the end.
+It publishes the flights that left New York in 2013, consumes them, kills the broker during that,
+and has Spark count the messages in the queue's log at the end.
 
-    command         options, exit codes
-    walkthrough           the steps, in order, and what each prints
-    flights         the data
-    ledger          what was published, and what came back
-    client          what publisher and consumer share: a connection by pika
-    publishing      the publisher, with confirms
-    consuming       the consumer, with acks
-    broker_process  the broker, started and killed
-    program         how this program starts itself again
-    delays          the query, by Spark
-    progress        a bar on a terminal, a few lines elsewhere
+        command         options, exit codes
+        walkthrough     the steps, in order, and their output
+        flights         the data
+        ledger          published and received messages
+        client          common part of publisher and consumer: a connection by pika
+        publishing      the publisher, with confirms
+        consuming       the consumer, with acks
+        broker_process  starts and kills the broker
+        program         the command line of this program
+        delays          the query, by Spark
+        progress        a bar on a terminal, a few lines elsewhere
 """
 
 from cli.demo.command import demo

@@ -1,4 +1,4 @@
-"""The broker of the demo: a process of its own, started, killed and started again."""
+"""The broker of the demo: another process that is started, killed and started again."""
 
 import re
 import subprocess
@@ -18,14 +18,14 @@ _SHOWN_CHARACTERS: Final = 2000
 
 
 class BrokerProcess:
-    """One broker on a free port. As a context manager it never outlives the `with` block.
+    """Broker on a free port. As a context manager it never outlives the `with` block.
 
     Args:
-        arguments: Of `amqp-server`.
-        log_path: File that gets what it writes to standard error, over all its starts.
+        arguments: Arguments of `amqp-server`.
+        log_path: File for its standard error, over all its starts.
 
     Attributes:
-        port: Where it listens, after `start`.
+        port: Port on which it listens, after `start`.
     """
 
     def __init__(self, arguments: list[str], log_path: Path) -> None:
@@ -36,7 +36,7 @@ class BrokerProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Return the broker, not yet started."""
+        """Return the broker, which is not started yet."""
         return self
 
     def __exit__(
@@ -45,12 +45,12 @@ class BrokerProcess:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Kill what still runs."""
+        """Kill the process if it is still running."""
         self.kill()
 
     @property
     def command(self) -> str:
-        """The command as a user writes it."""
+        """Command line as a user would type it."""
         return shown(self._arguments)
 
     @property
@@ -60,14 +60,14 @@ class BrokerProcess:
         return self._process.pid
 
     def start(self) -> None:
-        """Start, and return when it listens.
+        """Start the process; return once it listens.
 
         Raises:
-            DemoError: It ended instead, or does not listen in time.
+            DemoError: The process ended, or does not listen in time.
         """
         self._log_position = self._log_path.stat().st_size if self._log_path.exists() else 0
         with self._log_path.open("ab") as log:
-            # A session of its own: Ctrl-C is for the demo, which then ends its broker.
+            # In a session of its own: Ctrl-C is for the demo, which then ends its broker.
             self._process = subprocess.Popen(  # noqa: S603 - ourselves, no shell
                 command_line(self._arguments),
                 stdin=subprocess.DEVNULL,
@@ -87,22 +87,22 @@ class BrokerProcess:
 
     @property
     def output(self) -> str:
-        """What it has written since its last start."""
+        """Output of the process since its last start."""
         with self._log_path.open("rb") as log:
             log.seek(self._log_position)
             return log.read().decode(errors="replace")
 
     def kill(self) -> None:
-        """End it as a crash would (SIGKILL), and wait for its end; nothing if it has ended."""
+        """End the process like a crash (SIGKILL), if it is running, and wait for its end."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def stop(self) -> None:
-        """Stop it cleanly (SIGTERM).
+        """Stop the process cleanly (SIGTERM).
 
         Raises:
-            DemoError: It does not stop, or not with exit code 0.
+            DemoError: The process does not stop, or stops with another exit code than 0.
         """
         assert self._process is not None, "never started"
         self._process.terminate()

@@ -1,7 +1,7 @@
-"""What publisher and consumer share: one connection by pika, and an end that always comes.
+"""Common part of publisher and consumer: one connection by pika, which always ends.
 
-pika's `SelectConnection` is driven by callbacks and is the fastest of the ordinary Python
-clients; nothing here is special to this broker.
+pika's `SelectConnection` uses callbacks and is the fastest of the usual Python clients. Nothing
+here is specific to this broker.
 """
 
 import logging
@@ -17,9 +17,9 @@ EXCHANGE: Final = "flights"
 QUEUE: Final = "flights"
 HOST: Final = "127.0.0.1"
 STALL_SECONDS_MAX: Final = 60.0
-"""How long nothing may happen before the demo gives up."""
+"""Maximum time without progress before the demo stops with an error."""
 
-# pika logs every connection that is lost, which here is the point.
+# pika logs every lost connection; here the loss is intended.
 logging.getLogger("pika").setLevel(logging.CRITICAL)
 
 
@@ -27,7 +27,7 @@ class DemoClient(ABC):
     """One connection with one channel, from `run` to `finish`.
 
     Args:
-        port: Where the broker listens on this machine.
+        port: Port of the broker on this machine.
     """
 
     def __init__(self, port: int) -> None:
@@ -42,7 +42,7 @@ class DemoClient(ABC):
         """Connect, call `begin`, and return after `finish`.
 
         Raises:
-            DemoError: The connection failed or was lost, or nothing happens any more.
+            DemoError: The connection failed or was lost, or there is no progress.
         """
         self._connection = SelectConnection(
             pika.ConnectionParameters(HOST, self._port),
@@ -56,20 +56,20 @@ class DemoClient(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Do the work; the channel is open."""
+        """Start the work; the channel is open."""
 
     def finish(self) -> None:
-        """End: what was sent reaches the broker, then the connection is closed."""
+        """End: messages that were sent reach the broker, then the connection is closed."""
         self._is_finished = True
         if self._connection.is_open:
             self._connection.close()
 
     def expect_loss(self) -> None:
-        """End: the broker is dead."""
+        """End: the broker has been killed."""
         self._is_finished = True
 
     def note_progress(self) -> None:
-        """Tell that something happened; see `STALL_SECONDS_MAX`."""
+        """Record progress; see `STALL_SECONDS_MAX`."""
         self._has_moved = True
 
     def fail(self, reason: str) -> None:

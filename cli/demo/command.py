@@ -1,4 +1,4 @@
-"""The click command: options, exit codes, and the directory that the demo works in."""
+"""The click command: options, exit codes, and the demo's working directory."""
 
 import shutil
 import signal
@@ -19,8 +19,8 @@ FLIGHTS_MIN: Final = 10
 
 @click.command(
     epilog=(
-        "Exit codes: 0 nothing was lost and Spark counted the same; 1 something was lost or a "
-        "step failed; 2 refused; 3 nothing was lost, but Spark could not run (no Java); "
+        "Exit codes: 0 nothing was lost and Spark counted the same number; 1 a message was lost "
+        "or a step failed; 2 refused; 3 nothing was lost, but Spark could not run (no Java); "
         "130 interrupted."
     ),
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
@@ -29,24 +29,24 @@ FLIGHTS_MIN: Final = 10
     "--flights",
     type=click.IntRange(FLIGHTS_MIN, FLIGHTS_MAX),
     default=FLIGHTS_MAX,
-    help="How many to publish.",
+    help="Number of flights to publish.",
 )
 @click.option(
     "--storage-path",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Data directory of the broker: absent or empty; kept.  [default: a temporary one]",
+    help="Data directory of the broker, missing or empty; kept.  [default: a temporary one]",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the Parquet files go; kept.  [default: a temporary directory]",
+    help="Directory of the Parquet files; kept afterwards.  [default: a temporary directory]",
 )
-@click.option("--keep", is_flag=True, help="Keep the temporary directory, and say where it is.")
+@click.option("--keep", is_flag=True, help="Keep the temporary directory and print its path.")
 def demo(flights: int, storage_path: Path | None, out: Path | None, keep: bool) -> int:
     """Publish real flights, kill the broker while they are consumed, count them with Spark.
 
-    Starts a broker of its own on a free port. Nothing else is needed, and nothing is left
-    behind unless asked for; after a failure everything is kept.
+    Starts a broker of its own on a free port. It needs nothing else. It removes its files at
+    the end unless --keep is given; after a failure it keeps them.
     """
     if storage_path is not None and storage_path.exists() and any(storage_path.iterdir()):
         raise click.UsageError(f"--storage-path: {storage_path} is not empty")
@@ -70,7 +70,7 @@ def demo(flights: int, storage_path: Path | None, out: Path | None, keep: bool) 
 
 @contextmanager
 def _working_directory(*, keep: bool) -> Iterator[Path]:
-    """Make a directory; remove it on interruption, keep it when a step fails."""
+    """Make a directory; remove it after an interruption, keep it if a step fails."""
     directory = Path(tempfile.mkdtemp(prefix="amqp-server-demo-"))
     try:
         yield directory
@@ -85,7 +85,7 @@ def _working_directory(*, keep: bool) -> Iterator[Path]:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Take SIGTERM as Ctrl-C, or the broker would outlive the demo."""
+    """Treat SIGTERM like Ctrl-C, so that the broker does not outlive the demo."""
 
     def interrupt(_number: int, _frame: Any) -> None:  # noqa: ANN401
         raise KeyboardInterrupt

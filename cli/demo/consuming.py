@@ -1,4 +1,4 @@
-"""The consumer: takes flights, acknowledges them, and tells the ledger."""
+"""The consumer: receives flights, acknowledges them, and records them in the ledger."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -9,23 +9,23 @@ from cli.demo.progress import Show
 
 PREFETCH: Final = 2000
 ACK_EVERY: Final = 200
-"""Messages that one acknowledgement answers."""
+"""Number of messages for each acknowledgement."""
 
 
 class FlightConsumer(DemoClient):
     """Consumes a number of messages.
 
     Args:
-        port: Where the broker listens on this machine.
-        count: How many messages; None takes what is ready when it begins.
-        ledger: Is told of each.
-        show: Is told how many have come.
-        kill: Called with the last one, before it is acknowledged, instead of a clean end:
-            kills the broker.
+        port: Port of the broker on this machine.
+        count: Number of messages; None takes those that are ready at the beginning.
+        ledger: Records each delivery.
+        show: Called with the number of received messages.
+        kill: Kills the broker; called with the last message, before its acknowledgement, in place
+            of a clean end.
 
     Attributes:
-        expected: How many messages it takes; known once it has begun.
-        received: How many have come.
+        expected: Number of messages to take; known once it has begun.
+        received: Number of received messages.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FlightConsumer(DemoClient):
         self._kill = kill
 
     def begin(self) -> None:
-        """Ask how many are ready, then consume."""
+        """Ask for the number of ready messages, then consume."""
         self.channel.basic_qos(prefetch_count=PREFETCH)
         self.channel.queue_declare(QUEUE, passive=True, callback=self._declared)
 
@@ -62,7 +62,7 @@ class FlightConsumer(DemoClient):
         self.received += 1
         self._ledger.note_received(int(properties.message_id), body, redelivered=method.redelivered)
         if self.received > self.expected:
-            # Was on its way when the broker was killed; nobody is left to be answered.
+            # It was in transit when the broker was killed, so it cannot be acknowledged.
             return
         self._show(self.received)
         is_last = self.received == self.expected

@@ -1,4 +1,4 @@
-"""The query over the export: Spark SQL, on the Parquet files alone."""
+"""The query over the export: Spark SQL, only on the Parquet files."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -19,13 +19,13 @@ ORDER BY flights DESC, flight.carrier
 
 
 class CarrierDelay(NamedTuple):
-    """One row of the answer.
+    """Row of the result.
 
     Attributes:
-        carrier: Two characters.
-        airline: Its name; None when it has none.
-        flights: How many.
-        delay_minutes: Mean delay of departures; None when none departed.
+        carrier: Code of the carrier, two characters.
+        airline: Name of the airline; None if it has none.
+        flights: Number of flights.
+        delay_minutes: Mean delay of departures, in minutes; None if none departed.
     """
 
     carrier: str
@@ -35,7 +35,7 @@ class CarrierDelay(NamedTuple):
 
 
 def why_no_spark() -> str | None:
-    """Return what is missing for Spark and how to install it, in one line; None if nothing is."""
+    """Return what Spark lacks and how to install it, in one line; None if nothing is missing."""
     from appendlog.spark.errors import JavaError
     from appendlog.spark.running.java import check_java
 
@@ -53,8 +53,8 @@ def query_delays(out: Path, log_path: Path) -> list[CarrierDelay]:
     """Start Spark on this machine and return flights and mean delay of each carrier.
 
     Args:
-        out: What was given to the export as `--out`.
-        log_path: File that gets what Spark has to say.
+        out: Directory that was passed to the export as `--out`.
+        log_path: File for the output of Spark.
 
     Raises:
         AmqplogError: Spark did not start.
@@ -69,7 +69,7 @@ def query_delays(out: Path, log_path: Path) -> list[CarrierDelay]:
 
 
 def format_table(rows: Sequence[CarrierDelay]) -> str:
-    """Return the rows as text, one line each, under a head."""
+    """Return the rows as text, one line each, under a header."""
     lines = [f"{'carrier':<8}{'airline':<30}{'flights':>9}{'mean delay':>14}"]
     for row in rows:
         delay = "-" if row.delay_minutes is None else f"{row.delay_minutes:.1f} min"

@@ -1,7 +1,7 @@
-"""What stops the demo before its end."""
+"""Errors that end the demo early."""
 
 import click
 
 
 class DemoError(click.ClickException):
-    """A step did not do what it should; exit code 1."""
+    """A step of the demo has failed; exit code 1."""

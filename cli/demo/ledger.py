@@ -1,4 +1,4 @@
-"""What was published and what came back, flight by flight: the proof that none is lost."""
+"""Record of published and received messages, flight by flight: it proves that none is lost."""
 
 from array import array
 from collections import Counter
@@ -8,15 +8,15 @@ from cli.demo.flights import Flight
 
 
 class Ledger:
-    """Counts by the number of the flight, which every message carries as its message id.
+    """Counters and checksums by flight number, which every message has as its message id.
 
     Attributes:
-        published: Flights that the publisher has sent.
-        by_carrier: The same by carrier.
-        received: Deliveries, those of a flight that came before included.
-        repeated: Deliveries of a flight that came before.
-        unmarked: Those of them that were not marked redelivered: must stay 0.
-        damaged: Deliveries whose body is not the one that was published: must stay 0.
+        published: Number of flights that the publisher has sent.
+        by_carrier: The same number by carrier.
+        received: Number of deliveries, with repeated ones.
+        repeated: Number of deliveries of a flight that was delivered before.
+        unmarked: Number of these that were not marked as redelivered: must stay 0.
+        damaged: Number of deliveries whose body differs from the published one: must stay 0.
     """
 
     def __init__(self) -> None:
@@ -31,16 +31,16 @@ class Ledger:
 
     @property
     def missing(self) -> int:
-        """Flights that were published and have never come."""
+        """Number of flights that were published, but never received."""
         return self.published - self.come
 
     @property
     def come(self) -> int:
-        """Flights that have come, each counted once."""
+        """Number of flights that were received, each counted once."""
         return self.received - self.repeated
 
     def note_published(self, flight: Flight) -> None:
-        """Remember a flight; flights come in the order of their numbers, from 0."""
+        """Record a published flight; flights come in the order of their numbers, from 0."""
         assert flight.number == self.published, "flights are published in order"
         self.published += 1
         self.by_carrier[flight.carrier] += 1

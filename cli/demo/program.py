@@ -1,4 +1,4 @@
-"""How this program starts itself again, and how that is shown to the user."""
+"""Command line of this program, to start it again and to show it to the user."""
 
 import os
 import shlex
@@ -15,23 +15,23 @@ _KERNEL_SETTINGS: Final = ("AMQP_SERVER_PURE_PYTHON", "AMQP_SERVER_REQUIRE_COMPI
 
 
 def command_line(arguments: Sequence[str]) -> list[str]:
-    """Return program and arguments of an `amqp-server` of this interpreter.
+    """Return program and arguments of an `amqp-server` with this interpreter.
 
-    `-P` keeps the current directory off the import path: it may have a `cli` of its own.
+    `-P` keeps the current directory off the import path: it may contain another `cli`.
     """
     return [sys.executable, "-P", "-m", "amqp_server", *arguments]
 
 
 def shown(arguments: Sequence[str]) -> str:
-    """Return the same command as a user writes it."""
+    """Return the same command as a user would type it."""
     return shlex.join(["amqp-server", *arguments])
 
 
 def environment() -> dict[str, str]:
     """Return this process's environment without settings of the server.
 
-    What the demo shows as a command must be all that the command was told. Where the code
-    is not installed, but runs from a source tree, that tree is put on the import path.
+    A command that the demo shows must have all settings of the process. If the code is not
+    installed but runs from a source tree, that tree is put on the import path.
     """
     inherited = {
         name: text

@@ -1,4 +1,4 @@
-"""Showing how far a step is: a bar on a terminal, a few lines elsewhere."""
+"""Progress of a step: a bar on a terminal, a few lines elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ _LINES: Final = 4
 _UPDATES: Final = 200
 
 Show = Callable[[int], None]
-"""Called with how many are done, counted from the start of the step."""
+"""Called with the number of finished items since the start of the step."""
 
 
 @contextmanager
@@ -19,8 +19,8 @@ def progress(label: str, total: int) -> Iterator[Show]:
     """Show progress on standard error.
 
     Args:
-        label: What is being done.
-        total: When it is done; at least 1.
+        label: Name of the step.
+        total: Number of items, at least 1.
     """
     if sys.stderr.isatty():
         with click.progressbar(

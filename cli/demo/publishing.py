@@ -1,4 +1,4 @@
-"""The publisher: every flight once, persistent, with confirms."""
+"""The publisher: publishes every flight once, persistent, with confirms."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -11,23 +11,23 @@ from cli.demo.ledger import Ledger
 from cli.demo.progress import Show
 
 WINDOW: Final = 2000
-"""Messages on their way that are not confirmed yet."""
+"""Maximum number of published messages that are not confirmed yet."""
 RETAIN_FOR_MS: Final = 86_400_000
-"""How long the queue keeps what is settled: a day, so that the export finds it."""
+"""Time for which the queue keeps settled messages: a day, so that the export finds them."""
 
 
 class FlightPublisher(DemoClient):
     """Declares exchange and queue and publishes flights until all are confirmed.
 
     Args:
-        port: Where the broker listens on this machine.
-        flights: In the order of their numbers, from 0; at least one.
-        ledger: Is told of each.
-        show: Is told how many are confirmed.
+        port: Port of the broker on this machine.
+        flights: Flights in the order of their numbers, from 0; at least one.
+        ledger: Records each published flight.
+        show: Called with the number of confirmed messages.
 
     Attributes:
-        confirmed: Messages that the broker has made safe.
-        refused: Messages that it could not.
+        confirmed: Number of messages that the broker has confirmed.
+        refused: Number of messages that the broker has refused.
     """
 
     def __init__(self, port: int, flights: Iterator[Flight], ledger: Ledger, show: Show) -> None:
@@ -40,17 +40,17 @@ class FlightPublisher(DemoClient):
         self._is_all_sent = False
 
     def begin(self) -> None:
-        """Declare, one method after the other, then publish."""
+        """Declare exchange and queue, then publish."""
         channel = self.channel
         arguments = {"x-retain-for": RETAIN_FOR_MS}
-        # The broker answers in order: when the last is answered, all are done.
+        # The broker replies in order: after the last reply, all methods are done.
         channel.exchange_declare(EXCHANGE, "topic", durable=True)
         channel.queue_declare(QUEUE, durable=True, arguments=arguments)
         channel.queue_bind(QUEUE, EXCHANGE, "#")
         channel.confirm_delivery(self._answered, callback=lambda _: self._publish())
 
     def _publish(self) -> None:
-        """Fill the window."""
+        """Publish until the window is full."""
         while not self._is_all_sent and self._ledger.published - self._answered_count < WINDOW:
             flight = next(self._flights, None)
             if flight is None:
@@ -75,7 +75,7 @@ class FlightPublisher(DemoClient):
         return self.confirmed + self.refused
 
     def _answered(self, frame: Any) -> None:  # noqa: ANN401 - pika has no types
-        """Count an ack or nack; this broker gives them in the order of publishing."""
+        """Count an ack or nack; this broker sends them in the order of publishing."""
         self.note_progress()
         answered = frame.method.delivery_tag - self._answered_count
         if frame.method.NAME == "Basic.Ack":

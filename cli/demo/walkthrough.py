@@ -1,4 +1,4 @@
-"""The demo's steps, in order: each says what it does, does it, and prints what it saw."""
+"""Steps of the demo, in order: each prints its title, runs, and prints its result."""
 
 import subprocess
 import time
@@ -28,13 +28,13 @@ CHECKPOINT_INTERVAL: Final = "1s"
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """What the demo works with.
+    """Settings of the demo.
 
     Attributes:
-        flights: How many to publish.
-        directory: For the logs of broker and Spark.
-        storage_path: Data directory of the broker, absent or empty; absolute.
-        out: Where the export goes; absolute.
+        flights: Number of flights to publish.
+        directory: Directory for the logs of broker and Spark.
+        storage_path: Data directory of the broker, missing or empty; absolute.
+        out: Directory of the export; absolute.
     """
 
     flights: int
@@ -44,10 +44,10 @@ class DemoSettings:
 
 
 class Walkthrough:
-    """One run of the demo. Prints to standard output; progress goes to standard error.
+    """Run of the demo. Prints to standard output; progress goes to standard error.
 
     Args:
-        settings: Not changed.
+        settings: Settings of the run; not changed.
     """
 
     def __init__(self, settings: DemoSettings) -> None:
@@ -61,7 +61,7 @@ class Walkthrough:
         """Run all steps and return the exit code.
 
         Raises:
-            DemoError: A step failed so that the next makes no sense.
+            DemoError: A step failed, so that the next one cannot run.
             ModuleNotFoundError: pika or the flights are not installed.
         """
         missing = why_no_spark()
@@ -117,8 +117,8 @@ class Walkthrough:
             consumer = FlightConsumer(broker.port, half, self._ledger, show, broker.kill)
             consumer.run()
         more = consumer.received - half
-        _say(f"{half} received{self._rate('consume half', half)}; then it was dead,")
-        _say(f"and {more} more were on their way, which nobody could acknowledge")
+        _say(f"{half} received{self._rate('consume half', half)}; then the broker was dead,")
+        _say(f"and {more} more were in transit and could not be acknowledged")
 
     def _consume_rest(self, broker: BrokerProcess) -> None:
         self._begin_step("Consume what is left")
@@ -134,11 +134,11 @@ class Walkthrough:
             f"{ledger.missing} lost; {ledger.repeated} came twice, "
             f"{ledger.repeated - ledger.unmarked} of these marked redelivered"
         )
-        _say("(what was acked after the last checkpoint comes again: --offset-checkpoint-interval)")
+        _say("(acks since the last checkpoint are lost in a crash: --offset-checkpoint-interval)")
         for count, fault in (
             (ledger.missing, "flights were lost"),
             (ledger.unmarked, "flights came twice without being marked redelivered"),
-            (ledger.damaged, "messages came with another body than they were published with"),
+            (ledger.damaged, "messages came with another body than the published one"),
         ):
             if count:
                 self._faults.append(f"{count} {fault}")
@@ -167,7 +167,7 @@ class Walkthrough:
             _say(line)
         counted = {row.carrier: row.flights for row in rows}
         if counted != dict(self._ledger.by_carrier):
-            self._faults.append("Spark counted other flights than were published")
+            self._faults.append("Spark's counts differ from the published flights")
 
     def _sum_up(self, missing: str | None) -> None:
         self._begin_step("Summary")

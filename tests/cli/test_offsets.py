@@ -261,7 +261,7 @@ def test_a_seek_beside_members_needs_force_and_then_moves_them(
         before = take(client, 0, 1, 2)
         complaint = refuse(capsys, 1, "seek", *LOG, "--group", "g", "--to", "6")
         assert complaint == (
-            f"group 'g' on {WHERE} is in use by 1 consumer: --force does it all the same"
+            f"group 'g' on {WHERE} is in use by 1 consumer: --force does it nevertheless"
         )
         assert committed(capsys) is None
         seek(capsys, 6, "--force")

@@ -227,7 +227,7 @@ def test_a_running_server_is_refused_and_nobody_is_asked_in_vain(
     break_chunk(storage)
     before = snapshot(storage)
     assert main(["repair"]) == 2
-    assert "nobody can be asked here" in capsys.readouterr().err
+    assert "no terminal for the question" in capsys.readouterr().err
     assert snapshot(storage) == before
 
 

@@ -130,7 +130,7 @@ def test_an_interrupted_one_says_where_to_go_on(
     how_far = (
         "2 messages below offset 2 were replayed, continue with --from 2"
         if told
-        else "nothing is known of how far it came: begin anew"
+        else "no progress is known: run the command again from the start"
     )
     assert capsys.readouterr().err == f"amqp-server: error: interrupted; {how_far}\n"
 

@@ -63,7 +63,7 @@ def test_a_record_is_a_persistent_message_to_a_server(
     [
         ({"n": 2**63}, "cannot be encoded"),
         ({"o": object()}, "cannot hold a object"),
-        ({"k" * 256: 1}, "at most 255"),
+        ({"k" * 256: 1}, "maximum is 255"),
         ({"\udc80": 1}, "cannot be encoded"),
     ],
 )
