@@ -71,8 +71,8 @@ def reopen_state(state: LogState) -> tuple[LogState, RecoveryReport]:
         raise LogFailedError(state.directory, error) from error
     # Existing directories may not be on the disk yet: this log may have made them.
     options = replace(state.options, directories=state.writer.directories)
-    anew, report = open_state(state.directory, state.identity, options, state.filesystem)
-    if anew.log_end_offset < state.log_end_offset:
-        report.add_lost(anew.log_end_offset, state.log_end_offset)
-        anew.append([], [], state.log_end_offset, True, GAP_LOST)
-    return anew, report
+    reopened, report = open_state(state.directory, state.identity, options, state.filesystem)
+    if reopened.log_end_offset < state.log_end_offset:
+        report.add_lost(reopened.log_end_offset, state.log_end_offset)
+        reopened.append([], [], state.log_end_offset, True, GAP_LOST)
+    return reopened, report

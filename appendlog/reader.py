@@ -63,7 +63,7 @@ class LogReader:
         OSError: A file cannot be read.
     """
 
-    _tells_of_lost_ends = True
+    _treats_lost_ends_as_damage = True
     """Whether offsets below the durable end are read as damage when their segment is missing."""
 
     def __init__(
@@ -297,7 +297,7 @@ class LogReader:
         )
         if self._segments:
             self.log_end_offset = self._find_end(self._segments[-1], durable)
-            if durable is not None and self._tells_of_lost_ends:
+            if durable is not None and self._treats_lost_ends_as_damage:
                 self.log_end_offset = max(self.log_end_offset, durable.recovery_point)
 
     def _begin(self, identity: LogIdentity) -> None:

@@ -150,30 +150,30 @@ def _print_queues(report: dict[str, Any]) -> None:
         click.echo(
             f"{queue['outcome']:<9}{queue['segments']:>9}"
             f"{shown_bytes(queue['scanned_bytes']):>11}{queue['records']:>11}{queue['ready']:>11}"
-            f"  {name}{_told(queue)}"
+            f"  {name}{_findings(queue)}"
         )
     more = len(report["queues"]) - len(queues) + report["queues_left_out"]
     if more:
         click.echo(f"... and {more} more queues")
 
 
-def _told(queue: dict[str, Any]) -> str:
-    told = []
+def _findings(queue: dict[str, Any]) -> str:
+    findings = []
     if queue["cut_bytes"]:
-        told.append(f"cut {shown_bytes(queue['cut_bytes'])}")
+        findings.append(f"cut {shown_bytes(queue['cut_bytes'])}")
     if queue["damaged_chunks"]:
-        told.append(f"{queue['damaged_chunks']} damaged, {shown_bytes(queue['damaged_bytes'])}")
-    told += [f"not of this log: {name}" for name in queue.get("foreign_files", ())]
+        findings.append(f"{queue['damaged_chunks']} damaged, {shown_bytes(queue['damaged_bytes'])}")
+    findings += [f"not of this log: {name}" for name in queue.get("foreign_files", ())]
     if queue["lost"]:
         ranges = ", ".join(f"[{start}, {end})" for start, end in queue["lost"][:RANGES_SHOWN])
         more = ", ..." if len(queue["lost"]) > RANGES_SHOWN else ""
-        told.append(f"lost {queue['lost_offsets']} offsets: {ranges}{more}")
+        findings.append(f"lost {queue['lost_offsets']} offsets: {ranges}{more}")
     if queue.get("ahead_seconds"):  # missing in reports of older versions
-        told.append(f"last append time {queue['ahead_seconds']:.0f} s ahead of the clock")
-    return f": {'; '.join(told)}" if told else ""
+        findings.append(f"last append time {queue['ahead_seconds']:.0f} s ahead of the clock")
+    return f": {'; '.join(findings)}" if findings else ""
 
 
 def _faults(found: dict[str, Any]) -> str:
-    told = [f"torn {shown_bytes(found['torn_bytes'])}"] if found["torn_bytes"] else []
-    told += [f"damaged {name}" for name in found["damaged_files"]]
-    return f" ({'; '.join(told)})" if told else ""
+    findings = [f"torn {shown_bytes(found['torn_bytes'])}"] if found["torn_bytes"] else []
+    findings += [f"damaged {name}" for name in found["damaged_files"]]
+    return f" ({'; '.join(findings)})" if findings else ""

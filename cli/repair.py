@@ -88,14 +88,14 @@ def repair(
             check = check_directory(load_stored_queues(storage_path))
         steps = options.plan(check)
         if dry_run or not steps:
-            return _tell_plan(steps, check.worst, as_json=as_json)
+            return _report_plan(steps, check.worst, as_json=as_json)
         if not as_json:
             _print_steps(steps)
         if not yes:
             _ask_first(storage_path)
         done = repair_directory(storage_path, options, _silent if as_json else _say)
     assert done.check is not None
-    _tell_done(done, as_json=as_json)
+    _report_done(done, as_json=as_json)
     worst = done.check.worst
     return 0 if worst is Level.HARMLESS else EXIT_CODES[OUTCOMES[worst]]
 
@@ -136,7 +136,7 @@ def _ask_first(storage_path: Path) -> None:
         raise CommandFailedError("nothing was changed", EXIT_FAILED)
 
 
-def _tell_plan(steps: list[Step], worst: Level | None, *, as_json: bool) -> int:
+def _report_plan(steps: list[Step], worst: Level | None, *, as_json: bool) -> int:
     if as_json:
         plan = {"is_dry_run": True, "steps": [_step_json(step) for step in steps]}
         click.echo(orjson.dumps(plan, option=orjson.OPT_INDENT_2))
@@ -154,7 +154,7 @@ def _print_steps(steps: list[Step]) -> None:
         click.echo(f"{step.remedy.value}: {shown(str(step.path))}: {shown(step.reason)}")
 
 
-def _tell_done(done: Repair, *, as_json: bool) -> None:
+def _report_done(done: Repair, *, as_json: bool) -> None:
     assert done.check is not None
     if as_json:
         click.echo(orjson.dumps(_done_json(done), option=orjson.OPT_INDENT_2))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from appendlog.checking.problem import Level, Problem, Problems
-from appendlog.checking.segment_check import SegmentCheck, SegmentFacts, SegmentPlace
+from appendlog.checking.segment_check import SegmentCheck, SegmentContents, SegmentPlace
 from appendlog.errors import UnsupportedFormatError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
@@ -38,7 +38,7 @@ class LogCheck:
     """
 
     directory: Path
-    segments: list[SegmentFacts] = field(default_factory=list)
+    segments: list[SegmentContents] = field(default_factory=list)
     durable_end: DurableEnd | None = None
     problems: Problems = field(default_factory=Problems)
     log_start_offset: int = 0
@@ -47,12 +47,12 @@ class LogCheck:
     @property
     def scanned_bytes(self) -> int:
         """Bytes of segments that were read."""
-        return sum(facts.segment.size_bytes for facts in self.segments)
+        return sum(contents.segment.size_bytes for contents in self.segments)
 
     @property
     def record_count(self) -> int:
         """Number of records found."""
-        return sum(facts.segment.summary.record_count for facts in self.segments)
+        return sum(contents.segment.summary.record_count for contents in self.segments)
 
 
 def check_log(
@@ -174,10 +174,10 @@ class _Check:
             before.last_timestamp_ns if before else 0,
             self._is_dense,
         )
-        facts = SegmentCheck(place, self._identity, self._filesystem, result.problems).run()
-        result.segments.append(facts)
+        contents = SegmentCheck(place, self._identity, self._filesystem, result.problems).run()
+        result.segments.append(contents)
         if self._on_segment is not None:
-            self._on_segment(facts.segment.size_bytes)
+            self._on_segment(contents.segment.size_bytes)
 
     def _check_joints(self) -> None:
         result = self._result

@@ -29,7 +29,7 @@ from appendlog.segments.segment import Segment, SegmentName
 
 
 @dataclass(slots=True)
-class SegmentFacts:
+class SegmentContents:
     """Contents of one segment, as the check found them.
 
     Attributes:
@@ -99,9 +99,9 @@ class SegmentCheck:
         summary = SegmentSummary(base, base, place.previous_timestamp_ns)
         header_bytes = segment_header_bytes(identity)
         self._segment = Segment(place.directory, place.name, header_bytes, summary)
-        self._facts = SegmentFacts(self._segment)
+        self._contents = SegmentContents(self._segment)
 
-    def run(self) -> SegmentFacts:
+    def run(self) -> SegmentContents:
         """Read the segment and return its contents.
 
         Raises:
@@ -121,7 +121,7 @@ class SegmentCheck:
                 self._walk(scan, size)
         finally:
             descriptors.close()
-        return self._facts
+        return self._contents
 
     def _walk(self, scan: SegmentScan, size: int) -> None:
         place, segment = self._place, self._segment
@@ -132,12 +132,12 @@ class SegmentCheck:
             if isinstance(found, FoundFault):
                 self._note_fault(found, size)
                 continue
-            if self._facts.footer is not None:
+            if self._contents.footer is not None:
                 self._add("chunk-behind-footer", "a chunk behind the footer", found.position)
-                self._facts.footer = None
+                self._contents.footer = None
             self._note_chunk(found, index)
         index.finish(segment.data_bytes)
-        self._facts.index_entries = index.entry_count
+        self._contents.index_entries = index.entry_count
         self._check_footer()
         self._check_gaps()
 
@@ -145,7 +145,7 @@ class SegmentCheck:
         """Check the header; return the position where the first chunk should be."""
         place, segment = self._place, self._segment
         header = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
-        self._facts.header = header
+        self._contents.header = header
         if header is None:
             # A start treats it as what a crash left.
             is_torn = place.is_last and not place.durable_position
@@ -180,21 +180,21 @@ class SegmentCheck:
         self._add("damaged-chunk", f"{length} bytes {where} hold no valid chunk", found.position)
 
     def _note_chunk(self, found: FoundChunk, index: IndexCheck) -> None:
-        facts, summary, header = self._facts, self._segment.summary, found.header
-        facts.chunks += 1
+        contents, summary, header = self._contents, self._segment.summary, found.header
+        contents.chunks += 1
         expected = summary.end_offset
         ranges, is_footer = explained_ranges(found)
-        facts.explained += ranges
+        contents.explained += ranges
         if is_footer:
-            facts.footer = decode_footer(found.data[CHUNK_HEADER_BYTES:])
+            contents.footer = decode_footer(found.data[CHUNK_HEADER_BYTES:])
         elif not header.is_control:
             index.note(found.position, header, summary.time_before(header.first_timestamp_ns))
             self._note_records(found)
             if summary.record_count and header.first_timestamp_ns < summary.last_timestamp_ns:
                 self._note_step_back(found)
         if header.base_offset > expected and not is_footer:
-            facts.gaps.append((expected, header.base_offset))
-        if facts.footer is None:
+            contents.gaps.append((expected, header.base_offset))
+        if contents.footer is None:
             summary.add(header)
             self._segment.data_bytes = found.position + header.chunk_bytes
 
@@ -206,7 +206,7 @@ class SegmentCheck:
             offsets = (header.base_offset, header.end_offset)
             self._add("wrong-chunk", wrong, found.position, offsets=offsets)
         if records is not None and header.record_count <= header.last_offset_delta:
-            self._facts.gaps += missing_offsets(header.base_offset, records.offsets)
+            self._contents.gaps += missing_offsets(header.base_offset, records.offsets)
 
     def _note_step_back(self, found: FoundChunk) -> None:
         """Report append times that step back within the segment; only its first may step back."""
@@ -218,7 +218,7 @@ class SegmentCheck:
         self._add("times-step-back", text, found.position)
 
     def _check_footer(self) -> None:
-        footer, summary, segment = self._facts.footer, self._segment.summary, self._segment
+        footer, summary, segment = self._contents.footer, self._segment.summary, self._segment
         segment.is_sealed = footer is not None
         if footer is None:
             if not self._place.is_last:
@@ -248,11 +248,11 @@ class SegmentCheck:
     def _check_gaps(self) -> None:
         if not self._place.is_dense:
             return
-        footer = self._facts.footer
+        footer = self._contents.footer
         end = self._segment.summary.end_offset
         if footer is not None and footer.end_offset > end:
-            self._facts.gaps.append((end, footer.end_offset))
-        for start, stop in uncovered(self._facts.gaps, self._facts.explained):
+            self._contents.gaps.append((end, footer.end_offset))
+        for start, stop in uncovered(self._contents.gaps, self._contents.explained):
             text = f"offsets [{start}, {stop}) are not in the log, and nothing explains why"
             self._add("offsets-missing", text, None, offsets=(start, stop))
 

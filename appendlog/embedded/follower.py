@@ -27,7 +27,7 @@ class LogFollower(LogReader):
         UnsupportedFormatError: As for `LogReader`, like its other errors.
     """
 
-    _tells_of_lost_ends = False  # a follower waits: the segments may come back
+    _treats_lost_ends_as_damage = False  # a follower waits: the segments may come back
 
     def __init__(
         self, directory: Path, filesystem: FileSystem | None = None, skip_damage: bool = True

@@ -15,13 +15,13 @@ class ReadWindow(NamedTuple):
         buffer: Buffer that holds its bytes, and possibly others.
         start: Position in the buffer where they begin.
         end: Position in the buffer where they end.
-        is_mapped_anew: Whether the buffer was mapped for this window.
+        is_new_mapping: Whether the buffer was mapped for this window.
     """
 
     buffer: ReadableBuffer
     start: int
     end: int
-    is_mapped_anew: bool = False
+    is_new_mapping: bool = False
 
 
 def read_window(

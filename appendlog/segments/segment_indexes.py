@@ -172,12 +172,12 @@ class SegmentIndexes:
         """Return the index tables of a segment, the stored one first."""
         active = segment.index
         if active is None:
-            return (self._stored(segment, None) or self._anew(segment, None),)
+            return (self._stored(segment, None) or self._stored_or_built(segment, None),)
         # Take the tail first: entries that leave it are in the file before.
         tail = active.tail
         if not active.stored_count:
             return (tail,)
-        return (self._stored(segment, active) or self._anew(segment, active), tail)
+        return (self._stored(segment, active) or self._stored_or_built(segment, active), tail)
 
     def _stored(self, segment: Segment, active: ActiveIndex | None) -> IndexTable | None:
         """Return the table of the index file, if it can be right."""
@@ -242,7 +242,7 @@ class SegmentIndexes:
             self._build(segment)
         return True
 
-    def _anew(self, segment: Segment, active: ActiveIndex | None) -> IndexTable:
+    def _stored_or_built(self, segment: Segment, active: ActiveIndex | None) -> IndexTable:
         """Return a new index for a segment whose stored index cannot be right."""
         with self._lock:
             # Another thread may have rebuilt it already.

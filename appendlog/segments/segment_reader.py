@@ -209,7 +209,7 @@ class SegmentReader:
         )
         window_bytes = window.end - window.start
         result.read_bytes += window_bytes
-        if window.is_mapped_anew:
+        if window.is_new_mapping:
             with self._count_lock:
                 self.mapped_count += 1
         is_cut = size < segment.data_bytes - request.position and window_bytes == size

@@ -57,7 +57,7 @@ def demo(flights: int, storage_path: Path | None, out: Path | None, keep: bool) 
             storage_path=(storage_path or directory / "data").absolute(),
             out=(out or directory / "export").absolute(),
         )
-        exit_code = Walkthrough(settings).tell()
+        exit_code = Walkthrough(settings).run()
         if exit_code != EXIT_DONE:
             click.echo(f"kept for a look: {directory}")
             return exit_code

@@ -57,7 +57,7 @@ class Walkthrough:
         self._seconds: dict[str, float] = {}
         self._step_count = 0
 
-    def tell(self) -> int:
+    def run(self) -> int:
         """Run all steps and return the exit code.
 
         Raises:

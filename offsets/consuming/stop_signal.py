@@ -16,15 +16,15 @@ class StopSignal:
 
     def __init__(self) -> None:
         self._wakes: Final[SimpleQueue[None]] = SimpleQueue()
-        self._is_told = False
+        self._is_set = False
 
     def is_set(self) -> bool:
         """Return whether the signal is set."""
-        return self._is_told
+        return self._is_set
 
     def set(self) -> None:
         """Set the signal; a waiting thread continues at once."""
-        self._is_told = True
+        self._is_set = True
         self._wakes.put(None)
 
     def wait(self, seconds: float) -> bool:
@@ -33,7 +33,7 @@ class StopSignal:
         Args:
             seconds: Longest wait, >= 0.
         """
-        if not self._is_told:
+        if not self._is_set:
             with suppress(Empty):
                 self._wakes.get(timeout=seconds)
-        return self._is_told
+        return self._is_set
