@@ -264,7 +264,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=click.Choice(LOG_FORMATS),
     default="text",
-    help="How log lines are written: key=value text, or one JSON object a line.",
+    help="Format of log lines: key=value text, or one JSON object per line.",
 )
 @click.option(
     "--version",

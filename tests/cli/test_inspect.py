@@ -194,7 +194,7 @@ def test_beside_a_running_server_records_end_where_the_disk_does(
     [
         (["missing"], "missing: no such file or directory"),
         (["--queue", "none"], "no durable queue 'none' in vhost '/'"),
-        (["--show", "records"], "write which log"),
+        (["--show", "records"], "write a log"),
         (["data/FORMAT"], "not a file that this command knows"),
         (["data", "--queue", "a"], "PATH and --queue exclude each other"),
         (["--storage-path", "elsewhere"], "no such file or directory"),

@@ -268,7 +268,7 @@ def test_a_queue_of_a_server_that_is_no_stream_is_left_alone(tmp_path: Path) -> 
         assert root.names() == ["stream"]
         root.log("stream").roll()
         assert list(root.clean_up(force=True).logs) == ["stream"]
-        with pytest.raises(InvalidLogNameError, match="no stream"):
+        with pytest.raises(InvalidLogNameError, match="not a stream"):
             root.append("classic", b"1")
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()

@@ -126,7 +126,7 @@ def test_the_command_reads_and_writes_stores_and_shows_no_secret(
         (["--out", "s3://lake-of-nobody/x"], "s3://lake-of-nobody: no such bucket"),
         (["--out", "s3://key:secret@lake/x"], "credentials as store options"),
         (["--out", "s4://lake/x"], "no store is called s4; nearest is s3"),
-        (["--out", "memory://lake"], "memory:// is in one process"),
+        (["--out", "memory://lake"], "memory:// exists in one process"),
         (["--out", "out", "--store-option", "acess_key=x"], "no object store"),
         (["--out", "s3://lake/x", "--store-option", "acess_key=x"], "nearest is access_key"),
         (["--out", "s3://lake/x", "--store-option", "x"], "KEY=VALUE"),
