@@ -124,6 +124,6 @@ class Hunt:
                 raise RuntimeError(f"tests do not start without a bug: {clean.output[-2_000:]}")
             return True
         assert ended.test, f"something failed, but no test: {ended.output[-2_000:]}"
-        if ended.seconds < SURE_SECONDS:
+        if ended.seconds < SURE_SECONDS and not ended.is_timeout:
             return True
         return place.run([ended.test]).code == PASSED

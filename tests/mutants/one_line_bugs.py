@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -88,10 +89,12 @@ def bugs_of(path: str, source: str) -> list[Bug]:
     """Return all bugs that this knows for a module, in the order of its lines.
 
     None is in what only people or type checkers read: docstrings, annotations, assertions, texts,
-    log lines, `__repr__`. A few are unsound: ask them before they are used.
+    log lines, `__repr__`; and none in what only compiled kernels do. A few are
+    unsound: ask them before they are used.
     """
-    finder = _Finder(source)
-    finder.visit(ast.parse(source))
+    tree = ast.parse(source)
+    finder = _Finder(source, tree)
+    finder.visit(tree)
     bugs: dict[str, Bug] = {}
     lines = [line.strip() for line in source.split("\n")]
     for number, after, scope in finder.found:
@@ -107,18 +110,25 @@ class _Finder(ast.NodeVisitor):
 
     Args:
         source: Of the module.
+        tree: The same, parsed.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, tree: ast.Module) -> None:
         self.found: list[tuple[int, str, tuple[int, int]]] = []
         self._lines = source.split("\n")
         self._scope = (1, LAST)
+        self._last = set(_last_statements(tree))
 
     def visit(self, node: ast.AST) -> None:
         """Look at a node and what is in it, unless nothing runs it."""
         if _is_only_read(node):
             return
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Assert | ast.JoinedStr):
+            return
+        if isinstance(node, ast.If | ast.IfExp) and _name(node.test) == "COMPILED":
+            orelse = node.orelse if isinstance(node, ast.If) else [node.orelse]
+            for each in orelse:
+                self.visit(each)
             return
         if isinstance(node, ast.stmt):
             self._statement(node)
@@ -138,22 +148,12 @@ class _Finder(ast.NodeVisitor):
         for default in (*node.args.defaults, *node.args.kw_defaults):
             if default is not None:
                 self.visit(default)
-        self._returns_early(node)
         self._bodies(node.body)
         self._scope = outer
 
     def _bodies(self, body: list[ast.stmt]) -> None:
         for each in body:
             self.visit(each)
-
-    def _returns_early(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        for node in ast.walk(function):
-            for name in ("body", "orelse", "finalbody"):
-                body = getattr(node, name, None)
-                if isinstance(body, list):
-                    for each in body[:-1]:
-                        if _does_something(each):
-                            self._instead(each, "return")
 
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):
@@ -169,6 +169,8 @@ class _Finder(ast.NodeVisitor):
             self._instead(node, "break")
         elif isinstance(node, ast.Break):
             self._instead(node, "continue")
+        if self._scope[1] != LAST and node not in self._last and _does_something(node):
+            self._instead(node, "return")
         if isinstance(node, ast.If | ast.While):
             self._negated(node.test)
         if isinstance(node, ast.AugAssign) and type(node.op) in OPERATIONS:
@@ -300,6 +302,15 @@ def _is_only_read(node: ast.AST) -> bool:
         case ast.Call(func=function):
             return _name(function) in TYPE_CALLS
     return False
+
+
+def _last_statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Return what nothing follows in its block: to return instead of it is to drop it."""
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if block and isinstance(block, list):
+                yield block[-1]
 
 
 def _does_something(node: ast.stmt) -> bool:
