@@ -31,7 +31,7 @@ NODE := tests/interop/node
 KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
-.PHONY: setup demo lint types test conformance check-tools interop crash bench bench-quick docs \
+.PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
 	check check-long java tools node programs prepare
 
 setup: $(COMPILED) $(INSTALLED)
@@ -104,6 +104,9 @@ interop: tools setup node
 crash: setup
 	$(BIN)/python -m pytest tests/crash
 
+mutants: setup
+	$(BIN)/python -m tests.mutants
+
 bench: setup
 	$(BIN)/python -m bench table --results bench/results
 
@@ -133,3 +136,4 @@ check-long: check
 	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m coverage run -m pytest -m 'not spark'
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
+	$(MAKE) mutants

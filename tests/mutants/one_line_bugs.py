@@ -18,7 +18,7 @@ COMPARISONS: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
     ast.Is: ("is", "is not"),
     ast.IsNot: ("is not", "is"),
     ast.In: ("in", "not in"),
-    ast.NotIn: ("not in", "in"),
+    ast.NotIn: ("not in", "in"),  # codespell:ignore notin
 }
 OPERATIONS: Final[dict[type[ast.operator], tuple[str, str]]] = {
     ast.Add: ("+", "-"),
