@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,7 @@ NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
 LOGGERS: Final = frozenset({"logger", "_logger", "logging"})
 TEXTS: Final = frozenset({"__repr__", "__str__"})
 TYPE_CALLS: Final = frozenset({"cast", "TypeVar", "NewType", "ParamSpec"})
+NOT_INTERPRETED: Final = "# pragma: no cover"
 LAST: Final = 1 << 60
 """Behind the last line of every file."""
 
@@ -125,10 +126,9 @@ class _Finder(ast.NodeVisitor):
             return
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Assert | ast.JoinedStr):
             return
-        if isinstance(node, ast.If | ast.IfExp) and _name(node.test) == "COMPILED":
-            orelse = node.orelse if isinstance(node, ast.If) else [node.orelse]
-            for each in orelse:
-                self.visit(each)
+        if self._is_for_compiled(node):
+            orelse = getattr(node, "orelse", [])
+            self._bodies(orelse if isinstance(orelse, list) else [orelse])
             return
         if isinstance(node, ast.stmt):
             self._statement(node)
@@ -151,9 +151,20 @@ class _Finder(ast.NodeVisitor):
         self._bodies(node.body)
         self._scope = outer
 
-    def _bodies(self, body: list[ast.stmt]) -> None:
+    def _bodies(self, body: Sequence[ast.AST]) -> None:
         for each in body:
             self.visit(each)
+
+    def _is_for_compiled(self, node: ast.AST) -> bool:
+        """Return whether the interpreted code does not run this, or only what is in its `else`."""
+        if isinstance(node, ast.If | ast.IfExp) and _name(node.test) == "COMPILED":
+            return True
+        if not isinstance(node, ast.stmt):
+            return False
+        end = node.lineno
+        if isinstance(node, ast.If | ast.FunctionDef):
+            end = node.body[0].lineno - 1
+        return any(NOT_INTERPRETED in line for line in self._lines[node.lineno - 1 : end])
 
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):

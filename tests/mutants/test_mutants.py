@@ -159,6 +159,23 @@ def f(a: "int | None") -> "int | None":
     assert [bug for bug in bugs_of("a.py", source) if bug.line != 16] == []
 
 
+def test_what_only_compiled_kernels_do_has_no_bugs() -> None:
+    source = """\
+def f(a):  # pragma: no cover
+    return a < 1
+def g(a):
+    if COMPILED:
+        a = 1
+    else:
+        a = 2
+    a = 3 if COMPILED else 4
+"""
+    assert {bug.after for bug in bugs_of("a.py", source)} == {
+        *("a = 3", "a = 1"),
+        *("a = 3 if COMPILED else 5", "a = 3 if COMPILED else 3"),
+    }
+
+
 def test_a_bug_changes_its_line_and_no_other() -> None:
     old = SOURCE.split("\n")
     for bug in bugs_of(MODULE, SOURCE):
