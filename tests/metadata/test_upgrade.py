@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from metadata.data_format import DataFormat, read_format
+from metadata.data_format import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    DataFormat,
+    read_format,
+    write_format,
+)
 from metadata.directory_lock import DirectoryLock
 from metadata.document import Document, decode_document
 from metadata.document_files import DocumentFiles
@@ -178,3 +184,18 @@ def test_where_a_server_has_run_its_next_start_finishes_the_upgrade(tmp_path: Pa
     assert read_format(storage) is DataFormat.UPGRADING
     assert len(signed(storage)) == len(DOCUMENTS)
     check_whole(storage)
+
+
+def test_a_disk_that_refuses_to_write_the_format_keeps_no_temporary_file(tmp_path: Path) -> None:
+    for fault_at in range(1000):
+        storage = tmp_path / str(fault_at)
+        storage.mkdir()
+        (storage / FORMAT_NAME).write_text("1\n")
+        filesystem = FaultyFileSystem(storage, fault_at, errno.EIO, failing_operations=1)
+        try:
+            write_format(storage, FORMAT_VERSION, filesystem)
+        except OSError:
+            assert [path.name for path in storage.iterdir()] == [FORMAT_NAME]
+        else:
+            return
+    raise AssertionError

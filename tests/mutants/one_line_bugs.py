@@ -140,8 +140,11 @@ class _Finder(ast.NodeVisitor):
             if node.value is not None:
                 self.visit(node.value)
         elif not isinstance(node, ast.Raise):
-            super().visit(node)
+            getattr(self, f"visit_{type(node).__name__}", self._nothing)(node)
             self.generic_visit(node)
+
+    def _nothing(self, node: ast.AST) -> None:
+        """Find nothing in this kind of node; what is in it is looked at all the same."""
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         outer, self._scope = self._scope, (node.lineno, node.end_lineno or LAST)
