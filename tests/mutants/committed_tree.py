@@ -33,6 +33,17 @@ class CommittedTree:
         return cls(repository, commit, contents)
 
     @property
+    def packages(self) -> list[str]:
+        """Folders of the root that hold code or tests, sorted."""
+        return sorted(
+            {
+                path.partition("/")[0]
+                for path in self.contents
+                if path.endswith(".py") and "/" in path
+            }
+        )
+
+    @property
     def differs(self) -> bool:
         """Whether tracked files in the working tree were changed since."""
         return bool(_git(self.repository, "status", "--porcelain", "--untracked-files=no"))

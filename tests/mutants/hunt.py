@@ -13,10 +13,12 @@ from tests.mutants.one_line_bugs import Bug
 from tests.mutants.recorded_lines import RecordedLines
 from tests.mutants.results import KILLED, SURVIVED, TIMEOUT, Result, Results
 from tests.mutants.rooms import Room
-from tests.mutants.workplace import FAILED, PASSED, Ended, StoppedError, Workplace
+from tests.mutants.workplace import FAILED, NOTHING_TO_RUN, PASSED, Ended, StoppedError, Workplace
 
 NEAREST_SECONDS_MAX: Final = 60.0
 """Of tests that run the line, as recorded; those from outside follow."""
+BOTH_BUILDS: Final = ("tests/parity",)
+"""Tests of kernels that need the compiled ones; those of the interpreted one say so by name."""
 SURE_SECONDS: Final = 5.0
 """A test that took longer before it failed may have failed because the machine was busy."""
 
@@ -88,6 +90,9 @@ class Hunt:
             tests = [name for name in room.outside if (place.root / name).exists()]
             count += len(tests)
             ended = self._first_failure(place, bug, tests)
+        if ended.code == PASSED and bug.path.endswith("_py.py"):
+            with place.with_kernels():
+                ended = self._first_failure(place, bug, BOTH_BUILDS, "-k", "interpreted")
         outcome = KILLED
         if ended.code == PASSED:
             outcome = SURVIVED
@@ -106,12 +111,16 @@ class Hunt:
             seconds=round(time.monotonic() - began, 1),
         )
 
-    def _first_failure(self, place: Workplace, bug: Bug, tests: Sequence[str]) -> Ended:
+    def _first_failure(
+        self, place: Workplace, bug: Bug, tests: Sequence[str], *chosen: str
+    ) -> Ended:
         """Run tests up to the first whose failure is the bug's, and not that of a busy machine."""
-        options: list[str] = []
+        options = [*chosen]
         while tests:
             with place.with_bug(bug):
                 ended = place.run(tests, *options)
+            if ended.code == NOTHING_TO_RUN:
+                break
             if ended.code in (PASSED, None) or self._is_the_bugs(place, ended, tests):
                 return ended
             options.append(f"--deselect={ended.test}")

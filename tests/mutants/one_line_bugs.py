@@ -34,6 +34,7 @@ OPERATIONS: Final[dict[type[ast.operator], tuple[str, str]]] = {
     ast.BitXor: ("^", "|"),
 }
 NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
+"""Functions and their opposites; the order of their arguments is nothing."""
 LOGGERS: Final = frozenset({"logger", "_logger", "logging"})
 TEXTS: Final = frozenset({"__repr__", "__str__"})
 TYPE_CALLS: Final = frozenset({"cast", "TypeVar", "NewType", "ParamSpec"})
@@ -236,8 +237,9 @@ class _Finder(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id in NAMES:
             self._instead(node.func, NAMES[node.func.id])
-        for first, second in zip(node.args, node.args[1:], strict=False):
-            self._swapped(first, second)
+        if _name(node.func) not in NAMES:
+            for first, second in zip(node.args, node.args[1:], strict=False):
+                self._swapped(first, second)
         for keyword in node.keywords:
             if keyword.arg is not None:
                 self._without(keyword)
