@@ -142,7 +142,7 @@ def _may_expand_to(records_bytes: int, header: ChunkHeader) -> bool:
 def _with_payload(header: ChunkHeader, flags: int, payload: Sequence[bytes]) -> bytes:
     """Return a chunk with another payload, passed in parts: it may be large, and is copied once."""
     length = CHUNK_HEADER_BYTES - CHUNK_PREFIX_BYTES + sum(map(len, payload))
-    fields = header._replace(crc=0, length=length, version=FORMAT_VERSION, flags=flags)
+    fields = header._replace(length=length, version=FORMAT_VERSION, flags=flags)
     crc = crc32c(CHUNK_HEADER.pack(*fields)[CHUNK_CRC_START:])
     for part in payload:
         crc = crc32c(part, crc)

@@ -64,6 +64,10 @@ SECOND = ("return items[0]", "return items[1]")
 ENDLESS = ("number //= 10", "pass")
 
 
+SLOW = pytest.mark.timeout(120)
+"""Runs pytest several times."""
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """Return a repository with one module and its tests, committed."""
@@ -200,6 +204,7 @@ def test_a_change_elsewhere_leaves_the_draw_as_it_was(repository: Path) -> None:
     assert [bug.key for _, bug in draw(repository, [ROOM], 5, 5, set())] == before
 
 
+@SLOW
 def test_killed_and_survived_and_endless_are_told_apart(repository: Path) -> None:
     drawn = bugs(BOUNDARY, SECOND, ENDLESS)
     results = hunt(repository, drawn)
@@ -210,6 +215,7 @@ def test_killed_and_survived_and_endless_are_told_apart(repository: Path) -> Non
     assert (repository / MODULE).read_text() == SOURCE, "the user's tree is left alone"
 
 
+@SLOW
 def test_what_is_known_is_not_run_again_and_a_new_test_meets_the_survivors(
     repository: Path,
 ) -> None:
@@ -225,6 +231,7 @@ def test_what_is_known_is_not_run_again_and_a_new_test_meets_the_survivors(
     assert len(kept.read_text().splitlines()) == 3, "only the survivor was run again"
 
 
+@SLOW
 def test_a_kill_says_nothing_when_the_test_has_changed(repository: Path) -> None:
     drawn = bugs(BOUNDARY)
     hunt(repository, drawn)

@@ -62,7 +62,8 @@ class FifoOrder:
             return None
         end = self.end
         if self._holes is not None:
-            look_end = min(end, self.next_offset + _LOOK_AHEAD)
+            # A hole lies below the end, so the range before it does too.
+            look_end = self.next_offset + _LOOK_AHEAD
             _, end = self._ready_above(self.next_offset, look_end)[0]
         return ReadyRange(self.next_offset, end, redelivered=False)
 
