@@ -14,6 +14,7 @@ from appendlog import (
     RemoveSettledRequest,
     ThreadFlusher,
 )
+from appendlog.flushing.carrying_out import carry_out
 from appendlog.flushing.flusher import PARALLEL_MAX, grouped
 from appendlog.flushing.requests import Request
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all
@@ -38,9 +39,18 @@ def test_each_request_has_one_result_in_order(tmp_path: Path) -> None:
     while not rounds.empty():
         results += rounds.get()
     assert [result.request for result in results] == requests
-    assert all(result.error is None for result in results)
+    assert all((result.error, result.freed_bytes) == (None, 0) for result in results)
     assert first.recovery_point == second.recovery_point == 30
     assert read_all(first) == read_all(second) == expected(0, 30)
+
+
+def test_only_what_removes_bytes_says_that_it_freed_some(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=1_000)
+    assert carry_out([FlushRequest(log, [chunk(0, 30)], 30, sync=True, roll=True)]) == (None, 0)
+    assert carry_out([FlushRequest(log, [chunk(30, 60)], 60, sync=True)]) == (None, 0)
+    sealed_bytes = log.segments[0].size_bytes
+    assert carry_out([RemoveSettledRequest(log, 30)]) == (None, sealed_bytes)
+    assert carry_out([CloseRequest(log)]) == (None, 0)
 
 
 def test_requests_that_wait_for_the_disk_become_one_append(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ class RecordedLines:
         self._directory = directory
         self._tree = tree
         self._packages = packages
+        self._all: list[RecordedTest] = []
         self._by_path: dict[str, list[RecordedTest]] = {}
 
     def record(self, workplace: Workplace, files: Iterable[str]) -> Iterator[str]:
@@ -69,28 +70,25 @@ class RecordedLines:
             for name, each in json.loads(self._place(file).read_text())["tests"].items():
                 lines = {path: int(bits, 16) for path, bits in each["lines"].items()}
                 test = RecordedTest(name, each["seconds"], lines)
+                self._all.append(test)
                 for path in lines:
                     self._by_path.setdefault(path, []).append(test)
 
     def nearest(self, bug: Bug, seconds_max: float) -> list[str]:
         """Return tests that run the line of a bug, the nearest first, as many as fit.
 
-        Without such tests: those that run something of the function, or, when it is in none, of
-        the file. Near is a test that has the name of the module, then one of the same folder;
-        among equals the shortest.
+        Without such tests: those that run something of the function, or of the file if the line
+        is in no function; without those, all. Near is a test that has the name of the module,
+        then one of the same folder; among equals the shortest.
         """
         tests = self._by_path.get(bug.path, [])
         first, last = bug.scope
         in_scope = ((1 << min(last, first + 10_000) + 1) - 1) >> first << first
-        for wanted in (1 << bug.line, in_scope):
-            running = [test for test in tests if test.lines[bug.path] & wanted]
-            if running:
-                break
+        running = [test for test in tests if test.lines[bug.path] & 1 << bug.line]
+        running = running or [test for test in tests if test.lines[bug.path] & in_scope]
         chosen: list[str] = []
         seconds = 0.0
-        for test in sorted(
-            running, key=lambda test: (_distance(test.name, bug.path), test.seconds)
-        ):
+        for test in sorted(running or self._all, key=lambda test: _rank(test, bug.path)):
             seconds += test.seconds
             if chosen and seconds > seconds_max:
                 break
@@ -112,9 +110,9 @@ def _file(test: str) -> str:
     return test.partition("::")[0]
 
 
-def _distance(test: str, path: str) -> int:
-    file, module = PurePath(_file(test)), PurePath(path)
-    stem = module.stem.removeprefix("_").removesuffix("_py")
-    if stem in file.stem:
-        return 0
-    return 1 if set(file.parts[:-1]) & set(module.parts[:-1]) else 2
+def _rank(test: RecordedTest, path: str) -> tuple[int, float]:
+    """Return how far a test is from a module, and how long it takes."""
+    file, module = PurePath(_file(test.name)), PurePath(path)
+    if module.stem.removeprefix("_").removesuffix("_py") in file.stem:
+        return 0, test.seconds
+    return 1 if set(file.parts[:-1]) & set(module.parts[:-1]) else 2, test.seconds
