@@ -4,20 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import Log, UnsupportedFormatError
+from appendlog import Log, UnsupportedFormatError, encode_chunk
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
+from appendlog.layout.summary import SegmentSummary
 from appendlog.segments.durable_end import read_durable_end
+from appendlog.segments.scan import WINDOW_BYTES
 from tests.appendlog.builders import (
     CHUNK_BYTES,
     HEADER_BYTES,
     IDENTITY,
+    SALT,
     a_log,
     append,
     chunk,
     cut,
     expected,
     flip,
+    message,
     open_log,
     read_all,
 )
@@ -277,3 +281,23 @@ def test_bytes_behind_a_footer_are_torn(tmp_path: Path) -> None:
     assert paths[-2].stat().st_size == size
     append(log, base, base + 3)
     assert read_all(log) == expected(0, base + 3)
+
+
+def test_chunks_that_pass_the_end_of_a_window_are_all_found(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=1 << 23)
+    large = [message(number, body_bytes=WINDOW_BYTES * 2 // 5) for number in range(6)]
+    for offset, each in enumerate(large):
+        log.append([encode_chunk([each], offset, None, 1_000, None, SALT)], offset + 1, sync=True)
+    log.append([chunk(6, 9)], 9, sync=True)
+    for side_file in (*tmp_path.glob("*.index"), tmp_path / "end"):
+        side_file.unlink(missing_ok=True)
+    found, report = open_log(tmp_path, segment_bytes=1 << 23)
+    assert (report.lost, report.damaged_chunks, report.cut_bytes) == ([], 0, 0)
+    assert read_all(found) == dict(enumerate(large)) | expected(6, 9)
+    assert found.index_statistics().entries == log.index_statistics().entries
+    (before,), (after,) = log.segments, found.segments
+    sums = [
+        [getattr(each.summary, name) for name in SegmentSummary.__slots__]
+        for each in (before, after)
+    ]
+    assert sums[0] == sums[1]

@@ -20,6 +20,7 @@ from tests.appendlog.builders import (
     open_log,
     read_all,
 )
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 SEGMENT_BYTES = 3_000
 
@@ -238,6 +239,19 @@ def test_what_is_stored_of_the_active_index_is_not_in_memory(tmp_path: Path) -> 
     assert [log.read(offset, 1, 1).offsets for offset in range(600)] == [[n] for n in range(600)]
     append(log, 600, 900)
     assert [log.read(offset, 1, 1).offsets for offset in range(900)] == [[n] for n in range(900)]
+
+
+def test_indexes_that_are_stored_built_anew_and_read_leave_no_file_open(tmp_path: Path) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    log, _ = open_log(tmp_path, filesystem, segment_bytes=SEGMENT_BYTES)
+    append(log, 0, 900)
+    for path in tmp_path.glob("*.index"):
+        path.unlink()
+    assert read_all(log) == expected(0, 900)
+    append(log, 900, 1_800)
+    assert log.first_offset_at(1_000 + 1_200) == 1_200
+    log.close()
+    assert filesystem.open_count == 0
 
 
 def test_first_at_a_time_looks_into_the_segment_that_is_written(tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ from amqp_server.protocol.frame_text import binary_text, frame_text
         (b'a"b\\', '<<"a\\"b\\\\">>'),
         (b"\x00\x3c", "<<0,60>>"),
         (b"abc\xff", "<<97,98,99,255>>"),
+        (b" ~", '<<" ~">>'),
+        (b"\x1f", "<<31>>"),
+        (b"\x7f", "<<127>>"),
     ],
 )
 def test_octets_are_shown_as_erlang_shows_a_binary(octets: bytes, text: str) -> None:
