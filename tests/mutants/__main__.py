@@ -40,16 +40,18 @@ def main() -> int:
     lines = RecordedLines(KEPT / "lines", tree, packages)
     with Workplace(tree) as place:
         drawn = draw(place.root, ROOMS, seed, number, equivalent_bugs(place.root, EQUIVALENT))
-        files = recorded_files(place.root)
-        for message in lines.record(place, files):
-            print(message, flush=True)
-    lines.load(files)
-    try:
-        Hunt(tree, seed, lines, results).run(drawn, workers)
-    except KeyboardInterrupt:
-        print(f"interrupted; to go on: {again}")
-    else:
-        (KEPT / "unfinished").unlink(missing_ok=True)
+        is_finished = all(results.of(bug) for _, bug in drawn)
+        try:
+            if not is_finished:
+                files = recorded_files(place.root)
+                for message in lines.record(place, files):
+                    print(message, flush=True)
+                lines.load(files)
+                Hunt(tree, seed, lines, results).run(drawn, workers)
+        except KeyboardInterrupt:
+            print(f"interrupted; to go on: {again}")
+        else:
+            (KEPT / "unfinished").unlink(missing_ok=True)
     texts, percent = report(drawn, results)
     print("\n".join(texts))
     return 0 if percent >= KILLED_PERCENT_MIN else 1

@@ -144,6 +144,8 @@ MIXED: Final = ("control", "crash", "system")
 SERVER_INSIDE: Final = "tests.threaded_server"
 INTERRUPTING: Final = "tests.embedding.interruptions"
 """What raises exceptions anywhere would raise them where lines are recorded too."""
+LONG: Final = frozenset({"test_bit_rot.py", "test_every_operation.py", "test_streams.py"})
+"""Of `tests/faults`: each test runs nearly everything for minutes, so it would come last."""
 
 
 def recorded_files(repository: Path) -> list[str]:
@@ -152,6 +154,7 @@ def recorded_files(repository: Path) -> list[str]:
     files = [*tests.glob("test_*.py")]
     for folder in IN_PROCESS:
         files += (tests / folder).glob("test_*.py")
+    files = [path for path in files if path.parent.name != "faults" or path.name not in LONG]
     for folder in MIXED:
         files += (
             path for path in (tests / folder).glob("test_*.py") if SERVER_INSIDE in path.read_text()
