@@ -1,6 +1,7 @@
 """Consumers of logs that are not what they were: deleted, made anew, short of their end."""
 
 import shutil
+import uuid
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,11 @@ def test_a_removed_group_leaves_no_lock(root: LogRoot) -> None:
     assert len(locks(root)) == 3
     with consumer(root):
         assert len(locks(root)) == 6
+
+
+def test_a_removed_group_leaves_no_lock_of_a_log_that_was_lost(root: LogRoot) -> None:
+    fill(root, "events", 1)
+    consumer(root).close()
+    (root.path / "locks" / "g" / str(uuid.uuid4())).touch()
+    remove_group(root.path, "g")
+    assert locks(root) == []

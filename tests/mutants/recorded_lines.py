@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -46,6 +47,7 @@ class RecordedLines:
         self._packages = packages
         self._all: list[RecordedTest] = []
         self._by_path: dict[str, list[RecordedTest]] = {}
+        self._texts: dict[str, str] = {}
 
     def record(self, workplace: Workplace, files: Iterable[str]) -> Iterator[str]:
         """Record files of tests of which nothing, or something else, is recorded; tell of each."""
@@ -67,6 +69,7 @@ class RecordedLines:
     def load(self, files: Iterable[str]) -> None:
         """Take over what is recorded of files of tests."""
         for file in files:
+            self._texts[file] = (self._tree.repository / file).read_text()
             for name, each in json.loads(self._place(file).read_text())["tests"].items():
                 lines = {path: int(bits, 16) for path, bits in each["lines"].items()}
                 test = RecordedTest(name, each["seconds"], lines)
@@ -78,8 +81,8 @@ class RecordedLines:
         """Return tests that run the line of a bug, the nearest first, as many as fit.
 
         Without such tests: those that run something of the function, or of the file if the line
-        is in no function; without those, all. Near is a test that has the name of the module,
-        then one of the same folder; among equals the shortest.
+        is in no function; without those, all. Near is a test that imports the module or has its
+        name, then one of the same folder; among equals the shortest. The nearest all fit.
         """
         tests = self._by_path.get(bug.path, [])
         first, last = bug.scope
@@ -88,12 +91,22 @@ class RecordedLines:
         running = running or [test for test in tests if test.lines[bug.path] & in_scope]
         chosen: list[str] = []
         seconds = 0.0
-        for test in sorted(running or self._all, key=lambda test: _rank(test, bug.path)):
-            seconds += test.seconds
-            if chosen and seconds > seconds_max:
+        ranked = sorted((self._rank(test, bug.path), test.name) for test in running or self._all)
+        for (distance, of_test), name in ranked:
+            seconds += of_test
+            if distance and seconds > seconds_max:
                 break
-            chosen.append(test.name)
+            chosen.append(name)
         return chosen
+
+    def _rank(self, test: RecordedTest, path: str) -> tuple[int, float]:
+        """Return how far a test is from a module, and how long it takes."""
+        file, module = PurePath(_file(test.name)), PurePath(path)
+        dotted = re.escape(".".join(module.with_suffix("").parts))
+        is_named = module.stem.removeprefix("_").removesuffix("_py") in file.stem
+        if is_named or re.search(rf"\b{dotted}\b", self._texts[str(file)]):
+            return 0, test.seconds
+        return 1 if set(file.parts[:-1]) & set(module.parts[:-1]) else 2, test.seconds
 
     def _is_current(self, file: str) -> bool:
         try:
@@ -108,11 +121,3 @@ class RecordedLines:
 
 def _file(test: str) -> str:
     return test.partition("::")[0]
-
-
-def _rank(test: RecordedTest, path: str) -> tuple[int, float]:
-    """Return how far a test is from a module, and how long it takes."""
-    file, module = PurePath(_file(test.name)), PurePath(path)
-    if module.stem.removeprefix("_").removesuffix("_py") in file.stem:
-        return 0, test.seconds
-    return 1 if set(file.parts[:-1]) & set(module.parts[:-1]) else 2, test.seconds

@@ -139,6 +139,16 @@ def test_a_second_replay_tells_of_itself_alone(client: AmqpClient, queues: Queue
     assert len(headers) == 3
 
 
+def test_a_queue_without_messages_is_replayed_at_once(
+    client: AmqpClient, queues: QueueClient
+) -> None:
+    client.declare("q", arguments=RETAINED)
+    done = queues.replay("q", start="first")
+    numbers = ("start", "until", "next", "replayed", "replayed_bytes", "passed")
+    assert [done[name] for name in numbers] == [0] * 6
+    assert (done["first_offset"], done["last_offset"], done["is_waiting"]) == (None, None, False)
+
+
 def test_another_queue_gets_copies_and_the_first_one_is_as_it_was(
     client: AmqpClient, queues: QueueClient
 ) -> None:
