@@ -5,11 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import FileSystem
+from appendlog import FileSystem, encode_chunk
 from appendlog.checking.log_check import check_log
 from appendlog.recovery.generations import newest_generations
 from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment, swap_in
-from tests.appendlog.builders import IDENTITY, a_log, append, expected, flip, open_log, read_all
+from tests.appendlog.builders import (
+    IDENTITY,
+    SALT,
+    a_log,
+    append,
+    expected,
+    flip,
+    messages,
+    open_log,
+    read_all,
+)
 from tests.appendlog.test_compaction import compact_all
 from tests.data_directories import chunk_positions
 from tests.faults.faulty_filesystem import FaultyFileSystem
@@ -51,6 +61,16 @@ def test_a_damaged_chunk_costs_its_messages_and_the_log_is_sound_again(tmp_path:
     assert report.damaged_chunks == 0
     left = {offset: each for offset, each in expected(0, 30).items() if not start <= offset < end}
     assert read_all(log) == left
+
+
+def test_offsets_that_a_whole_chunk_passes_over_are_missing(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path)
+    append(log, 0, 3)
+    log.append([encode_chunk(messages(3, 6), 3, [1, 2, 5], 1_003, None, SALT)], 9, sync=True)
+    log.close()
+    assert problems(tmp_path) == ["offsets-missing", "offsets-missing"]
+    check = check_log(tmp_path, IDENTITY, FileSystem(), is_live=False)
+    assert [each.offsets for each in check.problems.kept if each.offsets] == [(3, 4), (6, 8)]
 
 
 def test_what_compaction_removed_is_no_loss(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Virtual hosts: namespaces that share nothing but the server."""
 
+import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +170,22 @@ def test_nothing_of_a_deleted_one_stays_on_the_disk(tmp_path: Path) -> None:
         document = tmp_path / "metadata" / "vhosts" / "%" / "second.json"
         server.wait_until(lambda: not document.exists())
         assert not [path for path in tmp_path.rglob("*") if "second" in path.name]
+
+
+def test_logs_that_no_queue_of_a_deleted_one_has_go_too(tmp_path: Path) -> None:
+    """As a queue leaves them that could not be brought back."""
+    with ThreadedServer(tmp_path) as server:
+        ask(tmp_path, "vhosts.add", name="second")
+        with AmqpClient(server.address) as client:
+            client.open(vhost="second")
+            client.open_channel(confirms=True)
+            fill(client, b"gone")
+        (log,) = (tmp_path / "logs" / "second" / "q").iterdir()
+        shutil.copytree(log, log.with_name(str(uuid.uuid4())))
+        ask(tmp_path, "vhosts.delete", name="second")
+        document = tmp_path / "metadata" / "vhosts" / "%" / "second.json"
+        server.wait_until(lambda: not document.exists())
+        assert not (tmp_path / "logs" / "second").exists()
 
 
 @pytest.mark.parametrize(
