@@ -389,7 +389,7 @@ class LogWriter:
                 raise self.log.failed
             chunks, end = self._batch.chunks()
             appended_bytes = self._appended_bytes
-        if self._is_closed or not (chunks or (sync and self.log.recovery_point < end)):
+        if self._is_closed or not (chunks or sync):
             return
 
         def write() -> None:

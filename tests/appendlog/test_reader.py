@@ -4,9 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import CorruptRecordError, LogError, LogReader, OffsetOutOfRangeError, SplitReader
+from appendlog import (
+    CorruptRecordError,
+    LogError,
+    LogReader,
+    OffsetOutOfRangeError,
+    SplitReader,
+    encode_chunk,
+)
 from appendlog.files.filesystem import FILE_MODE
-from tests.appendlog.builders import IDENTITY, append, chunk, expected, message, open_log
+from appendlog.segments.segment_reader import WINDOW_BYTES_MAX
+from tests.appendlog.builders import IDENTITY, SALT, append, chunk, expected, message, open_log
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
@@ -73,6 +81,17 @@ def test_without_the_end_file_a_reader_scans_to_the_last_whole_chunk(tmp_path: P
     reader = LogReader(tmp_path)
     assert reader.log_end_offset == 60
     assert found(reader) == expected(0, 60)
+
+
+def test_a_batch_of_a_split_holds_one_window_however_much_it_may(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=1 << 23)
+    large = [message(number, body_bytes=WINDOW_BYTES_MAX // 4) for number in range(12)]
+    for offset, each in enumerate(large):
+        log.append([encode_chunk([each], offset, None, 1_000, None, SALT)], offset + 1, sync=True)
+    (split,) = LogReader(tmp_path).plan_splits(split_bytes=1 << 24)
+    batches = list(SplitReader(tmp_path).read(split, batch_bytes=1 << 24))
+    assert [len(batch.parts) for batch in batches] == [1] * len(batches)
+    assert [each for batch in batches for each in batch.messages] == large
 
 
 @pytest.mark.parametrize("split_bytes", [1, 500, 2_000, 1 << 30])
