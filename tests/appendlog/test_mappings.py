@@ -264,3 +264,34 @@ def test_damage_in_a_mapped_segment_is_skipped_and_told(tmp_path: Path) -> None:
     assert all(segment.base_offset <= offset < segment.end_offset for offset in missing)
     assert len(log.damaged) == 1
     log.close()
+
+
+def resident_bytes(path: Path) -> int:
+    """Return how much of a file is in the page tables of this process."""
+    kibibytes, is_of_file = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, _, rest = line.partition(" ")
+        if not name.endswith(":"):
+            is_of_file = line.endswith(str(path))
+        elif name == "Rss:" and is_of_file:
+            kibibytes += int(rest.split()[0])
+    return kibibytes << 10
+
+
+def test_the_last_two_windows_are_resident_and_little_more(tmp_path: Path) -> None:
+    window_bytes, part_bytes = 4 << 20, 32 << 20
+    path = tmp_path / "file"
+    path.touch()
+    os.truncate(path, 3 * part_bytes)
+    filesystem, mappings = FileSystem(), Mappings(window_bytes=part_bytes)
+    descriptor = filesystem.open(path, os.O_RDONLY)
+    for position in range(0, 3 * part_bytes, window_bytes):
+        window = mappings.window(
+            filesystem, path, descriptor, position, window_bytes, 3 * part_bytes
+        )
+        assert window is not None
+        # Each part keeps its own last two; the kernel may map large pages around.
+        parts = position // part_bytes + 1
+        assert window_bytes <= resident_bytes(path) <= (2 * parts + 1) * window_bytes
+    filesystem.close(descriptor)
+    mappings.close()
