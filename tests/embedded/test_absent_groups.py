@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
+from metadata.direct_write import write_document
+from metadata.document import Document
+from metadata.document_files import DocumentFiles
 from offsets import Consumer, LogRoot, Position, list_groups, remove_group
 from offsets.consuming.known_groups import PATTERNS_MAX, KnownGroups
 from tests.amqp_client import connect
@@ -150,6 +153,24 @@ def test_a_group_whose_document_is_damaged_counts_everywhere(root: LogRoot) -> N
     # Its next consumer writes down what it reads, and the document is whole again.
     consumer(root, "Ünique", "nothing-*").close()
     assert KnownGroups(root.path, "/").load()["Ünique"].patterns == ("*", "nothing-*")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"patterns": ["a"]},
+        {"patterns": 1, "since_ns": 1},
+        {"patterns": ["a", 1], "since_ns": 1},
+        {"patterns": ["a"], "since_ns": "1"},
+    ],
+)
+def test_a_group_whose_document_says_what_cannot_be_counts_everywhere(
+    root: LogRoot, body: dict[str, object]
+) -> None:
+    write_document(root.path / "metadata", Document("groups", "/", "g", body), DocumentFiles())
+    known = KnownGroups(root.path, "/").load()["g"]
+    assert (known.patterns, known.since_ns) == (("*",), 0)
 
 
 def test_a_group_with_very_many_patterns_counts_everywhere(root: LogRoot) -> None:

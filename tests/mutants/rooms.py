@@ -125,6 +125,7 @@ ROOMS: Final = (
             "tests/conformance/test_dead_letter_headers.py",
             "tests/conformance/test_dead_letter_routing.py",
             "tests/conformance/test_delayed_exchange.py",
+            "tests/system/test_replay.py",
             "tests/crash/test_rules_after_restart.py",
             "tests/crash/test_delayed_messages.py",
         ),
