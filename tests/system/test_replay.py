@@ -198,6 +198,8 @@ def test_what_is_replayed_can_be_chosen(
     done = queues.replay("q", **arguments)
     assert b"".join(bodies(drain(client))).decode() == expected
     assert dry["replayed"] == done["replayed"] == len(expected)
+    looked_at = done["until"] - done["start"]
+    assert dry["passed"] == done["passed"] == looked_at - len(expected)
     assert (dry["is_dry_run"], done["is_dry_run"]) == (True, False)
 
 
