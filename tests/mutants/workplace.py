@@ -24,6 +24,7 @@ MEMORY_DISK: Final = Path("/dev/shm")
 TEST_SECONDS_MAX: Final = 60
 """Of one test: three times what it may take otherwise, because others may use the machine."""
 RUN_SECONDS_MAX: Final = 1_800
+END_SECONDS_MAX: Final = 20
 PASSED: Final = 0
 NOTHING_TO_RUN: Final = 5
 FAILED: Final = 1
@@ -121,10 +122,13 @@ class Workplace:
         failure = self._directory / "failure.json"
         failure.unlink(missing_ok=True)
         code, output = self._pytest(
-            tests, "-x", "-p", "first_failure", *options, MUTANTS_FAILURE=str(failure)
+            tests,
+            *("-x", "-p", "first_failure", *options),
+            ends_behind=failure,
+            MUTANTS_FAILURE=str(failure),
         )
-        if code == FAILED and failure.exists():
-            return Ended(code, output=output, **json.loads(failure.read_text()))
+        if failure.exists():
+            return Ended(FAILED, output=output, **json.loads(failure.read_text()))
         return Ended(code, output=output)
 
     def record(self, tests: Sequence[str], packages: Sequence[str]) -> dict[str, dict[str, object]]:
@@ -152,8 +156,21 @@ class Workplace:
         self._kill()
 
     def _pytest(
-        self, tests: Sequence[str], *options: str, **environment: str
+        self,
+        tests: Sequence[str],
+        *options: str,
+        ends_behind: Path | None = None,
+        **environment: str,
     ) -> tuple[int | None, str]:
+        """Return pytest's exit code and output; the code is None if it had to be killed.
+
+        Args:
+            tests: What to run.
+            options: Of pytest.
+            ends_behind: Once this file is there, pytest has `END_SECONDS_MAX` to end: with the
+                bug it may hang when all is known.
+            environment: Variables in addition to those of this process.
+        """
         names = self._directory / "tests.txt"
         names.write_text("\n".join(tests))
         temporary = self._directory / "tmp"
@@ -187,14 +204,24 @@ class Workplace:
             start_new_session=True,
         )
         try:
-            output, _ = self._process.communicate(timeout=RUN_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            return None, ""
+            output = self._output_of(self._process, ends_behind)
         finally:
             self._kill()
         if self._is_stopped:
             raise StoppedError
-        return self._process.returncode, output
+        return (None, "") if output is None else (self._process.returncode, output)
+
+    def _output_of(self, process: subprocess.Popen[str], ends_behind: Path | None) -> str | None:
+        """Return what a process has said when it ends; None if it does not end in time."""
+        seconds_left = RUN_SECONDS_MAX
+        while seconds_left > 0:
+            try:
+                return process.communicate(timeout=END_SECONDS_MAX)[0]
+            except subprocess.TimeoutExpired:
+                seconds_left -= END_SECONDS_MAX
+            if ends_behind is not None and ends_behind.exists():
+                return None
+        return None
 
     def _kill(self) -> None:
         """Kill pytest, if it runs, and all that it started."""
