@@ -30,9 +30,11 @@ def file(tmp_path: Path) -> Path:
 def test_writes_cuts_and_extensions_are_seen_and_not_made(
     filesystem: DryRunFileSystem, file: Path
 ) -> None:
+    assert filesystem.file_size(file) == 10
     descriptor = filesystem.open(file, os.O_RDWR)
     filesystem.write_all(descriptor, [b"ab", b"cd"], 8, sync=True)
     assert read(filesystem, file) == b"01234567abcd"
+    assert filesystem.file_size(file) == filesystem.size(descriptor) == 12
     filesystem.truncate(descriptor, 4)
     filesystem.pwrite(descriptor, b"x", 6)
     assert read(filesystem, file) == b"0123\0\0x"
@@ -70,6 +72,8 @@ def test_errors_are_those_of_the_disk(
         filesystem.open(tmp_path / "no" / "file", os.O_RDWR | os.O_CREAT)
     with pytest.raises(FileNotFoundError):
         filesystem.unlink(tmp_path / "no")
+    with pytest.raises(FileNotFoundError):
+        filesystem.file_size(tmp_path / "no")
     with pytest.raises(FileExistsError):
         filesystem.mkdir(tmp_path)
     with pytest.raises(OSError, match="not empty"):

@@ -7,6 +7,7 @@ import pytest
 
 from appendlog import (
     CloseRequest,
+    CompactRequest,
     DeleteRequest,
     FlushRequest,
     FlushResult,
@@ -48,7 +49,9 @@ def test_only_what_removes_bytes_says_that_it_freed_some(tmp_path: Path) -> None
     log, _ = open_log(tmp_path, segment_bytes=1_000)
     assert carry_out([FlushRequest(log, [chunk(0, 30)], 30, sync=True, roll=True)]) == (None, 0)
     assert carry_out([FlushRequest(log, [chunk(30, 60)], 60, sync=True)]) == (None, 0)
-    sealed_bytes = log.segments[0].size_bytes
+    sealed = log.segments[0]
+    assert carry_out([CompactRequest(log, sealed, [(0, 30)], live_bytes_max=1)]) == (None, 0)
+    sealed_bytes = sealed.size_bytes
     assert carry_out([RemoveSettledRequest(log, 30)]) == (None, sealed_bytes)
     assert carry_out([CloseRequest(log)]) == (None, 0)
 

@@ -219,7 +219,10 @@ class Workplace:
                 return process.communicate(timeout=END_SECONDS_MAX)[0]
             except subprocess.TimeoutExpired:
                 seconds_left -= END_SECONDS_MAX
-            if ends_behind is not None and ends_behind.exists():
+            if process.poll() is not None:
+                # What it started, and left behind, still holds its output open.
+                self._kill()
+            elif ends_behind is not None and ends_behind.exists():
                 return None
         return None
 
