@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from pamqp.commands import Basic, Channel, Queue
 from amqp_server.broker.subscriptions.delivery_marks import MARKS_MAX, DeliveryMarks
 from amqp_server.broker.subscriptions.group import Group, GroupStats
 from amqp_server.broker.subscriptions.groups import Groups
+from amqp_server.group_rounds import GroupRounds
 from amqp_server.time_slice import TimeSlice
 from appendlog import FileSystem
 from offsets import (
@@ -223,6 +225,32 @@ def test_the_groups_of_a_stream_that_goes_while_they_are_looked_at_are_forgotten
     server.checkpoint()
     server.stop()
     assert stored_groups(tmp_path) == {}
+
+
+def test_the_loop_goes_on_between_the_groups_that_are_looked_at(
+    server: InlineServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = server.server.broker.vhosts["/"].queues[STREAM]
+    for number in range(5):
+        groups_of(server).commit(f"g{number}", 1)
+    monkeypatch.setattr("amqp_server.time_slice.SLICE_SECONDS", 0.0)
+    turns = 0
+
+    async def look() -> GroupRounds:
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        rounds = GroupRounds()
+        await rounds.take(queue, TimeSlice(), every=True)
+        counting.cancel()
+        return rounds
+
+    assert len(asyncio.run(look())) == 5
+    assert turns >= 5
 
 
 def test_without_its_place_on_the_disk_there_is_no_group(server: InlineServer) -> None:
