@@ -62,8 +62,8 @@ class RecoveryContext:
     descriptors: Descriptors
     index_interval_bytes: int
     report: RecoveryReport
-    settled_floor: int = 0
-    known_end: int = 0
+    settled_floor: int
+    known_end: int
 
 
 class SegmentRecovery:
