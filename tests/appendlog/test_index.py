@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appendlog import FileSystem
+from appendlog import FileSystem, Log, LogOptions
 from appendlog.files.filesystem import FILE_MODE
 from appendlog.layout.format import U32_MAX
+from appendlog.recovery.generations import newest_generations
+from appendlog.repairing.index_rebuild import rebuild_index
 from appendlog.segments.index import ActiveIndex, IndexEntry, IndexTable, map_index
-from tests.appendlog.builders import SALT, append, open_log
+from tests.appendlog.builders import IDENTITY, SALT, append, open_log
 
 BASE = 1_000
 
@@ -121,6 +123,19 @@ def test_a_rebuilt_index_equals_the_written_one(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path)
     log.close()
     assert path.read_bytes() == written
+
+
+def test_an_index_that_a_repair_makes_equals_the_written_one(tmp_path: Path) -> None:
+    log, _ = Log.open(tmp_path, IDENTITY, LogOptions(segment_bytes=100_000))
+    append(log, 0, 6_000, sync=False)
+    log.close()
+    for name in newest_generations(tmp_path, FileSystem()):
+        path = tmp_path / name.index_name
+        written = path.read_bytes()
+        path.unlink()
+        entries = rebuild_index(tmp_path, name, IDENTITY, FileSystem())
+        assert entries == len(written) // 16 - 1 > 1
+        assert path.read_bytes() == written
 
 
 def test_an_index_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:

@@ -155,8 +155,11 @@ def test_a_commit_below_what_was_acked_or_begun_with_is_refused() -> None:
 def test_a_commit_settles_what_is_below_it() -> None:
     group = started(10)
     group.settle(12, 13, NOW_NS)
-    assert group.commit(20, 0, END, NOW_NS) == 9
+    assert group.commit(20, 0, END, NOW_NS + 1) == 9
     assert group.committed == 20
+    assert group.updated_at_ns == NOW_NS + 1
+    assert group.commit(20, 0, END, NOW_NS + 2) == 0
+    assert group.updated_at_ns == NOW_NS + 1
 
 
 @pytest.mark.parametrize("group", [GroupOffsets("billing"), committed(10)])
