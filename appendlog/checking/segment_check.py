@@ -36,7 +36,6 @@ class SegmentContents:
         segment: Names, sizes, and the sums over its chunks.
         header: Segment header; None if it is not readable.
         footer: Sums in its footer; None if it has no footer.
-        chunks: Number of chunks of both kinds.
         gaps: Offsets `[start, end)` inside it that no chunk has, in order.
         explained: Part of the gaps that a footer or a gap marker explains.
         index_entries: Number of entries in its index file.
@@ -45,7 +44,6 @@ class SegmentContents:
     segment: Segment
     header: SegmentHeader | None = None
     footer: SegmentSummary | None = None
-    chunks: int = 0
     gaps: list[tuple[int, int]] = field(default_factory=list)
     explained: list[tuple[int, int]] = field(default_factory=list)
     index_entries: int = 0
@@ -181,7 +179,6 @@ class SegmentCheck:
 
     def _note_chunk(self, found: FoundChunk, index: IndexCheck) -> None:
         contents, summary, header = self._contents, self._segment.summary, found.header
-        contents.chunks += 1
         expected = summary.end_offset
         ranges, is_footer = explained_ranges(found)
         contents.explained += ranges

@@ -46,7 +46,6 @@ class RewrittenSegment:
         name: Name of the new file once it is in its place.
         path: Path of the file until then, without the name of a segment.
         lost: Offsets `[start, end)` that are not in it, and were not known to be missing.
-        chunks: Number of chunks taken over.
         dropped: Number of chunks left out despite a valid CRC, because their records contradict
             them.
         end_offset: Offset where the segment ends.
@@ -55,7 +54,6 @@ class RewrittenSegment:
     name: SegmentName
     path: Path
     lost: list[tuple[int, int]] = field(default_factory=list)
-    chunks: int = 0
     dropped: int = 0
     end_offset: int = 0
 
@@ -207,7 +205,6 @@ class _Writer:
         self._go_on_at(starts)
         self._write(found.data)
         self._summary.add(header)
-        self._result.chunks += 1
 
     def finish(self, end_offset: int) -> RewrittenSegment:
         """Write the end of the segment and the footer."""

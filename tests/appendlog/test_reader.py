@@ -94,6 +94,16 @@ def test_a_batch_of_a_split_holds_one_window_however_much_it_may(tmp_path: Path)
     assert [each for batch in batches for each in batch.messages] == large
 
 
+def test_a_chunk_longer_than_a_window_is_read_and_nothing_behind_it(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=1 << 25)
+    large = message(0, body_bytes=3 * WINDOW_BYTES_MAX)
+    for offset in range(4):
+        log.append([encode_chunk([large], offset, None, 1_000, None, SALT)], offset + 1, sync=False)
+    result = log.read(1, 1, 1)
+    assert (result.offsets, result.messages) == ([1], [large])
+    assert result.read_bytes <= WINDOW_BYTES_MAX + len(large) + 1_000
+
+
 @pytest.mark.parametrize("split_bytes", [1, 500, 2_000, 1 << 30])
 @pytest.mark.parametrize("is_indexed", [True, False])
 def test_splits_tile_any_range_exactly(tmp_path: Path, split_bytes: int, is_indexed: bool) -> None:

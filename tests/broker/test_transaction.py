@@ -68,6 +68,20 @@ def test_memory_is_bounded_for_a_channel_and_for_all_and_is_given_back() -> None
     assert shared.held_bytes == 0
 
 
+def test_exactly_as_much_as_the_bounds_say_is_held() -> None:
+    publish = HeldPublish(TARGET, [], (), [b"x" * 1_000], 0)
+    measured = budget()
+    Transaction(UnackedRuns(), measured).publish(publish)
+    size = measured.held_bytes
+    exact = budget(channel_bytes=size, all_bytes=size)
+    Transaction(UnackedRuns(), exact).publish(publish)
+    assert exact.held_bytes == size
+    for small in (budget(channel_bytes=size - 1), budget(all_bytes=size - 1)):
+        with pytest.raises(PreconditionFailed):
+            Transaction(UnackedRuns(), small).publish(publish)
+        assert small.held_bytes == 0
+
+
 def test_empty_messages_take_memory_too() -> None:
     transaction = Transaction(UnackedRuns(), budget())
     with pytest.raises(PreconditionFailed):

@@ -10,6 +10,7 @@ import pytest
 from amqp_server.maintenance.directory_check import check_directory
 from amqp_server.maintenance.stored_queues import load_stored_queues
 from appendlog import EmbeddedOptions, LogClosedError, LogFollower
+from appendlog.files.filesystem import FILE_MODE
 from metadata.directory_lock import DirectoryLock
 from metadata.errors import DocumentWriteError, StorageLockedError
 from offsets import InvalidLogNameError, LogNotFoundError, LogRoot
@@ -199,21 +200,29 @@ def test_a_deletion_that_a_power_cut_ends_leaves_all_or_nothing(tmp_path: Path) 
     assert found == {("events",), ()}
 
 
-def test_a_deletion_that_the_disk_refuses_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("refused", ["definition", "mark"])
+def test_a_deletion_that_the_disk_refuses_loses_nothing(tmp_path: Path, refused: str) -> None:
     class Refusing(FaultyFileSystem):
         refuses = True
 
         def unlink(self, path: Path) -> None:
-            if self.refuses and path.suffix == ".json":
+            if self.refuses and refused == "definition" and path.suffix == ".json":
                 raise OSError(5, "Input/output error")
             super().unlink(path)
+
+        def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
+            if self.refuses and refused == "mark" and path.name == "deleted":
+                raise OSError(5, "Input/output error")
+            return super().open(path, flags, mode)
 
     filesystem = Refusing(tmp_path)
     with LogRoot.open(tmp_path, BY_HAND, filesystem=filesystem) as root:
         root.append_batch("events", [b"a", b"b"])
         root.sync()
-        with pytest.raises(DocumentWriteError):
+        with pytest.raises(DocumentWriteError) as caught:
             root.delete("events")
+        assert caught.value.path.suffix == (".json" if refused == "definition" else "")
+        assert caught.value.cause.errno == errno.EIO
         assert root.append("events", b"c") == 2
         root.sync()
         assert records(tmp_path, "events") == [b"a", b"b", b"c"]
