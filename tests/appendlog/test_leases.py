@@ -193,6 +193,23 @@ def test_a_file_that_is_no_lease_is_told_of_once_and_goes_when_it_is_old(
     assert not (tmp_path / "leases" / "broken.json").exists()
 
 
+def test_a_lease_that_breaks_is_told_of_however_often_it_changes_until_it_is_whole_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = take(tmp_path, 40)
+    (path,) = (tmp_path / "leases").iterdir()
+    whole = path.read_bytes()
+    book = Leases(tmp_path, FileSystem())
+    told = []
+    for content in (whole, b"broken", b"broken too", b"", whole, b"broken"):
+        path.write_bytes(content)
+        with caplog.at_level(logging.WARNING):
+            book.low_offsets()
+        told.append(len(caplog.records))
+    assert told == [0, 1, 1, 1, 1, 2]
+    held.end()
+
+
 def test_there_are_not_too_many_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "LEASES_MAX", 2)
     with take(tmp_path, 1), take(tmp_path, 2), pytest.raises(TooManyLeasesError):

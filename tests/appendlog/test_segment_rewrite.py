@@ -7,13 +7,16 @@ import pytest
 
 from appendlog import FileSystem, encode_chunk
 from appendlog.checking.log_check import check_log
+from appendlog.checking.problem import Level
 from appendlog.recovery.generations import newest_generations
 from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment, swap_in
 from tests.appendlog.builders import (
+    HEADER_BYTES,
     IDENTITY,
     SALT,
     a_log,
     append,
+    cut,
     expected,
     flip,
     messages,
@@ -71,6 +74,16 @@ def test_offsets_that_a_whole_chunk_passes_over_are_missing(tmp_path: Path) -> N
     assert problems(tmp_path) == ["offsets-missing", "offsets-missing"]
     check = check_log(tmp_path, IDENTITY, FileSystem(), is_live=False)
     assert [each.offsets for each in check.problems.kept if each.offsets] == [(3, 4), (6, 8)]
+
+
+@pytest.mark.parametrize("keep", [0, 1, HEADER_BYTES - 1])
+def test_a_header_that_a_crash_cut_short_is_harmless(tmp_path: Path, keep: int) -> None:
+    *_, last = a_log(tmp_path, 30, SEGMENT_BYTES)
+    cut(last, keep)
+    (tmp_path / "end").unlink()
+    kept = check_log(tmp_path, IDENTITY, FileSystem(), is_live=False).problems.kept
+    (problem,) = [each for each in kept if each.path == last]
+    assert (problem.kind, problem.level) == ("torn-tail", Level.HARMLESS)
 
 
 def test_what_compaction_removed_is_no_loss(tmp_path: Path) -> None:

@@ -33,6 +33,11 @@ class Steps(FileSystem):
         self._do(f"remove {path.stem}")
         super().unlink(path)
 
+    def sync_directory(self, path: Path) -> None:
+        if self.refused == f"sync {path.parent.name}":
+            raise OSError(errno.EIO, "Input/output error")
+        super().sync_directory(path)
+
     def _do(self, step: str) -> None:
         if step == self.refused:
             raise OSError(errno.EIO, "Input/output error")
@@ -193,3 +198,17 @@ async def test_what_could_not_be_removed_goes_before_another_entity_that_it_spea
     await asyncio.gather(*store.remove(Removal("/", [RemovedEntity("exchanges", "x")])))
     assert files.steps == ["remove b", "remove x"]
     assert await names(tmp_path) == ["q"]
+
+
+async def test_what_may_be_written_though_it_was_refused_goes_before_what_it_speaks_of(
+    tmp_path: Path, store: MetadataStore, files: Steps
+) -> None:
+    await store.put(document("exchanges", "x"))
+    files.refused = "sync bindings"
+    with pytest.raises(DocumentWriteError):
+        await store.put(document("bindings", "b"), after=[("exchanges", "x")])
+    assert await names(tmp_path) == ["b", "x"], "its name was there before it could be synced"
+    files.refused = ""
+    files.steps.clear()
+    await asyncio.gather(*store.remove(Removal("/", [RemovedEntity("exchanges", "x")])))
+    assert files.steps == ["remove b", "remove x"]
