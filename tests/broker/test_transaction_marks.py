@@ -35,6 +35,7 @@ def test_a_transaction_that_continues_stays_one_mark_and_an_empty_one_is_none() 
     marks.add(2, 5, ONE)
     marks.add(5, 8, ONE)
     assert marks.pieces(2, 8) == [Piece(2, 8, ONE)]
+    assert not marks, "what ends with the request is forgotten"
 
 
 @given(
