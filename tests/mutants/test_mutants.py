@@ -14,9 +14,11 @@ from tests.mutants.one_line_bugs import Bug, bugs_of
 from tests.mutants.recorded_lines import RecordedLines
 from tests.mutants.report import report
 from tests.mutants.results import KILLED, SURVIVED, TIMEOUT, Results
-from tests.mutants.rooms import Room
+from tests.mutants.rooms import IN_PROCESS, MIXED, ROOMS, Room
 from tests.mutants.workplace import Workplace
 
+REPOSITORY = Path(__file__).parents[2]
+EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 MODULE = "room/counting.py"
 SOURCE = '''\
 """Counts."""
@@ -260,6 +262,17 @@ def test_an_entry_that_is_no_bug_any_more_or_has_no_reason_is_refused(
     known.write_text(_entry(*entry))
     with pytest.raises(ValueError, match=fault):
         equivalent_bugs(repository, known)
+
+
+def test_what_rooms_and_the_list_of_equivalent_bugs_name_is_there() -> None:
+    for room in ROOMS:
+        for pattern in room.sources:
+            assert list(REPOSITORY.glob(pattern)), pattern
+        for test in room.outside:
+            assert (REPOSITORY / test).exists(), test
+    for folder in (*IN_PROCESS, *MIXED):
+        assert (REPOSITORY / "tests" / folder).is_dir(), folder
+    assert equivalent_bugs(REPOSITORY, EQUIVALENT)
 
 
 def _entry(before: str, after: str, reason: str) -> str:
