@@ -171,6 +171,8 @@ class Workplace:
                 bug it may hang when all is known.
             environment: Variables in addition to those of this process.
         """
+        if self._is_stopped:
+            raise StoppedError
         names = self._directory / "tests.txt"
         names.write_text("\n".join(tests))
         temporary = self._directory / "tmp"
