@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.mutants import workplace
 from tests.mutants.committed_tree import CommittedTree
 from tests.mutants.drawing import draw, equivalent_bugs
 from tests.mutants.hunt import Hunt
@@ -59,6 +61,15 @@ from room.counting import first
 
 def test_the_first_is_not_the_second():
     assert first([7, 8]) == 7
+"""
+INTERRUPTING_TEST = """\
+import os, signal, time
+from room.counting import is_full
+
+def test_full():
+    if not is_full(3, 3):
+        os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(1_000)
 """
 ROOM = Room("counting", ("room/*.py",))
 BOUNDARY = ("return count >= most", "return count > most")
@@ -231,6 +242,24 @@ def test_what_is_known_is_not_run_again_and_a_new_test_meets_the_survivors(
     again = hunt(repository, drawn, ("test_counting.py", "test_first.py"))
     assert outcomes(again, drawn) == [KILLED, KILLED]
     assert len(kept.read_text().splitlines()) == 3, "only the survivor was run again"
+
+
+@SLOW
+def test_a_hunt_that_is_interrupted_ends_at_once_and_says_nothing_of_what_it_was_at(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(repository.parent))
+    monkeypatch.setattr(workplace, "MEMORY_DISK", repository.parent / "none")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    (repository / "test_counting.py").write_text(INTERRUPTING_TEST)
+    _commit(repository)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            hunt(repository, bugs(BOUNDARY))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not (repository.parent / "results.jsonl").exists()
+    assert not list(repository.parent.glob("mutants-*")), "the copies are gone"
 
 
 @SLOW
