@@ -131,6 +131,20 @@ def test_times_step_back_into_an_empty_segment(tmp_path: Path, is_reopened: bool
     assert log.last_timestamp_ns == NOW_NS + 8
 
 
+def test_a_log_that_is_opened_again_still_says_that_times_stepped_back(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path)
+    append_at(log, 1_000, 5_000, 2_000, 3_000)
+    log.close()
+    log, _ = open_log(tmp_path)
+    append_at(log, 4_000)
+    log.roll()
+    append_at(log, 6_000)
+    assert bases(log) == [0, 2, 5]
+    assert [segment.summary.steps_back for segment in log.segments[:2]] == [False, True]
+    assert log.first_offset_at(4_500) == 1
+    log.close()
+
+
 @pytest.mark.parametrize("is_cut_off", [False, True])
 def test_a_log_goes_on_with_the_time_of_its_last_segment(tmp_path: Path, is_cut_off: bool) -> None:
     """Whether the start knows its sums from `end`, or walks its chunks."""
