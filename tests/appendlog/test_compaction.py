@@ -1,8 +1,10 @@
 """Compaction: what is live stays as it was, what is settled goes, whatever happens meanwhile."""
 
 import random
+import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from appendlog.layout.message import (
     PERSISTENT,
     encode_message,
 )
+from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
 from appendlog.layout.summary import SegmentSummary
 from appendlog.options import Compression
 from appendlog.reclaim.compaction import CompactionAbandonedError
@@ -231,6 +234,24 @@ def test_a_damaged_segment_is_left_as_it_is(tmp_path: Path) -> None:
     before = names(tmp_path / "q")
     flip(log.segments[0].path, log.segments[0].header_bytes + 100)
     with pytest.raises(CompactionAbandonedError, match="damaged at position"):
+        log.reclaim.compact(log.segments[0], [(0, 1)], 1 << 20)
+    assert names(tmp_path / "q") == before
+    assert log.failed is None
+
+
+@pytest.mark.parametrize("is_foreign", [False, True])
+def test_a_segment_with_a_wrong_header_is_left_as_it_is(tmp_path: Path, is_foreign: bool) -> None:
+    log, _ = open_log(tmp_path / "q", segment_bytes=SEGMENT_BYTES)
+    append(log, 0, 30)
+    path = log.segments[0].path
+    if is_foreign:
+        other = replace(IDENTITY, incarnation=uuid.uuid4())
+        header = encode_segment_header(SegmentHeader(other, 0, 0))
+        path.write_bytes(header + path.read_bytes()[len(header) :])
+    else:
+        flip(path, 10)
+    before = names(tmp_path / "q")
+    with pytest.raises(CompactionAbandonedError, match="damaged at position 0"):
         log.reclaim.compact(log.segments[0], [(0, 1)], 1 << 20)
     assert names(tmp_path / "q") == before
     assert log.failed is None

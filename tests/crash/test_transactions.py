@@ -11,7 +11,9 @@ import pytest
 from pamqp.commands import Basic, Channel, Tx
 
 from amqp_server import committer
+from appendlog import LogReader
 from appendlog.files.filesystem import FileSystem
+from appendlog.layout.message import PERSISTENT
 from offsets.errors import OffsetsError
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.moving import (
@@ -171,6 +173,32 @@ def test_a_commit_is_kept_when_no_log_has_a_byte_of_it(power: Power, seed: int |
             again.unplug()
             server.abandon()
         again.lose()
+
+
+def test_transient_messages_of_a_commit_are_kept_in_a_stream_that_has_no_byte_of_them(
+    power: Power,
+) -> None:
+    with serve(power) as server:
+        with transactional(server) as client:
+            client.declare("s", arguments={"x-queue-type": "stream"})
+            for body in (b"a", b"b"):
+                client.publish(body, "s", properties=Basic.Properties(delivery_mode=1))
+            client.call(Channel.Flow(active=True), Channel.FlowOk)
+            power.sync_gate.clear()
+            client.call(Tx.Commit(), Tx.CommitOk)
+            assert power.sync_waiting.wait(10)
+            power.unplug()
+        server.abandon()
+    power.lose()
+    with serve(Power(power.root)) as server, connect(server.address) as client:
+        client.open_channel()
+        client.consume("s", prefetch=10, arguments={"x-stream-offset": "first"})
+        found = [client.expect_delivery() for _ in range(2)]
+        assert [each.body for each in found] == [b"a", b"b"]
+    (directory,) = (power.root / "logs").glob("*/s/*")
+    logged = [each for batch in LogReader(directory).read() for each in batch.messages]
+    # A stream keeps what it was told was transient, and its log says so.
+    assert [each[0] & PERSISTENT for each in logged] == [PERSISTENT] * 2
 
 
 def test_a_commit_is_kept_when_one_log_fails_and_the_other_has_it(power: Power) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from appendlog import DURABLE, EDGE, STORAGE, THROUGHPUT, EmbeddedOptions
+from offsets import OnError, ProcessOptions
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "embedding.md").read_text()
@@ -42,6 +43,22 @@ def test_the_table_of_presets_has_every_option_with_its_values() -> None:
         field.name: [getattr(options, field.name) for options in COLUMNS]
         for field in fields(EmbeddedOptions)
     }
+
+
+def test_the_table_of_processing_has_the_defaults() -> None:
+    table = PAGE.partition("| `ProcessOptions` |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]*) \|", table, re.MULTILINE)
+    shown: dict[str, object] = {
+        name: value_of(cell.strip("`"))
+        for names, cells in rows
+        for name, cell in zip(re.findall(r"\w+", names), cells.split(", "), strict=True)
+        if cell
+    }
+    defaults = {
+        field.name: getattr(ProcessOptions(), field.name) for field in fields(ProcessOptions)
+    }
+    shown["on_error"] = OnError[str(shown["on_error"])]
+    assert shown == {name: value for name, value in defaults.items() if value is not None}
 
 
 def value_of(cell: str) -> bool | float | str:

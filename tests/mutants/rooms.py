@@ -63,7 +63,7 @@ ROOMS: Final = (
     Room(
         "offsets/consuming",
         ("offsets/consuming/*.py",),
-        ("tests/embedding/test_interrupted_consumer.py",),
+        ("tests/embedding/test_interrupted_consumer.py", "tests/docs/test_embedding.py"),
     ),
     Room("metadata", ("metadata/*.py",), ("tests/cli/test_process.py",)),
     Room(
