@@ -7,6 +7,8 @@
 #   check-tools  all of conformance against the installed RabbitMQ, which it starts and stops: what
 #                we say of RabbitMQ holds, strictly; five minutes (`test` runs a part of it)
 #   interop crash      parts of the tests alone
+#   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
+#                MUTANTS_WORKERS; docs/testing.md)
 #   bench        the benchmark table beside RabbitMQ, twenty minutes, kept in bench/results/
 #   bench-quick  the same roughly, in two minutes; BROKERS=ours leaves RabbitMQ out
 #   docs         the pages as a site in build/site/; every link between them is checked

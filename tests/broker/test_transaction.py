@@ -69,7 +69,7 @@ def test_memory_is_bounded_for_a_channel_and_for_all_and_is_given_back() -> None
 
 
 def test_exactly_as_much_as_the_bounds_say_is_held() -> None:
-    publish = HeldPublish(TARGET, [], (), [b"x" * 1_000], 0)
+    publish = DeferredPublish(TARGET, [], (), [b"x" * 1_000], 0)
     measured = budget()
     Transaction(UnackedRuns(), measured).publish(publish)
     size = measured.held_bytes

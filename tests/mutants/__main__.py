@@ -46,7 +46,7 @@ def main() -> int:
                 files = recorded_files(place.root)
                 for message in lines.record(place, files):
                     print(message, flush=True)
-                lines.load(files)
+                lines.load(place.root, files)
                 Hunt(tree, seed, lines, results).run(drawn, workers)
         except KeyboardInterrupt:
             print(f"interrupted; to go on: {again}")

@@ -89,7 +89,7 @@ class Hunt:
         if ended.code == PASSED:
             tests = [name for name in room.outside if (place.root / name).exists()]
             count += len(tests)
-            ended = self._first_failure(place, bug, tests)
+            ended = self._first_failure(place, bug, tests, sure_seconds=0.0)
         if ended.code == PASSED and bug.path.endswith("_py.py"):
             with place.with_kernels():
                 ended = self._first_failure(place, bug, BOTH_BUILDS, "-k", "interpreted")
@@ -112,7 +112,12 @@ class Hunt:
         )
 
     def _first_failure(
-        self, place: Workplace, bug: Bug, tests: Sequence[str], *chosen: str
+        self,
+        place: Workplace,
+        bug: Bug,
+        tests: Sequence[str],
+        *chosen: str,
+        sure_seconds: float = SURE_SECONDS,
     ) -> Ended:
         """Run tests up to the first whose failure is the bug's, and not that of a busy machine."""
         options = [*chosen]
@@ -121,18 +126,20 @@ class Hunt:
                 ended = place.run(tests, *options)
             if ended.code == NOTHING_TO_RUN:
                 break
-            if ended.code in (PASSED, None) or self._is_the_bugs(place, ended, tests):
+            if ended.code in (PASSED, None) or self._is_the_bugs(place, ended, tests, sure_seconds):
                 return ended
             options.append(f"--deselect={ended.test}")
         return Ended(PASSED)
 
-    def _is_the_bugs(self, place: Workplace, ended: Ended, tests: Sequence[str]) -> bool:
+    def _is_the_bugs(
+        self, place: Workplace, ended: Ended, tests: Sequence[str], sure_seconds: float
+    ) -> bool:
         if ended.code != FAILED:
             clean = place.run(tests, "--collect-only")
             if clean.code != PASSED:
                 raise RuntimeError(f"tests do not start without a bug: {clean.output[-2_000:]}")
             return True
         assert ended.test, f"something failed, but no test: {ended.output[-2_000:]}"
-        if ended.seconds < SURE_SECONDS and not ended.is_timeout:
+        if ended.seconds < sure_seconds and not ended.is_timeout:
             return True
         return place.run([ended.test]).code == PASSED

@@ -66,10 +66,10 @@ class RecordedLines:
             contents = {path: self._tree.contents[path] for path in sorted(paths)}
             self._place(file).write_text(json.dumps({"contents": contents, "tests": of_file}))
 
-    def load(self, files: Iterable[str]) -> None:
-        """Take over what is recorded of files of tests."""
+    def load(self, root: Path, files: Iterable[str]) -> None:
+        """Take over what is recorded of files of tests, of which a copy lies below `root`."""
         for file in files:
-            self._texts[file] = (self._tree.repository / file).read_text()
+            self._texts[file] = (root / file).read_text()
             for name, each in json.loads(self._place(file).read_text())["tests"].items():
                 lines = {path: int(bits, 16) for path, bits in each["lines"].items()}
                 test = RecordedTest(name, each["seconds"], lines)

@@ -55,15 +55,15 @@ ROOMS: Final = (
         ("tests/cli/test_verify.py", "tests/cli/test_repair.py"),
     ),
     Room(
-        "appendlog/embedding",
-        ("appendlog/embedding/*.py",),
-        ("tests/embedding/test_interrupted_writer.py", "tests/docs/test_embedding.py"),
+        "appendlog/embedded",
+        ("appendlog/embedded/*.py",),
+        ("tests/embedded/test_interrupted_writer.py", "tests/docs/test_embedding.py"),
     ),
     Room("offsets", ("offsets/*.py",), ("tests/crash/test_restart.py",)),
     Room(
         "offsets/consuming",
         ("offsets/consuming/*.py",),
-        ("tests/embedding/test_interrupted_consumer.py", "tests/docs/test_embedding.py"),
+        ("tests/embedded/test_interrupted_consumer.py", "tests/docs/test_embedding.py"),
     ),
     Room("metadata", ("metadata/*.py",), ("tests/cli/test_process.py",)),
     Room(
@@ -115,7 +115,7 @@ ROOMS: Final = (
     Room(
         "storing",
         (f"{_BROKER}/storing/*.py",),
-        ("tests/system/test_patience.py", "tests/crash/test_restart.py"),
+        ("tests/system/test_spill_delay.py", "tests/crash/test_restart.py"),
     ),
     Room(
         "dead letters and transfers",
@@ -135,7 +135,7 @@ ROOMS: Final = (
 IN_PROCESS: Final = (
     "appendlog",
     "broker",
-    "embedding",
+    "embedded",
     "faults",
     "groups",
     "metadata",
@@ -147,7 +147,7 @@ IN_PROCESS: Final = (
 MIXED: Final = ("control", "crash", "system")
 """Folders in which that is true of the files that use `SERVER_INSIDE`."""
 SERVER_INSIDE: Final = "tests.threaded_server"
-INTERRUPTING: Final = "tests.embedding.interruptions"
+INTERRUPTING: Final = "tests.embedded.interruptions"
 """What raises exceptions anywhere would raise them where lines are recorded too."""
 LONG: Final = frozenset({"test_bit_rot.py", "test_every_operation.py", "test_streams.py"})
 """Of `tests/faults`: each test runs nearly everything for minutes, so it would come last."""

@@ -110,7 +110,7 @@ def hunt(
     lines = RecordedLines(kept / "lines", tree, ["room"])
     with Workplace(tree) as place:
         list(lines.record(place, files))
-    lines.load(files)
+    lines.load(repository, files)
     Hunt(tree, 1, lines, results).run(drawn, workers=2)
     return results
 
