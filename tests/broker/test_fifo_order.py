@@ -168,6 +168,21 @@ class PlainOrderMachine(RuleBasedStateMachine):
             end += 1
         self.order.requeue(start, end, redelivered=redelivered)
 
+    @rule(kept=st.sets(st.integers(0, 60)), low=shares)
+    def requeue_all(self, kept: set[int], low: float) -> None:
+        start = int(low * self.end)
+        ranges: list[tuple[int, int]] = []
+        for offset in sorted(self.unacked - kept):
+            if offset < start:
+                continue
+            self.unacked.remove(offset)
+            self.ready[offset] = True
+            if ranges and ranges[-1][1] == offset:
+                ranges[-1] = ranges[-1][0], offset + 1
+            else:
+                ranges.append((offset, offset + 1))
+        self.order.requeue_all(ranges)
+
     @precondition(lambda self: self.unacked)
     @rule(share=shares)
     def acknowledge(self, share: float) -> None:

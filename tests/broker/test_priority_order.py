@@ -137,6 +137,13 @@ class PriorityOrderMachine(RuleBasedStateMachine):
         self.ready[offset] = True
         self.order.requeue(offset, offset + 1)
 
+    @rule(kept=st.sets(st.integers(0, 60)))
+    def requeue_all(self, kept: set[int]) -> None:
+        returned = sorted(self.unacked - kept)
+        self.unacked &= kept
+        self.ready.update(dict.fromkeys(returned, True))
+        self.order.requeue_all([(offset, offset + 1) for offset in returned])
+
     @rule(low=shares, count=st.integers(1, 9))
     def leave_from_anywhere(self, low: float, count: int) -> None:
         start = int(low * len(self.known))

@@ -7,9 +7,10 @@ messages still makes one growing run. Only acknowledgements out of order split r
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from amqp_server.broker.sorted_runs import SortedRuns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ class UnackedRuns:
 
     def __init__(self) -> None:
         self.count = 0
-        self._runs: list[UnackedRun] = []
+        self._runs: SortedRuns[UnackedRun] = SortedRuns()
 
     def __iter__(self) -> Iterator[UnackedRun]:
         """Iterate over the runs in tag order; the caller must not change them during the loop."""
@@ -63,33 +64,32 @@ class UnackedRuns:
     ) -> None:
         """Record deliveries with tags above all others; extend the last run if they continue it."""
         self.count += count
-        if self._runs:
-            last = self._runs[-1]
-            if (
-                last.source is source
-                and last.consumer is consumer
-                and last.end_tag == first_tag
-                and last.end_offset == first_offset
-            ):
-                last.count += count
-                return
-        self._runs.append(UnackedRun(first_tag, count, source, first_offset, consumer))
+        last = self._runs.last()
+        if (
+            last is not None
+            and last.source is source
+            and last.consumer is consumer
+            and last.end_tag == first_tag
+            and last.end_offset == first_offset
+        ):
+            last.count += count
+            return
+        run = UnackedRun(first_tag, count, source, first_offset, consumer)
+        self._runs.append(first_tag, run)
 
     def take_up_to(self, tag: int) -> list[UnackedRun] | None:
         """Remove and return all deliveries up to `tag`; None if `tag` is not outstanding."""
-        at = self._find(tag)
-        if at is None:
+        run = self._find(tag)
+        if run is None:
             return None
-        run = self._runs[at]
-        taken = self._runs[:at]
-        part = tag + 1 - run.first_tag
-        if part == run.count:
-            taken.append(run)
-            del self._runs[: at + 1]
-        else:
-            taken.append(self._cut_head(run, part))
-            del self._runs[:at]
+        part = self._cut(run, run.first_tag, tag + 1)
+        self.count -= part.count
+        first = self._runs.first()
+        if first is None or first.first_tag > tag:
+            return [part]
+        taken = self._runs.replace(first.first_tag, part.first_tag, [], [])
         self.count -= sum(each.count for each in taken)
+        taken.append(part)
         return taken
 
     def take_range(self, first_tag: int, last_tag: int) -> tuple[list[UnackedRun], int | None]:
@@ -101,10 +101,10 @@ class UnackedRuns:
         """
         taken: list[UnackedRun] = []
         while first_tag <= last_tag:
-            at = self._find(first_tag)
-            if at is None:
+            run = self._find(first_tag)
+            if run is None:
                 return taken, first_tag
-            part = self._cut(at, first_tag, min(last_tag + 1, self._runs[at].end_tag))
+            part = self._cut(run, first_tag, min(last_tag + 1, run.end_tag))
             self.count -= part.count
             taken.append(part)
             first_tag = part.end_tag
@@ -112,9 +112,8 @@ class UnackedRuns:
 
     def take_all(self) -> list[UnackedRun]:
         """Remove and return all outstanding deliveries, in tag order."""
-        taken, self._runs = self._runs, []
-        self.count -= sum(each.count for each in taken)
-        return taken
+        self.count -= sum(each.count for each in self._runs)
+        return self._runs.take_all()
 
     def hold(self, runs: list[UnackedRun]) -> None:
         """Keep counting runs that were removed: their acknowledgement is not committed yet."""
@@ -125,43 +124,41 @@ class UnackedRuns:
         self.count -= sum(each.count for each in runs)
 
     def restore(self, runs: list[UnackedRun]) -> None:
-        """Make runs that were passed to `hold` outstanding again, in their old positions."""
-        self._runs = sorted([*self._runs, *runs], key=lambda run: run.first_tag)
+        """Make runs that were passed to `hold` outstanding again, in their old positions.
 
-    def _find(self, tag: int) -> int | None:
-        if self._runs and self._runs[0].first_tag <= tag < self._runs[0].end_tag:
-            return 0
-        at = bisect_right(self._runs, tag, key=lambda run: run.first_tag) - 1
-        return at if at >= 0 and tag < self._runs[at].end_tag else None
+        O(all runs); so the caller restores everything with one call.
+        """
+        restored = sorted([*self._runs.take_all(), *runs], key=_first_tag)
+        self._runs.replace(0, 0, [run.first_tag for run in restored], restored)
 
-    def _cut_head(self, run: UnackedRun, part: int) -> UnackedRun:
-        head = UnackedRun(run.first_tag, part, run.source, run.first_offset, run.consumer)
-        run.first_tag += part
-        run.first_offset += part
-        run.count -= part
-        return head
-
-    def _cut(self, at: int, first_tag: int, end_tag: int) -> UnackedRun:
-        run = self._runs[at]
-        if end_tag < run.end_tag:
-            after = UnackedRun(
-                end_tag,
-                run.end_tag - end_tag,
-                run.source,
-                run.first_offset + end_tag - run.first_tag,
-                run.consumer,
-            )
-            self._runs.insert(at + 1, after)
-            run.count = end_tag - run.first_tag
-        if first_tag == run.first_tag:
-            del self._runs[at]
+    def _find(self, tag: int) -> UnackedRun | None:
+        run = self._runs.first()
+        if run is None or run.first_tag <= tag < run.first_tag + run.count:
             return run
-        tail = UnackedRun(
-            first_tag,
-            end_tag - first_tag,
-            run.source,
-            run.first_offset + first_tag - run.first_tag,
-            run.consumer,
-        )
-        run.count = first_tag - run.first_tag
-        return tail
+        run = self._runs.at_or_before(tag)
+        return run if run is not None and tag < run.end_tag else None
+
+    def _cut(self, run: UnackedRun, first_tag: int, end_tag: int) -> UnackedRun:
+        """Remove and return the part `[first_tag, end_tag)` of a run; the rest stays."""
+        skipped = first_tag - run.first_tag
+        count = end_tag - first_tag
+        left = run.count - skipped - count
+        if not skipped and not left:
+            self._runs.remove(first_tag)
+            return run
+        part = UnackedRun(first_tag, count, run.source, run.first_offset + skipped, run.consumer)
+        if not skipped:
+            run.first_tag = end_tag
+            run.first_offset += count
+            run.count = left
+            self._runs.update(first_tag, end_tag, run)
+            return part
+        run.count = skipped
+        if left:
+            rest = UnackedRun(end_tag, left, run.source, part.end_offset, run.consumer)
+            self._runs.insert(end_tag, rest)
+        return part
+
+
+def _first_tag(run: UnackedRun) -> int:
+    return run.first_tag

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.orders.offset_array import OffsetArray
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.orders.ready_ranges import ReadyRange
@@ -69,6 +71,12 @@ class ByteCountedOrder:
         """Return `[start, end)`, taken before, to its place."""
         self.ready_bytes += self._bytes(start, end)
         self._order.requeue(start, end, redelivered=redelivered)
+
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Return ascending ranges, all taken before, to their places, as redelivered."""
+        for start, end in ranges:
+            self.ready_bytes += self._bytes(start, end)
+        self._order.requeue_all(ranges)
 
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything that is ready."""

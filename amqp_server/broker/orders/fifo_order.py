@@ -8,8 +8,13 @@ order of publishing is kept. A message that leaves from the middle (it expired) 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from amqp_server.broker.orders.ready_ranges import ReadyRange, ReadyRanges
 from offsets.settlement import Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _LOOK_AHEAD = 256
 """Offsets that `peek` examines when there are holes; it need not find the whole range."""
@@ -80,6 +85,11 @@ class FifoOrder:
         """Return `[start, end)`, below `next_offset`, to its place."""
         assert start < end <= self.next_offset, "requeued what was never taken"
         self._below.add(start, end, redelivered=redelivered)
+
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Return ascending ranges, all below `next_offset`, to their places, as redelivered."""
+        assert not ranges or ranges[-1][1] <= self.next_offset, "requeued what was never taken"
+        self._below.add_all(ranges, redelivered=True)
 
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything that is ready, in order (a purge)."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.orders.ready_ranges import ReadyRange, ReadyRanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from amqp_server.broker.orders.offset_array import OffsetArray
 
@@ -78,6 +78,16 @@ class PriorityOrder:
     def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
         """Return `[start, end)` to its place."""
         self._add(start, end, redelivered=redelivered)
+
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Return ascending ranges to their places, as redelivered."""
+        runs: list[list[tuple[int, int]]] = [[] for _ in self._levels]
+        for start, end in ranges:
+            self._count += end - start
+            for priority, low, high in self._runs(start, end):
+                runs[priority].append((low, high))
+        for level, added in zip(self._levels, runs, strict=True):
+            level.add_all(added, redelivered=True)
 
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything that is ready, highest level first."""

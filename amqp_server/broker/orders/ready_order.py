@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.orders.ready_ranges import ReadyRange
 
 
@@ -45,6 +47,12 @@ class ReadyOrder(Protocol):
 
     def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
         """Return `[start, end)`, taken before, to its place."""
+
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Return ascending, disjoint `ranges`, all taken before, to their places, as redelivered.
+
+        O(ranges, times the logarithm of those that are ready).
+        """
 
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything that is ready (a purge)."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-_USED_UP_MAX = 1024
-"""Used entries at the front of the list that may remain before they are deleted."""
+from amqp_server.broker.sorted_runs import SortedRuns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,7 @@ class ReadyRanges:
 
     def __init__(self) -> None:
         self._count = 0
-        # Entries before the head are used up. Deleting each at once would move all the others.
-        self._ranges: list[ReadyRange] = []
-        self._head = 0
+        self._ranges: SortedRuns[ReadyRange] = SortedRuns()
 
     def __len__(self) -> int:
         """Return the number of offsets in all ranges."""
@@ -37,90 +37,125 @@ class ReadyRanges:
 
     def ranges(self) -> list[ReadyRange]:
         """Return all ranges, in order. O(ranges)."""
-        return self._ranges[self._head :]
+        return list(self._ranges)
 
     def first(self) -> ReadyRange | None:
         """Return the lowest range. O(1)."""
-        return self._ranges[self._head] if self._count else None
+        return self._ranges.first()
 
     def first_undelivered(self) -> int | None:
         """Return the lowest offset that was never delivered. O(ranges)."""
-        for at in range(self._head, len(self._ranges)):
-            if not self._ranges[at].redelivered:
-                return self._ranges[at].start
-        return None
+        return next((ready.start for ready in self._ranges if not ready.redelivered), None)
 
     def take(self, count: int) -> ReadyRange:
         """Remove and return the first `count` offsets of `first()`, which must have that many."""
-        first = self._ranges[self._head]
+        first = self._ranges.first()
+        assert first is not None, "took more than is ready"
         assert 0 < count <= len(first), "took more than the first range holds"
         self._count -= count
         if count < len(first):
-            self._ranges[self._head] = ReadyRange(first.start + count, first.end, first.redelivered)
-            return ReadyRange(first.start, first.start + count, first.redelivered)
-        self._head += 1
-        if self._head > _USED_UP_MAX or not self._count:
-            del self._ranges[: self._head]
-            self._head = 0
+            start = first.start + count
+            self._ranges.update(first.start, start, ReadyRange(start, first.end, first.redelivered))
+            return ReadyRange(first.start, start, first.redelivered)
+        self._ranges.remove(first.start)
         return first
 
     def add(self, start: int, end: int, *, redelivered: bool) -> None:
-        """Insert `[start, end)`, none of which may be present."""
+        """Insert `[start, end)`, none of which may be present. O(log ranges)."""
         ranges = self._ranges
+        before, after = ranges.neighbours(start)
+        assert before is None or before.end <= start, "requeued what is ready already"
+        assert after is None or end <= after.start, "requeued what is ready already"
         self._count += end - start
-        at = bisect_left(ranges, start, self._head, key=_start)
-        if at < len(ranges):
-            after = ranges[at]
-            assert end <= after.start, "requeued what is ready already"
-            if after.start == end and after.redelivered == redelivered:
-                end = after.end
-                del ranges[at]
-        if at > self._head:
-            before = ranges[at - 1]
-            assert before.end <= start, "requeued what is ready already"
-            if before.end == start and before.redelivered == redelivered:
-                ranges[at - 1] = ReadyRange(before.start, end, redelivered)
-                return
-        ranges.insert(at, ReadyRange(start, end, redelivered))
+        if after is not None and after.start == end and after.redelivered == redelivered:
+            ranges.remove(end)
+            end = after.end
+        if before is not None and before.end == start and before.redelivered == redelivered:
+            joined = ReadyRange(before.start, end, redelivered)
+            ranges.update(before.start, before.start, joined)
+        else:
+            ranges.insert(start, ReadyRange(start, end, redelivered))
+
+    def add_all(self, added: Sequence[tuple[int, int]], *, redelivered: bool) -> None:
+        """Insert ranges that are ascending and disjoint, none of which may be present.
+
+        O(ranges added, times the logarithm of those present).
+        """
+        if not added:
+            return
+        between = self._ranges.count_between(added[0][0], added[-1][1])
+        if between > len(added):
+            # Merging would examine all that lie between.
+            for start, end in added:
+                self.add(start, end, redelivered=redelivered)
+            return
+        self._merge([ReadyRange(start, end, redelivered) for start, end in added])
 
     def cut(self, start: int, end: int) -> list[ReadyRange]:
         """Remove and return, in order, the present parts of `[start, end)`, which is not empty."""
         assert start < end, "an empty range would split another range"
-        ranges = self._ranges
-        first = bisect_right(ranges, start, self._head, key=_end)
-        last = bisect_left(ranges, end, first, key=_start)
-        taken: list[ReadyRange] = []
+        overlapping = self._overlapping(start, end)
+        if not overlapping:
+            return []
+        first, last = overlapping[0], overlapping[-1]
         kept: list[ReadyRange] = []
-        for ready in ranges[first:last]:
-            low, high = max(start, ready.start), min(end, ready.end)
-            taken.append(ReadyRange(low, high, ready.redelivered))
-            kept += [
-                ReadyRange(left, right, ready.redelivered)
-                for left, right in ((ready.start, low), (high, ready.end))
-                if left < right
-            ]
-        ranges[first:last] = kept
+        if first.start < start:
+            kept.append(ReadyRange(first.start, start, first.redelivered))
+        if end < last.end:
+            kept.append(ReadyRange(end, last.end, last.redelivered))
+        self._ranges.replace(first.start, last.start + 1, [each.start for each in kept], kept)
+        taken = _clipped(overlapping, start, end)
         self._count -= sum(map(len, taken))
         return taken
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return the present parts of `[start, end)`, in order; changes nothing."""
-        first = bisect_right(self._ranges, start, self._head, key=_end)
-        last = bisect_left(self._ranges, end, first, key=_start)
-        return [
-            (max(start, ready.start), min(end, ready.end)) for ready in self._ranges[first:last]
-        ]
+        clipped = _clipped(self._overlapping(start, end), start, end)
+        return [(ready.start, ready.end) for ready in clipped]
 
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything, in order."""
-        taken = self.ranges()
-        self._ranges, self._head, self._count = [], 0, 0
-        return taken
+        self._count = 0
+        return self._ranges.take_all()
+
+    def _overlapping(self, start: int, end: int) -> list[ReadyRange]:
+        """Return the ranges that overlap `[start, end)`, whole."""
+        overlapping = self._ranges.between(start, end)
+        before = self._ranges.at_or_before(start)
+        if before is not None and before.start < start < min(before.end, end):
+            overlapping.insert(0, before)
+        return overlapping
+
+    def _merge(self, added: list[ReadyRange]) -> None:
+        """Insert ascending ranges together with those between them, and join what touches."""
+        self._count += sum(map(len, added))
+        before = self._ranges.at_or_before(added[0].start)
+        low = added[0].start if before is None else before.start
+        high = added[-1].end + 1
+        # Both parts are sorted, so sorting merges them.
+        added = sorted([*self._ranges.between(low, high), *added], key=_start)
+        joined: list[ReadyRange] = []
+        start, end, redelivered = added[0].start, added[0].start, added[0].redelivered
+        for ready in added:
+            assert end <= ready.start, "requeued what is ready already"
+            if end < ready.start or ready.redelivered != redelivered:
+                joined.append(ReadyRange(start, end, redelivered))
+                start, redelivered = ready.start, ready.redelivered
+            end = ready.end
+        joined.append(ReadyRange(start, end, redelivered))
+        self._ranges.replace(low, high, [each.start for each in joined], joined)
 
 
 def _start(ready: ReadyRange) -> int:
     return ready.start
 
 
-def _end(ready: ReadyRange) -> int:
-    return ready.end
+def _clipped(ranges: list[ReadyRange], start: int, end: int) -> list[ReadyRange]:
+    """Return the parts of the ranges, all of which overlap `[start, end)`, that lie in it."""
+    clipped = list(ranges)
+    for at in {0, len(ranges) - 1} if ranges else ():
+        ready = clipped[at]
+        if ready.start < start or end < ready.end:
+            low, high = max(start, ready.start), min(end, ready.end)
+            clipped[at] = ReadyRange(low, high, ready.redelivered)
+    return clipped

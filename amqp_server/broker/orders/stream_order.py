@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.orders.ready_ranges import ReadyRange
 
 
@@ -50,6 +52,9 @@ class StreamOrder:
 
     def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
         """Ignore the range: every subscription reads recovered messages from the log."""
+
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Ignore the ranges: the queue itself delivers nothing."""
 
     def take_all(self) -> list[ReadyRange]:
         """Return nothing."""
