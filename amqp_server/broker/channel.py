@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
 from amqp_server.broker.consuming.unacked import UnackedRuns
+from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.transfers.deaths import REJECTED
@@ -20,11 +21,14 @@ from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, encode_larg
 from amqp_server.protocol.methods import method_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.delivered import Delivered
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
+    from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.transactions.transaction import Transaction
@@ -197,17 +201,24 @@ class Channel:
     def requeue(self, runs: list[UnackedRun]) -> None:
         """Return unacked deliveries to their places in their queues."""
         self._restore_credit(runs)
-        for run in runs:
-            if not run.source.is_deleted:
-                run.source.requeue(run.first_offset, run.end_offset)
+        for source, ranges in _by_source(runs).items():
+            if not source.is_deleted:
+                source.requeue_all(merged(ranges))
 
     def settle(self, runs: list[UnackedRun]) -> None:
         """Settle deliveries that were acknowledged."""
         self._restore_credit(runs)
-        for run in runs:
+        if len(runs) == 1:
+            (run,) = runs
             if not run.source.is_deleted:
                 run.source.counters.note_acked(run.count)
                 run.source.settle(run.first_offset, run.end_offset)
+            return
+        for source, ranges in _by_source(runs).items():
+            if not source.is_deleted:
+                for start, end in merged(ranges):
+                    source.counters.note_acked(end - start)
+                    source.settle(start, end)
 
     def reject(self, runs: list[UnackedRun]) -> None:
         """Drop or dead-letter deliveries that a consumer rejected."""
@@ -269,22 +280,36 @@ class Channel:
         self._timeouts.note(first_tag, timeout_ms)
 
     def _restore_credit(self, runs: list[UnackedRun]) -> None:
-        was_full = self.unacked.count + sum(run.count for run in runs) >= self._unacked_limit
+        counts: dict[Consumer, int] = {}
+        gets = 0
+        for run in runs:
+            if run.consumer is None:
+                gets += run.count
+            else:
+                # The consumer that was served last comes last.
+                counts[run.consumer] = counts.pop(run.consumer, 0) + run.count
+        was_full = self.unacked.count + gets + sum(counts.values()) >= self._unacked_limit
+        self._unacked_gets -= gets
         if was_full:
             # The channel's other consumers have waited too, and come first now. Otherwise the
             # consumer that acknowledges would be served again and again.
-            self._move_to_end([run.consumer for run in runs])
+            self._move_to_end(counts)
             self.wake_consumers()
-        for run in runs:
-            if run.consumer is None:
-                self._unacked_gets -= run.count
-            else:
-                run.consumer.unacked -= run.count
-                # Not `run.source`: a group may have moved to another position since.
-                run.consumer.source.wake()
+        for consumer, count in counts.items():
+            consumer.unacked -= count
+            # Not the run's source: a group may have moved to another position since.
+            consumer.source.wake()
 
-    def _move_to_end(self, served: list[Consumer | None]) -> None:
+    def _move_to_end(self, served: Iterable[Consumer]) -> None:
         for consumer in served:
-            if consumer is not None and self.consumers.get(consumer.tag) is consumer:
+            if self.consumers.get(consumer.tag) is consumer:
                 del self.consumers[consumer.tag]
                 self.consumers[consumer.tag] = consumer
+
+
+def _by_source(runs: list[UnackedRun]) -> dict[Source, list[tuple[int, int]]]:
+    """Return the ranges of offsets of some runs, by the source that they came from."""
+    ranges: dict[Source, list[tuple[int, int]]] = {}
+    for run in runs:
+        ranges.setdefault(run.source, []).append((run.first_offset, run.end_offset))
+    return ranges

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
 from amqp_server.broker.loading_messages import LoadingMessages
+from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.orders.queue_order import queue_order
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
 from amqp_server.broker.queue_settings import QueueType, queue_settings
@@ -35,6 +36,7 @@ from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
     from asyncio import Future
+    from collections.abc import Sequence
     from uuid import UUID
 
     from amqp_server.broker.client import Client
@@ -288,34 +290,42 @@ class Queue:
             return messages
         return self.delivery_counts.with_headers(start, messages)
 
-    def requeue(self, start: int, end: int) -> None:
-        """Make the unacked `[start, end)` ready again, in its old position, as redelivered."""
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Make unacked messages ready again, in their old positions, as redelivered.
+
+        Args:
+            ranges: Ascending, disjoint and not empty; O(ranges, times the logarithm of the ranges
+                that the queue keeps).
+        """
         self._turn.mark(self)
-        start = self.forced_removal.drop_returned(start, end)
-        if start == end:
+        ranges = self.forced_removal.drop_returned(ranges)
+        if not ranges:
             return
         counts = self.delivery_counts
         if counts is None:
             counts = self.delivery_counts = DeliveryCounts(self.settings.delivery_limit)
-        for low, high, is_over in counts.add(start, end):
+        kept: list[tuple[int, int]] = []
+        for low, high, is_over in counts.add(ranges):
             if is_over:
                 note_past_limit(self, high - low)
                 self.drop(low, high, DELIVERY_LIMIT)
             else:
-                self.ready.requeue(low, high)
+                kept.append((low, high))
+        self.ready.requeue_all(kept)
         counts.prune(self.settlement)
         if not self.is_checkpoint_due:
             self._note_dirty()
         if self.rules is not None:
-            self.rules.on_requeued(start, end)
+            for start, end in ranges:
+                self.rules.on_requeued(start, end)
         self._turn.mark(self)
 
     def purge(self) -> int:
         """Settle all ready messages; return how many there were."""
         count = self.loading.purge()
-        for taken in self.ready.take_all():
-            self.settle(taken.start, taken.end)
-            count += len(taken)
+        for start, end in merged((ready.start, ready.end) for ready in self.ready.take_all()):
+            self.settle(start, end)
+            count += end - start
         return count
 
     def note_use(self) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.rules import delivery_counts
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from offsets.settlement import Settlement
@@ -16,7 +17,7 @@ SPAN = 60
 def test_returns_are_counted_by_message_and_told_apart_at_the_limit() -> None:
     counts = DeliveryCounts(2, [(5, 6, 2), (9, 10, 1)])
 
-    assert counts.add(3, 8) == [(3, 5, False), (5, 6, True), (6, 8, False)]
+    assert counts.add([(3, 8)]) == [(3, 5, False), (5, 6, True), (6, 8, False)]
     assert [counts.get(offset) for offset in (3, 5, 9, 10)] == [1, 3, 1, 0]
 
 
@@ -27,21 +28,22 @@ def ranges(pair: tuple[int, int]) -> tuple[int, int]:
 windows = st.tuples(st.integers(0, SPAN - 1), st.integers(0, SPAN - 1)).map(ranges)
 
 
-@given(st.lists(windows, max_size=30), st.none() | st.integers(0, 4), windows)
+offsets = st.lists(st.sets(st.integers(0, SPAN - 1)) | windows.map(lambda pair: set(range(*pair))))
+
+
+@given(offsets, st.none() | st.integers(0, 4), windows)
 def test_runs_say_what_a_count_for_each_message_says(
-    returns: list[tuple[int, int]], limit: int | None, window: tuple[int, int]
+    returns: list[set[int]], limit: int | None, window: tuple[int, int]
 ) -> None:
     model = dict.fromkeys(range(SPAN), 0)
     counts = DeliveryCounts(limit)
-    for start, end in returns:
-        verdicts = counts.add(start, end)
-        for offset in range(start, end):
+    for returned in returns:
+        verdicts = counts.add(merged((offset, offset + 1) for offset in returned))
+        for offset in returned:
             model[offset] += 1
         said = {offset: over for low, high, over in verdicts for offset in range(low, high)}
-        assert said == {
-            offset: limit is not None and model[offset] > limit for offset in range(start, end)
-        }
-        assert all(one[2] != two[2] for one, two in pairwise(verdicts))
+        assert said == {offset: limit is not None and model[offset] > limit for offset in returned}
+        assert all(one[2] != two[2] or one[1] < two[0] for one, two in pairwise(verdicts))
     assert [counts.get(offset) for offset in range(SPAN)] == list(model.values())
     assert list(counts.numbers(*window)) == [model[offset] for offset in range(*window)]
     assert len(counts) == sum(1 for count in model.values() if count)
@@ -54,8 +56,8 @@ def test_runs_say_what_a_count_for_each_message_says(
 def test_what_a_channel_gives_back_is_one_run_however_much_it_is() -> None:
     counts = DeliveryCounts(None)
     for start in range(0, 1_000_000, 1000):
-        counts.add(start, start + 1000)
-    counts.add(0, 1_000_000)
+        counts.add([(start, start + 1000)])
+    counts.add([(0, 1_000_000)])
     assert counts.runs(0, 1_000_000) == [(0, 1_000_000, 2)]
 
 
@@ -70,7 +72,7 @@ def test_counts_of_settled_messages_are_forgotten(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(delivery_counts, "_PRUNE_MIN", 2)
     counts = DeliveryCounts(None)
     for offset in (3, 5, 9):
-        counts.add(offset, offset + 1)
+        counts.add([(offset, offset + 1)])
     counts.prune(Settlement(4, [(9, 10)]))
     assert counts.runs(0, 100) == [(5, 6, 1)]
 
@@ -83,7 +85,7 @@ def test_of_too_many_runs_those_that_came_back_most_often_are_kept(
     counts = DeliveryCounts(None, [(100, 101, 7), (200, 201, 9)])
     settlement = Settlement()
     for offset in range(0, 60, 2):
-        counts.add(offset, offset + 1)
+        counts.add([(offset, offset + 1)])
         counts.prune(settlement)
         assert len(counts.runs(0, 1000)) <= 8
     assert (counts.get(100), counts.get(200)) == (7, 9)

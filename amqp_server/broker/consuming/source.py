@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
     from amqp_server.broker.consuming.delivered import Delivered
@@ -51,8 +53,8 @@ class Source(Protocol):
     def drop(self, start: int, end: int, reason: str) -> None:
         """Settle or dead-letter messages that a consumer rejected; `reason` as in `deaths`."""
 
-    def requeue(self, start: int, end: int) -> None:
-        """Make messages ready again that a consumer returned."""
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Make messages ready again that consumers returned; ascending, disjoint, not empty."""
 
     def wake(self) -> None:
         """Dispatch at the end of the turn, because a consumer can take more."""

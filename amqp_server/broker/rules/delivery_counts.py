@@ -9,16 +9,16 @@ one above the limit drops the message.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.sorted_runs import SortedRuns
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.transfers.message_headers import with_header
 from amqp_server.protocol.field_values import FieldValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from amqp_server.broker.storing.message_run import Messages
     from offsets.settlement import Settlement
@@ -49,12 +49,12 @@ class DeliveryCounts:
 
     def __len__(self) -> int:
         """Return how many messages were requeued. O(runs); some may be settled."""
-        return sum(self._ends) - sum(self._starts)
+        return sum(end - start for start, end, _ in self._runs)
 
     def get(self, offset: int) -> int:
         """Return how often a message was requeued. O(log runs)."""
-        at = bisect_right(self._starts, offset) - 1
-        return self._counts[at] if at >= 0 and offset < self._ends[at] else 0
+        run = self._runs.at_or_before(offset)
+        return run[2] if run is not None and offset < run[1] else 0
 
     def with_headers(self, start: int, messages: Messages) -> list[bytes]:
         """Return messages from `start` on; those that were requeued get `x-delivery-count`.
@@ -76,22 +76,25 @@ class DeliveryCounts:
             position = high
         yield from repeat(0, end - position)
 
-    def add(self, start: int, end: int) -> list[tuple[int, int, bool]]:
-        """Count one requeue of each message of `[start, end)`, which is not empty.
+    def add(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int, bool]]:
+        """Count one requeue of each message of some ranges.
+
+        O(ranges added, times the logarithm of the runs, and the runs within these ranges).
+
+        Args:
+            ranges: Ascending, disjoint and not empty.
 
         Returns:
             Runs as (start, end, whether these messages are above the limit); ascending.
         """
-        counted: list[_Run] = []
-        position = start
-        for low, high, count in self._between(start, end):
-            if position < low:
-                counted.append((position, low, 1))
-            counted.append((low, high, count + 1))
-            position = high
-        if position < end:
-            counted.append((position, end, 1))
-        self._replace(start, end, counted)
+        if not ranges:
+            return []
+        between = self._runs.count_between(ranges[0][0], ranges[-1][1])
+        if between > len(ranges):
+            # One replacement of everything would examine all runs that lie between.
+            counted = [run for start, end in ranges for run in self._add([(start, end)])]
+        else:
+            counted = self._add(ranges)
         return self._verdicts(counted)
 
     def runs(self, ack_floor: int, end: int) -> list[tuple[int, int, int]]:
@@ -99,69 +102,104 @@ class DeliveryCounts:
 
         Some of the messages may be settled.
         """
-        settled = bisect_right(self._ends, ack_floor)
-        del self._starts[:settled], self._ends[:settled], self._counts[:settled]
-        return list(self._between(ack_floor, end)) if self._starts else []
+        at_floor = self._runs.at_or_before(ack_floor)
+        if at_floor is not None:
+            start, stop, _ = at_floor
+            self._runs.replace(0, start if stop > ack_floor else ack_floor, [], [])
+        return list(self._between(ack_floor, end))
 
     def prune(self, settlement: Settlement) -> None:
         """Remove settled messages if there may be many, and the lowest counts above `RUNS_MAX`."""
-        if len(self._starts) < self._prune_at:
+        if len(self._runs) < self._prune_at:
             return
         runs = [
             (low, high, count)
-            for start, end, count in zip(self._starts, self._ends, self._counts, strict=True)
+            for start, end, count in self._runs
             for low, high in settlement.unsettled_ranges(start, end)
         ]
-        if len(runs) > RUNS_MAX:
-            # The highest counts matter most, so they stay.
+        if len(runs) > RUNS_MAX - RUNS_MAX // 16:
+            # Without room, the next requeue would search all runs again. The highest counts matter
+            # most, so they stay.
             runs = sorted(sorted(runs, key=_count)[-RUNS_MAX // 2 :])
         self._set(runs)
         self._prune_at = min(max(2 * len(runs), _PRUNE_MIN), RUNS_MAX + 1)
 
     def _set(self, runs: list[_Run]) -> None:
-        self._starts = [start for start, _, _ in runs]
-        self._ends = [end for _, end, _ in runs]
-        self._counts = [count for _, _, count in runs]
+        self._runs: SortedRuns[_Run] = SortedRuns()
+        self._runs.replace(0, 0, [start for start, _, _ in runs], runs)
+
+    def _overlapping(self, start: int, end: int) -> list[_Run]:
+        """Return the runs that overlap `[start, end)`, whole."""
+        overlapping = self._runs.between(start, end)
+        before = self._runs.at_or_before(start)
+        if before is not None and before[0] < start < min(before[1], end):
+            overlapping.insert(0, before)
+        return overlapping
 
     def _between(self, start: int, end: int) -> Iterator[_Run]:
         """Yield the runs that overlap `[start, end)`, clipped to it."""
-        first = bisect_right(self._ends, start)
-        last = bisect_left(self._starts, end)
-        for at in range(first, last):
-            yield max(self._starts[at], start), min(self._ends[at], end), self._counts[at]
+        for low, high, count in self._overlapping(start, end):
+            yield max(low, start), min(high, end), count
 
-    def _replace(self, start: int, end: int, counted: list[_Run]) -> None:
-        """Replace the runs of `[start, end)` by `counted`, which covers it; join equal ones."""
-        # Include the runs that only touch the range: they may be joined.
-        first = bisect_left(self._ends, start)
-        last = bisect_right(self._starts, end)
-        if first < last:
-            head = self._starts[first], start, self._counts[first]
-            tail = end, self._ends[last - 1], self._counts[last - 1]
-            counted = [
-                *([head] if head[0] < start else []),
-                *counted,
-                *([tail] if end < tail[1] else []),
-            ]
+    def _add(self, ranges: Sequence[tuple[int, int]]) -> list[_Run]:
+        """Count the ranges and replace all runs from the first to the last; return what counted."""
+        # Include the runs that only touch the ranges: they may be joined.
+        old = self._overlapping(ranges[0][0] - 1, ranges[-1][1] + 1)
+        counted: list[_Run] = []
         joined: list[_Run] = []
-        for run in counted:
-            if joined and joined[-1][1] == run[0] and joined[-1][2] == run[2]:
-                joined[-1] = joined[-1][0], run[1], run[2]
+        for low, high, count, is_new in _swept(old, ranges):
+            run = low, high, count
+            if is_new:
+                counted.append(run)
+            if joined and joined[-1][1] == low and joined[-1][2] == count:
+                joined[-1] = joined[-1][0], high, count
             else:
                 joined.append(run)
-        self._starts[first:last] = [run[0] for run in joined]
-        self._ends[first:last] = [run[1] for run in joined]
-        self._counts[first:last] = [run[2] for run in joined]
+        low = joined[0][0]
+        self._runs.replace(low, joined[-1][1], [start for start, _, _ in joined], joined)
+        return counted
 
     def _verdicts(self, counted: list[_Run]) -> list[tuple[int, int, bool]]:
         verdicts: list[tuple[int, int, bool]] = []
         for low, high, count in counted:
             is_over = self._limit is not None and count > self._limit
-            if verdicts and verdicts[-1][2] == is_over:
+            if verdicts and verdicts[-1][1] == low and verdicts[-1][2] == is_over:
                 verdicts[-1] = verdicts[-1][0], high, is_over
             else:
                 verdicts.append((low, high, is_over))
         return verdicts
+
+
+def _swept(
+    old: Sequence[_Run], ranges: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, int, bool]]:
+    """Yield old runs and new ranges together, cut where they overlap, ascending.
+
+    Yields:
+        Start, end, number of requeues, and whether the ranges include this part.
+    """
+    runs = iter(old)
+    run = next(runs, None)
+    for start, end in ranges:
+        while run is not None and run[0] < end:
+            low, high, count = run
+            if low < start:
+                yield low, min(high, start), count, False
+                low = start
+            if low < high:
+                if start < low:
+                    yield start, low, 1, True
+                start = min(high, end)
+                yield low, start, count + 1, True
+            if high > end:
+                run = end, high, count
+                break
+            run = next(runs, None)
+        if start < end:
+            yield start, end, 1, True
+    while run is not None:
+        yield *run, False
+        run = next(runs, None)
 
 
 def _count(run: tuple[int, int, int]) -> int:

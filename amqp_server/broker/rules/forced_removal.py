@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.transfers.deaths import EXPIRED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.queue import Queue
 
 logger = logging.getLogger(__name__)
@@ -56,13 +58,22 @@ class ForcedRemoval:
             queue.settle(start, stop)
             self._count(start, stop)
 
-    def drop_returned(self, start: int, end: int) -> int:
-        """Settle requeued messages below `self.end`; return where the rest begins."""
-        stop = min(end, self.end)
-        if start >= stop:
-            return start
-        self._queue.settle(start, stop)
-        return stop
+    def drop_returned(self, ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+        """Settle requeued messages below `self.end`; return the other ranges.
+
+        Args:
+            ranges: Ascending and disjoint.
+        """
+        if not ranges or ranges[0][0] >= self.end:
+            return ranges
+        kept: list[tuple[int, int]] = []
+        for start, end in ranges:
+            stop = max(start, min(end, self.end))
+            if start < stop:
+                self._queue.settle(start, stop)
+            if stop < end:
+                kept.append((stop, end))
+        return kept
 
     def _count(self, start: int, end: int) -> None:
         self.dropped_count += end - start

@@ -14,7 +14,7 @@ from amqp_server.broker.transfers.message_headers import with_header
 from amqp_server.protocol.field_values import FieldValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.delivered import Delivered
@@ -96,17 +96,21 @@ class GroupSubscription(Subscription):
         self.group.rejected_count += end - start
         self.settle(start, end)
 
-    def requeue(self, start: int, end: int) -> None:
-        """Make what a member returned ready again, in its place, marked redelivered."""
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Make what members returned ready again, in its place, marked redelivered."""
         settlement = self.group.offsets.settlement
         # A commit or retention may have settled a part of it by now.
-        for low, high in settlement.unsettled_ranges(start, end):
-            if self.counts is None:
-                self.counts = DeliveryCounts(None)
-            self.counts.add(low, high)
-            self.ready.requeue(low, high)
+        returned = [
+            unsettled
+            for start, end in ranges
+            for unsettled in settlement.unsettled_ranges(start, end)
+        ]
+        if returned and self.counts is None:
+            self.counts = DeliveryCounts(None)
         if self.counts is not None:
+            self.counts.add(returned)
             self.counts.prune(settlement)
+        self.ready.requeue_all(returned)
         self.group.note_dirty()
         self.wake()
 

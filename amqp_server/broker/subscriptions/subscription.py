@@ -16,6 +16,8 @@ from amqp_server.broker.storing.store_reader import StoreReader
 from offsets.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.delivered import Delivered
     from amqp_server.broker.queue import Queue
@@ -104,7 +106,7 @@ class Subscription:
     def drop(self, start: int, end: int, reason: str) -> None:
         """Change nothing: the queue's settlement is not affected."""
 
-    def requeue(self, start: int, end: int) -> None:
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Change nothing: no message is delivered twice."""
 
     def add_consumer(self, consumer: Consumer) -> None:
