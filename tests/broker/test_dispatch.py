@@ -301,3 +301,61 @@ def test_what_could_not_be_made_ready_for_sending_stays() -> None:
     with pytest.raises(LookupError):
         queue.dispatch()
     assert len(queue.ready) == 10
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3, 3), st.booleans()), max_size=20),
+    st.lists(st.integers(0, 19)),
+)
+def test_consumers_stand_by_priority_and_in_turn(
+    added: list[tuple[int, bool]], picked: list[int]
+) -> None:
+    """Compare with a plain list: a consumer that was picked once is served, then removed."""
+    rotation = ConsumerRotation()
+    model: list[TakingConsumer] = []
+    for priority, exclusive in added:
+        model.append(TakingConsumer(0, priority=priority, exclusive=exclusive))
+        rotation.add(cast("Consumer", model[-1]))
+    consumers, served = list(model), set[int]()
+    for at in picked:
+        if at >= len(consumers) or consumers[at] not in model:
+            continue
+        if at in served:
+            model.remove(consumers[at])
+            rotation.remove(cast("Consumer", consumers[at]))
+        else:
+            served.add(at)
+            model.remove(consumers[at])
+            model.append(consumers[at])
+            rotation.serve(cast("Consumer", consumers[at]))
+        ordered = sorted(model, key=lambda consumer: -consumer.priority)
+        assert [one for line in rotation.lines for one in line] == cast("list[Consumer]", ordered)
+        assert rotation.has_exclusive == any(consumer.exclusive for consumer in model)
+        assert len(rotation) == len(model)
+    priorities = [{consumer.priority for consumer in line} for line in rotation.lines]
+    assert all(len(line) == 1 for line in priorities)
+
+
+def test_a_new_priority_is_compared_with_few_others() -> None:
+    compared = 0
+
+    class Counted(int):
+        def __lt__(self, other: int) -> bool:
+            nonlocal compared
+            compared += 1
+            return int(self) < int(other)
+
+        def __neg__(self) -> "Counted":
+            return Counted(-int(self))
+
+        def __hash__(self) -> int:
+            return int(self)
+
+    rotation = ConsumerRotation()
+    consumers = [TakingConsumer(0, priority=Counted(n * 7 % 1009)) for n in range(1009)]
+    for consumer in consumers:
+        rotation.add(cast("Consumer", consumer))
+    for consumer in consumers:
+        rotation.remove(cast("Consumer", consumer))
+
+    assert compared <= 2 * 1009 * 11

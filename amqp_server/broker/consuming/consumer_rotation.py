@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ class ConsumerRotation:
         # Dicts keep the order and remove a consumer from any position at once.
         self._consumers: dict[Consumer, None] = {}
         self._by_priority: dict[int, dict[Consumer, None]] = {}
+        # Both lists have one entry for each line; priorities are negated, so they ascend.
+        self._negated: list[int] = []
         self._ordered: list[dict[Consumer, None]] = []
+        self._exclusive_count = 0
 
     def __len__(self) -> int:
         """Return the number of consumers."""
@@ -39,22 +43,30 @@ class ConsumerRotation:
     @property
     def has_exclusive(self) -> bool:
         """Whether one of the consumers is exclusive."""
-        return any(consumer.exclusive for consumer in self._consumers)
+        return self._exclusive_count > 0
 
     def add(self, consumer: Consumer) -> None:
-        """Add a new consumer at the end of the line of its priority."""
+        """Add a new consumer at the end of the line of its priority. O(log lines)."""
         self._consumers[consumer] = None
-        self._by_priority.setdefault(consumer.priority, {})[consumer] = None
-        self._put_in_order()
+        self._exclusive_count += consumer.exclusive
+        line = self._by_priority.get(consumer.priority)
+        if line is None:
+            line = self._by_priority[consumer.priority] = {}
+            at = bisect_left(self._negated, -consumer.priority)
+            self._negated.insert(at, -consumer.priority)
+            self._ordered.insert(at, line)
+        line[consumer] = None
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer from its line."""
+        """Remove a consumer from its line. O(log lines)."""
         del self._consumers[consumer]
+        self._exclusive_count -= consumer.exclusive
         line = self._by_priority[consumer.priority]
         del line[consumer]
         if not line:
             del self._by_priority[consumer.priority]
-            self._put_in_order()
+            at = bisect_left(self._negated, -consumer.priority)
+            del self._negated[at], self._ordered[at]
 
     def serve(self, consumer: Consumer) -> None:
         """Move a consumer that was just served to the end of its line."""
@@ -62,6 +74,3 @@ class ConsumerRotation:
         if len(line) > 1:
             del line[consumer]
             line[consumer] = None
-
-    def _put_in_order(self) -> None:
-        self._ordered = [line for _, line in sorted(self._by_priority.items(), reverse=True)]
