@@ -88,6 +88,29 @@ def test_empty_messages_take_memory_too() -> None:
         transaction.publish(DeferredPublish(TARGET, [], (), [b""] * 200, 0))
 
 
+def test_a_rollback_restores_everything_at_once_however_often_the_outcome_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unacked = UnackedRuns()
+    unacked.add(1, 100, QUEUE, 0, None)
+    transaction = Transaction(unacked, budget())
+    for tag in range(1, 100):
+        outcome = Outcome.ACKNOWLEDGED if tag % 2 else Outcome.REJECTED
+        transaction.defer(outcome, unacked.take_range(tag, tag)[0])
+    examined: list[int] = []
+    restore = UnackedRuns.restore
+
+    def counted(self: UnackedRuns, runs: list[UnackedRun]) -> None:
+        examined.append(len(runs) + len(list(self)))
+        restore(self, runs)
+
+    monkeypatch.setattr(UnackedRuns, "restore", counted)
+    transaction.roll_back()
+
+    assert examined == [100]
+    assert unacked.take_all() == [UnackedRun(1, 100, QUEUE, 0, None)]
+
+
 class OutstandingMachine(RuleBasedStateMachine):
     """Take, hold, roll back and let go at random; a set of tags is the model."""
 

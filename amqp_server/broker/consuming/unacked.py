@@ -42,6 +42,15 @@ class UnackedRun:
         """Offset after the last one."""
         return self.first_offset + self.count
 
+    def is_continued_by(self, other: UnackedRun) -> bool:
+        """Return whether `other` begins where this run ends, in tags and in its log."""
+        return (
+            self.end_tag == other.first_tag
+            and self.end_offset == other.first_offset
+            and self.source is other.source
+            and self.consumer is other.consumer
+        )
+
 
 class UnackedRuns:
     """The unacked deliveries of one channel, ordered by delivery tag."""
@@ -126,10 +135,16 @@ class UnackedRuns:
     def restore(self, runs: list[UnackedRun]) -> None:
         """Make runs that were passed to `hold` outstanding again, in their old positions.
 
-        O(all runs); so the caller restores everything with one call.
+        O(all runs); so the caller restores everything with one call. Runs that continue each
+        other are joined.
         """
         restored = sorted([*self._runs.take_all(), *runs], key=_first_tag)
-        self._runs.replace(0, 0, [run.first_tag for run in restored], restored)
+        for run in restored:
+            last = self._runs.last()
+            if last is None or not last.is_continued_by(run):
+                self._runs.append(run.first_tag, run)
+            else:
+                last.count += run.count
 
     def _find(self, tag: int) -> UnackedRun | None:
         run = self._runs.first()

@@ -157,9 +157,9 @@ class Commit:
     def abort(self) -> None:
         """Discard everything; the deliveries are requeued, as if the channel had closed."""
         self._channel.broker.transaction_budget.release(self.held_bytes)
-        for deferred in self._outcomes:
-            self._channel.unacked.release(deferred.runs)
-            self._channel.requeue(deferred.runs)
+        runs = [run for deferred in self._outcomes for run in deferred.runs]
+        self._channel.unacked.release(runs)
+        self._channel.requeue(runs)
 
     def _journaled_publishes(self) -> Iterator[tuple[DeferredPublish, list[Queue]]]:
         for publish in self._publishes:
