@@ -64,6 +64,7 @@ class Channel:
         self.reply_consumer: ReplyConsumer | None = None
         self._delivered_tag = 0
         self._unacked_gets = 0
+        self._woken_in_turn = -1
         self._timeouts: DeliveryTimeouts | None = None
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
 
@@ -229,8 +230,12 @@ class Channel:
 
     def wake_consumers(self) -> None:
         """Wake the sources of all consumers, because there may be more credit or room."""
-        for consumer in self.consumers.values():
-            consumer.source.wake()
+        # A channel may have thousands of consumers, and its client may ask for this thousands of
+        # times in one turn.
+        if self._woken_in_turn != self.broker.turn.number:
+            self._woken_in_turn = self.broker.turn.number
+            for consumer in self.consumers.values():
+                consumer.source.wake()
         if self.reply_consumer is not None:
             self.reply_consumer.wake()
 

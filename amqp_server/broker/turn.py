@@ -49,6 +49,10 @@ class Turn:
         call_soon: Method of the event loop, passed in so that the broker needs no asyncio.
         call_later: Method of the event loop; takes the delay in seconds first.
         watch: Learns how long each task takes; None: a watch that nothing reads.
+
+    Attributes:
+        number: Grows before marked tasks run. While it stays the same, every task that was marked
+            is still marked, so marking it again changes nothing.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Turn:
         self._marked: dict[TurnTask, None] = {}
         self._low_priority: OrderedDict[TurnTask, None] = OrderedDict()
         self._is_scheduled = False
+        self.number = 0
 
     def mark(self, task: TurnTask) -> None:
         """Run `task` at the end of this turn; marking twice runs it once."""
@@ -90,6 +95,7 @@ class Turn:
         return self._call_later(seconds, partial(self.mark, task))
 
     def _run(self) -> None:
+        self.number += 1
         tasks, self._marked = self._marked, {}
         self._is_scheduled = False
         began_seconds = perf_counter()
@@ -102,6 +108,7 @@ class Turn:
         end_seconds = began_seconds + LOW_PRIORITY_SECONDS
         # Tasks that are marked during this loop run in the next turn.
         for _ in range(len(self._low_priority)):
+            self.number += 1
             task, _ = self._low_priority.popitem(last=False)
             began_seconds = self._run_one(task, began_seconds)
             if began_seconds >= end_seconds:

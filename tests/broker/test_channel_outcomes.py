@@ -1,0 +1,116 @@
+"""What a channel asks of its queues: once for each, however many runs and consumers it has."""
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from amqp_server.broker.broker import Broker
+from amqp_server.broker.channel import Channel
+from amqp_server.broker.consuming.consumer import Consumer
+from amqp_server.broker.inner_client import InnerClient
+from amqp_server.broker.queue import Queue
+from amqp_server.broker.transactions.transaction import Outcome
+from amqp_server.broker.turn import Turn, TurnTask
+from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.config import Limits
+from offsets.delivery_counters import DeliveryCounters
+
+
+class Loop:
+    """Calls later what it is given, when it is asked to."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+        self.turn = Turn(self.calls.append, lambda seconds, call: pytest.fail("no timer"))
+
+    def run(self) -> None:
+        calls = list(self.calls)
+        self.calls.clear()
+        for call in calls:
+            call()
+
+
+class AskedQueue:
+    """Remembers what it is asked for."""
+
+    is_deleted = False
+
+    def __init__(self, turn: Turn) -> None:
+        self.counters = DeliveryCounters()
+        self.requeued: list[Sequence[tuple[int, int]]] = []
+        self.settled: list[tuple[int, int]] = []
+        self.wakes = 0
+        self.runs = 0
+        self._turn = turn
+
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
+        self.requeued.append(ranges)
+
+    def settle(self, start: int, end: int) -> None:
+        self.settled.append((start, end))
+
+    def wake(self) -> None:
+        self.wakes += 1
+        self._turn.mark(cast("TurnTask", self))
+
+    def run_turn(self) -> None:
+        self.runs += 1
+
+
+def a_channel(turn: Turn) -> Channel:
+    broker = SimpleNamespace(config=SimpleNamespace(limits=Limits()), turn=turn)
+    return Channel(1, InnerClient("test"), VirtualHost("/"), cast("Broker", broker))
+
+
+def a_consumer(channel: Channel, queue: AskedQueue, tag: str = "tag") -> Consumer:
+    consumer = Consumer(
+        tag, channel, cast("Queue", queue), no_ack=False, exclusive=False, prefetch=0
+    )
+    channel.consumers[tag] = consumer
+    return consumer
+
+
+def by_priority(count: int) -> list[int]:
+    """Return offsets as a queue with two priorities delivers them: odd ones first."""
+    return [*range(1, count, 2), *range(0, count, 2)]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REQUEUED, Outcome.ACKNOWLEDGED])
+def test_what_was_delivered_by_priority_is_one_range_for_its_queue(outcome: Outcome) -> None:
+    loop = Loop()
+    channel = a_channel(loop.turn)
+    queues = [AskedQueue(loop.turn) for _ in range(2)]
+    consumers = [a_consumer(channel, queue, f"{queue}") for queue in queues]
+    for tag, offset in enumerate(by_priority(1000)):
+        consumer = consumers[tag % 3 == 0]
+        channel.unacked.add(tag + 1, 1, consumer.source, offset, consumer)
+        consumer.unacked += 1
+
+    channel.apply(outcome, channel.unacked.take_all())
+
+    for at, queue in enumerate(queues):
+        offsets = {offset for tag, offset in enumerate(by_priority(1000)) if (tag % 3 == 0) == at}
+        ranges = queue.settled if outcome is Outcome.ACKNOWLEDGED else queue.requeued.pop()
+        assert not queue.requeued
+        assert [*ranges] == sorted(ranges)
+        assert {offset for start, end in ranges for offset in range(start, end)} == offsets
+        assert all(end not in offsets for _, end in ranges), "two ranges touch"
+        assert queue.wakes == 1
+        assert consumers[at].unacked == 0
+
+
+def test_a_thousand_limits_in_one_turn_wake_each_consumer_once() -> None:
+    loop = Loop()
+    channel = a_channel(loop.turn)
+    queues = [AskedQueue(loop.turn) for _ in range(3)]
+    for queue in queues:
+        a_consumer(channel, queue, f"{queue}")
+
+    for turns in (1, 2):
+        for _ in range(1000):
+            channel.wake_consumers()
+        assert [queue.wakes for queue in queues] == [turns] * 3
+        loop.run()
+        assert [queue.runs for queue in queues] == [turns] * 3
