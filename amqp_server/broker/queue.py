@@ -7,6 +7,7 @@ between these parts: an offset is ready, or unacked once, or settled (invariant 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.queue_rules import QueueRules
 from amqp_server.broker.rules.stream_retention import stream_count
 from amqp_server.broker.storing.refused_ranges import RefusedRanges
+from amqp_server.broker.storing.window_reader import wake
 from amqp_server.broker.subscriptions.groups import Groups
 from amqp_server.broker.subscriptions.subscriptions import Subscriptions
 from amqp_server.broker.transfers.dead_letter import DeadLetters
@@ -113,6 +115,7 @@ class Queue:
         self._turn = turn
         self._had_consumer = False
         self.is_draining = False
+        self._expiry_waiters: list[asyncio.Future[None]] = []
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         self.opened_settled = self.settlement.settled_count
         end = opened.log.log_end_offset
@@ -225,13 +228,38 @@ class Queue:
             self._turn.mark(self)
         if not self.is_draining and self._serve():
             self._turn.mark(self)
+        if self._expiry_waiters and (
+            self.is_draining or self.rules is None or not self.rules.is_behind
+        ):
+            wake(self._expiry_waiters)
         if self.forwarder is not None:
             self.forwarder.run_turn()
 
-    def bring_up_to_date(self) -> None:
-        """Deliver, expire and drop everything that is due, before a count or a consumer change."""
+    def bring_up_to_date(self) -> bool:
+        """Deliver, expire and drop what is due, before a count or a consumer change.
+
+        Returns:
+            False if more messages have expired than one step removes. The queue's turns remove the
+            rest; the caller waits for `until_up_to_date`, or calls again if it cannot wait.
+        """
         while self._serve():
+            # While the server stops, the turns expire nothing.
+            if self.rules is not None and self.rules.is_behind and not self.is_draining:
+                self._turn.mark(self)
+                return False
+        return True
+
+    def finish_due(self) -> None:
+        """Do all that is due now, for a caller that cannot wait. O(messages that have expired)."""
+        while not self.bring_up_to_date():
             pass
+
+    async def until_up_to_date(self) -> None:
+        """Return when nothing more is due, or the queue is deleted, or the server is stopping."""
+        while not (self.is_deleted or self.is_draining or self.bring_up_to_date()):
+            waiter = asyncio.get_running_loop().create_future()
+            self._expiry_waiters.append(waiter)
+            await waiter
 
     def _serve(self) -> bool:
         """Deliver ready messages, and apply the queue's rules before and after.
@@ -422,6 +450,7 @@ class Queue:
     def stop(self) -> None:
         """Stop the queue. Dead letters that are already on their way still arrive."""
         self.is_deleted = True
+        wake(self._expiry_waiters)
         self.subscriptions.stop()
         if self.groups is not None:
             self.groups.stop()

@@ -23,6 +23,7 @@ class FakeQueue:
     """Has ready messages, and settles what it drops."""
 
     refuses_when_full = False
+    forwarder = None
 
     def __init__(self, ready: int) -> None:
         self.ready = FifoOrder()

@@ -18,6 +18,7 @@ from amqp_server.broker.handlers.consumer_arguments import (
 from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue
+from amqp_server.broker.handlers.replies import when_up_to_date
 from amqp_server.broker.handlers.stream_consumers import check_stream_consumer, refuse_stream
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.storing.message_run import messages_of
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.queue import Queue
+    from amqp_server.protocol.methods import Method
 
 _GET_OK_HEAD = b"\x00\x3c\x00\x47"
 _HIGHEST_TAG = (1 << 62) - 1
@@ -83,7 +85,7 @@ def qos(channel: Channel, method: BasicQos) -> None:
     channel.wake_consumers()
 
 
-def consume(channel: Channel, method: BasicConsume) -> Awaitable[None] | None:
+def consume(channel: Channel, method: BasicConsume) -> Awaitable[Method | None] | None:
     """Start a consumer of a queue."""
     if method.queue == DIRECT_REPLY_TO:
         consume_replies(channel, method)
@@ -111,9 +113,9 @@ def consume(channel: Channel, method: BasicConsume) -> Awaitable[None] | None:
             check_stream_consumer(channel, queue, method)
     if needs_search(queue, method.arguments):
         return _consume_when_found(channel, queue, tag, method)
-    if not is_browser:
-        # Older messages go to the consumers that were there before.
-        queue.bring_up_to_date()
+    # Older messages go to the consumers that were there before.
+    if not is_browser and not queue.bring_up_to_date():
+        return when_up_to_date(queue, channel, consume, method)
     _begin(channel, queue, find_source(queue, method.arguments), tag, method)
     return None
 
@@ -162,12 +164,12 @@ def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
         )
 
 
-def cancel(channel: Channel, method: BasicCancel) -> None:
+def cancel(channel: Channel, method: BasicCancel) -> Awaitable[Method | None] | None:
     """End a consumer; its unacked messages stay with the channel."""
     consumer = channel.consumers.get(method.consumer_tag)
-    if consumer is not None:
-        # The consumer still gets what was published before its end, as in RabbitMQ.
-        consumer.queue.bring_up_to_date()
+    # The consumer still gets what was published before its end, as in RabbitMQ.
+    if consumer is not None and not consumer.queue.bring_up_to_date():
+        return when_up_to_date(consumer.queue, channel, cancel, method)
     if not method.no_wait:
         channel.send(BasicCancelOk(consumer_tag=method.consumer_tag))
     if consumer is not None:
@@ -175,15 +177,17 @@ def cancel(channel: Channel, method: BasicCancel) -> None:
         channel.remove_consumer(consumer)
     elif channel.reply_consumer is not None and channel.reply_consumer.tag == method.consumer_tag:
         channel.remove_reply_consumer()
+    return None
 
 
-def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
+def get(channel: Channel, method: BasicGet) -> Awaitable[Method | None] | None:
     """Deliver one message, or reply that there is none."""
     queue = find_queue(channel, method.queue)
     refuse_stream(queue, "basic.get")
     _check_may_get(queue)
     queue.note_use()
-    queue.bring_up_to_date()
+    if not queue.bring_up_to_date():
+        return when_up_to_date(queue, channel, get, method)
     if queue.loading.is_loading:
         return _get_when_loaded(channel, queue, method)
     ready = queue.ready.peek()
@@ -215,7 +219,7 @@ async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> 
     """Wait until the messages are loaded: then it is known which is first and which expired."""
     await queue.loading.until_loaded()
     if not queue.loading.is_loading:
-        queue.bring_up_to_date()
+        await queue.until_up_to_date()
         await _get_when_read(channel, queue, method)
     elif not channel.is_closed:
         channel.send(BasicGetEmpty())

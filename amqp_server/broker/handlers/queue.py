@@ -27,7 +27,7 @@ from amqp_server.broker.handlers.names import (
 )
 from amqp_server.broker.handlers.object_limits import check_limit
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
-from amqp_server.broker.handlers.replies import send_reply
+from amqp_server.broker.handlers.replies import send_reply, when_up_to_date
 from amqp_server.broker.handlers.stream_consumers import refuse_stream
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
@@ -63,7 +63,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
         queue = find_named_queue(channel, clean_name(method.queue))
         channel.last_queue_name = queue.name
         queue.note_use()
-        return send_reply(channel, None if method.no_wait else declare_ok(queue))
+        return _exists(channel, queue, method)
     vhost = channel.virtual_host
     named = clean_name(method.queue)
     if is_reserved(named):
@@ -79,7 +79,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
         if existing.store.awaits_definition:
             # The definition is on its way to the disk, and this reply must not come earlier.
             return declared(existing, method, channel.broker.definition_writer.save_queue(existing))
-        return send_reply(channel, None if method.no_wait else declare_ok(existing))
+        return _exists(channel, existing, method)
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
     check_queue_arguments(name, vhost.name, method)
     check_limit(
@@ -105,12 +105,28 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
 async def declared(queue: Queue, method: QueueDeclare, saving: Awaitable[None]) -> Method | None:
     """Return the reply to a declare when the definition is durable."""
     await saving
+    return await _counted(queue, method)
+
+
+def _exists(
+    channel: Channel, queue: Queue, method: QueueDeclare
+) -> Awaitable[Method | None] | None:
+    """Reply to the declare of an existing queue, once expired messages do not count any more."""
+    if queue.bring_up_to_date():
+        return send_reply(channel, None if method.no_wait else declare_ok(queue))
+    return _counted(queue, method)
+
+
+async def _counted(queue: Queue, method: QueueDeclare) -> Method | None:
+    await queue.until_up_to_date()
     return None if method.no_wait else declare_ok(queue)
 
 
 def declare_ok(queue: Queue) -> QueueDeclareOk:
-    """Return the reply to a declare; it counts ready messages only, as in RabbitMQ."""
-    queue.bring_up_to_date()
+    """Return the reply to a declare of a queue that is up to date.
+
+    It counts ready messages only, as in RabbitMQ.
+    """
     return QueueDeclareOk(
         queue=queue.name, message_count=queue.ready_count, consumer_count=queue.consumer_count
     )
@@ -166,7 +182,8 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | No
     """Drop the ready messages; a journaled queue replies after the checkpoint."""
     queue = find_queue(channel, method.queue)
     refuse_stream(queue, "queue.purge")
-    queue.bring_up_to_date()
+    if not queue.bring_up_to_date():
+        return when_up_to_date(queue, channel, purge, method)
     count = queue.purge()
     reply = None if method.no_wait else QueuePurgeOk(message_count=count)
     if queue.is_journaled and count:
@@ -195,7 +212,8 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | 
         # RabbitMQ does the same with a queue that has crashed.
         return send_reply(channel, ok, channel.broker.delete_damaged_queue(vhost, name))
     check_not_locked(channel, queue)
-    queue.bring_up_to_date()
+    # A delete cannot wait: a declare of the same name that follows at once is handled before.
+    queue.finish_due()
     where = f"queue '{queue.name}' in vhost '{vhost.name}'"
     if method.if_empty and queue.ready_count:
         raise PreconditionFailed(f"{where} not empty")

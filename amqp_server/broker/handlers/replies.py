@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.handlers.handler import Handler
+    from amqp_server.broker.queue import Queue
     from amqp_server.protocol.methods import Method
 
 
@@ -36,6 +38,27 @@ def send_reply(
         channel.reply(reply)
     _send_after(channel, notices)
     return None
+
+
+async def when_up_to_date(
+    queue: Queue, channel: Channel, handler: Handler, method: Method
+) -> Method | None:
+    """Handle a method again when the expired messages of its queue are gone.
+
+    Only for methods that the connection handles alone: nothing that the client sent later may
+    come before.
+
+    Args:
+        queue: Queue that is not up to date.
+        channel: Channel of the method.
+        handler: Handler that has changed nothing yet; it looks up everything again.
+        method: The method.
+    """
+    await queue.until_up_to_date()
+    if channel.is_closed:
+        return None
+    done = handler(channel, method)
+    return None if done is None else await done
 
 
 async def _reply_after(

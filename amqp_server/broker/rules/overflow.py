@@ -34,5 +34,8 @@ def has_room_for(queue: Queue, messages: Sequence[bytes]) -> bool:
     rules = queue.rules
     if rules is None or rules.has_room_for(messages):
         return True
-    queue.bring_up_to_date()
+    # A publish cannot wait, but it needs no more room than its messages take.
+    while not queue.bring_up_to_date():
+        if rules.has_room_for(messages):
+            return True
     return rules.has_room_for(messages)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX
 from amqp_server.broker.rules.steady_clock import now_ms
 from amqp_server.broker.transfers.deaths import EXPIRED, MAXLEN
@@ -31,12 +32,16 @@ class QueueRules:
         attributes: Attributes of its messages.
         limit: Length limits of the queue, or None.
         turn: Turn that runs the timer of the next deadline.
+
+    Attributes:
+        is_behind: Whether more messages may have expired than one look takes.
     """
 
     def __init__(
         self, queue: Queue, attributes: MessageAttributes, limit: LengthLimit | None, turn: Turn
     ) -> None:
         self.attributes = attributes
+        self.is_behind = False
         self._queue = queue
         self._limit = limit
         self._turn = turn
@@ -96,6 +101,7 @@ class QueueRules:
     def _expire(self, end: int, looked_ms: int) -> bool:
         """Expire a part of the due messages below `end`; return whether to continue."""
         deadlines = self.attributes.deadlines
+        self.is_behind = False
         if not deadlines:
             return False
         queue = self._queue
@@ -104,11 +110,16 @@ class QueueRules:
             if stop > end:
                 # Consumers were not offered these yet.
                 deadlines.rearm(max(start, end), stop)
-            if start < end:
-                for taken in queue.ready.take_range(start, min(stop, end)):
-                    queue.drop(taken.start, taken.end, EXPIRED)
+        offered = [(start, min(stop, end)) for start, stop in due if start < end]
+        if queue.forwarder is None:
+            # Nobody sees in which order they go, and neighbours go together.
+            offered = merged(offered)
+        for start, stop in offered:
+            for taken in queue.ready.take_range(start, stop):
+                queue.drop(taken.start, taken.end, EXPIRED)
         # Do not continue for messages that are not offered yet: they would be checked for ever.
-        return len(due) == DUE_RUNS_MAX and due[0][0] < end
+        self.is_behind = len(due) == DUE_RUNS_MAX and due[0][0] < end
+        return self.is_behind
 
     def _keep_length(self) -> None:
         """Drop the oldest messages; a queue that refuses keeps what it accepted, even requeued."""

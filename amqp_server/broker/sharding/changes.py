@@ -108,7 +108,7 @@ async def delete_shards(
     with refused_as(ShardClashError):
         for queue in queues:
             check_not_locked(channel, queue)
-            queue.bring_up_to_date()
+            queue.finish_due()
     messages = sum(messages_of(queue) for queue in queues)
     if if_empty and messages:
         raise ShardClashError(

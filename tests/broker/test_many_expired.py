@@ -1,0 +1,128 @@
+"""Many messages expire at once: no request removes them all by itself, and none counts them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic, Queue
+
+from amqp_server.broker import queue as queue_module
+from amqp_server.broker.rules import deadlines, queue_rules
+from tests.amqp_client import AmqpClient, connect
+from tests.threaded_server import ThreadedServer
+
+STEP = 4
+"""Expired messages that one step removes here."""
+COUNT = 10 * STEP
+NAME = "expiring"
+
+
+class Clock:
+    """Stands still; once it is armed, the next request of the queue moves it."""
+
+    def __init__(self) -> None:
+        self.milliseconds = 1_000
+        self.is_armed = False
+
+    def now_ms(self) -> int:
+        return self.milliseconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(queue_rules, "now_ms", clock.now_ms)
+    for module in (queue_rules, deadlines):
+        monkeypatch.setattr(module, "DUE_RUNS_MAX", STEP)
+    bring_up_to_date = queue_module.Queue.bring_up_to_date
+
+    def moved(self: queue_module.Queue) -> bool:
+        if clock.is_armed:
+            clock.milliseconds = 100_000
+        return bring_up_to_date(self)
+
+    monkeypatch.setattr(queue_module.Queue, "bring_up_to_date", moved)
+    return clock
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the queues that a request waited for."""
+    names: list[str] = []
+    until_up_to_date = queue_module.Queue.until_up_to_date
+
+    async def noted(self: queue_module.Queue) -> None:
+        names.append(self.name)
+        await until_up_to_date(self)
+
+    monkeypatch.setattr(queue_module.Queue, "until_up_to_date", noted)
+    return names
+
+
+@pytest.fixture
+def server(tmp_path: Path, clock: Clock) -> Iterator[ThreadedServer]:
+    with ThreadedServer(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: ThreadedServer, clock: Clock) -> Iterator[AmqpClient]:
+    """Yield a client of a queue whose messages expire when it is asked, but for the last one."""
+    with connect(server.address) as client:
+        client.open_channel()
+        client.open_channel(2, confirms=True)
+        client.declare(NAME)
+        for number in range(COUNT):
+            # Neighbours with equal deadlines would be one run.
+            lifetime = Basic.Properties(expiration=str(60_000 + number % 2))
+            client.publish(b"expired", NAME, properties=lifetime, channel=2)
+        client.publish(b"kept", NAME, channel=2)
+        client.expect_confirmed(channel=2)
+        assert client.ready_count(NAME) == COUNT + 1
+        clock.is_armed = True
+        yield client
+
+
+def test_one_request_removes_one_step(client: AmqpClient, server: ThreadedServer) -> None:
+    queue = server.server.broker.vhosts["/"].queues[NAME]
+
+    def look() -> tuple[bool, int]:
+        return queue.bring_up_to_date(), queue.ready_count
+
+    assert server.call(look) == (False, COUNT + 1 - STEP)
+
+
+def test_a_declare_counts_what_is_left(client: AmqpClient, waited: list[str]) -> None:
+    assert client.ready_count(NAME) == 1
+    assert waited == [NAME]
+
+
+def test_a_get_gets_what_is_left(client: AmqpClient, waited: list[str]) -> None:
+    message = client.get(NAME)
+    assert message is not None
+    assert message.body == b"kept"
+    assert waited == [NAME]
+
+
+def test_a_purge_counts_what_is_left(client: AmqpClient, waited: list[str]) -> None:
+    assert client.call(Queue.Purge(queue=NAME), Queue.PurgeOk).message_count == 1
+    assert waited == [NAME]
+
+
+def test_a_delete_counts_what_is_left(client: AmqpClient) -> None:
+    assert client.call(Queue.Delete(queue=NAME), Queue.DeleteOk).message_count == 1
+
+
+def test_a_consumer_begins_with_what_is_left(client: AmqpClient, waited: list[str]) -> None:
+    client.consume(NAME)
+    assert client.expect_delivery().body == b"kept"
+    assert waited == [NAME]
+
+
+def test_a_queue_that_is_deleted_ends_the_wait(client: AmqpClient, waited: list[str]) -> None:
+    """Both methods arrive together: the delete does not wait for the declare."""
+    client.send(Queue.Declare(queue=NAME, passive=True))
+    client.send(Queue.Delete(queue=NAME))
+    assert client.expect(Queue.DeclareOk).message_count in (0, 1)
+    assert client.expect(Queue.DeleteOk).message_count == 1
+    assert waited == [NAME]
