@@ -159,6 +159,13 @@ class SortedRuns(Generic[Run]):
             runs: New runs; may be empty.
         """
         low, at, high, to = self._places(start, end)
+        if low == high and 0 < len(self._keys[low]) + at - to + len(keys) <= CHUNK_MAX:
+            removed = self._runs[low][at:to]
+            self._count += len(keys) - len(removed)
+            self._keys[low][at:to] = keys
+            self._runs[low][at:to] = runs
+            self._firsts[low] = min(self._firsts[low], self._keys[low][0])
+            return removed
         removed = self.between(start, end)
         self._count += len(keys) - len(removed)
         merged_keys = [*self._keys[low][:at], *keys, *self._keys[high][to:]]
@@ -178,7 +185,9 @@ class SortedRuns(Generic[Run]):
 
     def _places(self, start: int, end: int) -> tuple[int, int, int, int]:
         """Return chunk and place of the first key from `start` on, and of the first from `end`."""
-        low, high = self._chunk_of(start), self._chunk_of(end)
+        low = high = 0
+        if len(self._firsts) > 1:
+            low, high = self._chunk_of(start), self._chunk_of(end)
         return low, bisect_left(self._keys[low], start), high, bisect_left(self._keys[high], end)
 
     def _set_chunks(self, low: int, high: int, keys: list[int], runs: list[Run]) -> None:

@@ -83,13 +83,12 @@ class ReadyRanges:
         """
         if not added:
             return
-        between = self._ranges.count_between(added[0][0], added[-1][1])
-        if between > len(added):
+        if len(added) == 1 or self._ranges.count_between(added[0][0], added[-1][1]) > len(added):
             # Merging would examine all that lie between.
             for start, end in added:
                 self.add(start, end, redelivered=redelivered)
             return
-        self._merge([ReadyRange(start, end, redelivered) for start, end in added])
+        self._merge([(start, end, redelivered) for start, end in added])
 
     def cut(self, start: int, end: int) -> list[ReadyRange]:
         """Remove and return, in order, the present parts of `[start, end)`, which is not empty."""
@@ -126,28 +125,26 @@ class ReadyRanges:
             overlapping.insert(0, before)
         return overlapping
 
-    def _merge(self, added: list[ReadyRange]) -> None:
+    def _merge(self, added: list[tuple[int, int, bool]]) -> None:
         """Insert ascending ranges together with those between them, and join what touches."""
-        self._count += sum(map(len, added))
-        before = self._ranges.at_or_before(added[0].start)
-        low = added[0].start if before is None else before.start
-        high = added[-1].end + 1
-        # Both parts are sorted, so sorting merges them.
-        added = sorted([*self._ranges.between(low, high), *added], key=_start)
+        first, last = added[0][0], added[-1][1]
+        before = self._ranges.at_or_before(first)
+        low = first if before is None else before.start
+        self._count += sum(end - start for start, end, _ in added)
+        present = self._ranges.between(low, last + 1)
+        if present:
+            # Both parts are sorted, so sorting merges them.
+            added = sorted([*((old.start, old.end, old.redelivered) for old in present), *added])
         joined: list[ReadyRange] = []
-        start, end, redelivered = added[0].start, added[0].start, added[0].redelivered
-        for ready in added:
-            assert end <= ready.start, "requeued what is ready already"
-            if end < ready.start or ready.redelivered != redelivered:
+        start, end, redelivered = added[0][0], added[0][0], added[0][2]
+        for added_start, added_end, added_redelivered in added:
+            assert end <= added_start, "requeued what is ready already"
+            if end < added_start or added_redelivered != redelivered:
                 joined.append(ReadyRange(start, end, redelivered))
-                start, redelivered = ready.start, ready.redelivered
-            end = ready.end
+                start, redelivered = added_start, added_redelivered
+            end = added_end
         joined.append(ReadyRange(start, end, redelivered))
-        self._ranges.replace(low, high, [each.start for each in joined], joined)
-
-
-def _start(ready: ReadyRange) -> int:
-    return ready.start
+        self._ranges.replace(low, last + 1, [each.start for each in joined], joined)
 
 
 def _clipped(ranges: list[ReadyRange], start: int, end: int) -> list[ReadyRange]:

@@ -89,13 +89,13 @@ class DeliveryCounts:
         """
         if not ranges:
             return []
-        between = self._runs.count_between(ranges[0][0], ranges[-1][1])
-        if between > len(ranges):
-            # One replacement of everything would examine all runs that lie between.
-            counted = [run for start, end in ranges for run in self._add([(start, end)])]
-        else:
-            counted = self._add(ranges)
-        return self._verdicts(counted)
+        if len(ranges) > 1:
+            between = self._runs.count_between(ranges[0][0], ranges[-1][1])
+            if between > len(ranges):
+                # One replacement of everything would examine all runs that lie between.
+                each = (run for one in ranges for run in self._add((one,)))
+                return self._verdicts(list(each))
+        return self._verdicts(self._add(ranges))
 
     def runs(self, ack_floor: int, end: int) -> list[tuple[int, int, int]]:
         """Return the runs below `end`, and forget those below the floor.
@@ -115,7 +115,7 @@ class DeliveryCounts:
         runs = [
             (low, high, count)
             for start, end, count in self._runs
-            for low, high in settlement.unsettled_ranges(start, end)
+            for low, high in _unsettled(settlement, start, end)
         ]
         if len(runs) > RUNS_MAX - RUNS_MAX // 16:
             # Without room, the next requeue would search all runs again. The highest counts matter
@@ -200,6 +200,13 @@ def _swept(
     while run is not None:
         yield *run, False
         run = next(runs, None)
+
+
+def _unsettled(settlement: Settlement, start: int, end: int) -> Sequence[tuple[int, int]]:
+    """Return the unsettled parts of a run; most runs of a long list are single messages."""
+    if end - start == 1:
+        return () if settlement.is_settled(start) else ((start, end),)
+    return settlement.unsettled_ranges(start, end)
 
 
 def _count(run: tuple[int, int, int]) -> int:
