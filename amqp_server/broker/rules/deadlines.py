@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _PRUNE_MIN = 1024
 """Newly settled messages from which on it pays to remove their runs."""
-DUE_RUNS_MAX = 2048
+DUE_RUNS_MAX = 512
 """Most runs that are taken at a time; more would delay the other queues."""
 _NEVER_MS = -(1 << 62)
 _START_BITS = 62
