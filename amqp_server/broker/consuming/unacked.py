@@ -108,6 +108,16 @@ class UnackedRuns:
             The removed runs, and the first tag that is not outstanding, or None. If there is such
             a tag, nothing from it on is removed.
         """
+        first = self._runs.first()
+        if (
+            first is not None
+            and first.first_tag == first_tag
+            and last_tag - first_tag + 1 == first.count
+        ):
+            # One run acknowledged as it was delivered, by far the most frequent case.
+            self._runs.remove(first_tag)
+            self.count -= first.count
+            return [first], None
         taken: list[UnackedRun] = []
         while first_tag <= last_tag:
             run = self._find(first_tag)
