@@ -7,6 +7,7 @@ logs here: their settled messages do not depend on groups, so retention would re
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -25,10 +26,12 @@ from metadata.direct_write import remove_document, write_document
 from metadata.document import DOCUMENT_BYTES_MAX, Document, decode_document
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentFormatError, DocumentWriteError, StorageFormatError
-from metadata.log_directories import remove_log
-from metadata.names import encode_name, log_directory, vhost_directory
+from metadata.log_directories import logs_of_queue, remove_log
+from metadata.names import encode_name, is_encoded_name, log_directory, vhost_directory
 from metadata.paths import DOCUMENT_SUFFIX, document_path
 from offsets.errors import InvalidLogNameError
+
+logger: Final = logging.getLogger(__name__)
 
 DEFAULT_VHOST: Final = "/"
 LOGS_MAX: Final = 100_000
@@ -120,7 +123,7 @@ class LogCatalog:
         if len(self._known) >= LOGS_MAX:
             raise InvalidLogNameError(name, f"would be one more than {LOGS_MAX} logs")
         metadata = self._root / "metadata"
-        self._finish_removal(name)
+        self._finish_removal(encode_name(name))
         if self._filesystem.exists(document_path(metadata, _QUEUES, self._vhost, name)):
             # Overwriting that definition would lose its messages.
             raise InvalidLogNameError(name, "belongs to a queue that is not a stream or is damaged")
@@ -135,6 +138,34 @@ class LogCatalog:
         }
         write_document(metadata, Document(_QUEUES, self._vhost, name, body), self._files)
         return self._place(name, incarnation)
+
+    def finish_removals(self) -> list[UUID]:
+        """Remove what crashes have left of logs that were being removed; nobody else may write.
+
+        Costs the listing of the directory of logs, and a look at those that have no definition.
+        What the disk refuses to remove stays, and a warning says so: the next writer tries again.
+
+        Returns:
+            The incarnations of the logs that were removed.
+        """
+        directory = vhost_directory(self._root, self._vhost)
+        removed: list[UUID] = []
+        try:
+            known = {encode_name(name) for name in self.find()}
+            names = self._filesystem.listdir(directory)
+        except FileNotFoundError:
+            return removed
+        except OSError as error:
+            logger.warning("deleted logs not looked for path=%s error=%s", directory, error)
+            return removed
+        for name in names:
+            if name in known or not is_encoded_name(name):
+                continue
+            try:
+                removed += self._finish_removal(name)
+            except (OSError, DocumentWriteError) as error:
+                logger.warning("deleted log left path=%s error=%s", directory / name, error)
+        return removed
 
     def remove(self, place: LogPlace) -> None:
         """Mark a log as deleted, then remove its definition; the caller removes its files.
@@ -160,16 +191,29 @@ class LogCatalog:
                 raise DocumentWriteError(place.directory, error) from error
             raise
 
-    def _finish_removal(self, name: str) -> None:
-        """Remove what a crash left of a log of this name during its removal."""
+    def _finish_removal(self, encoded_name: str) -> list[UUID]:
+        """Remove what a crash left of logs of one name that were being removed.
+
+        Args:
+            encoded_name: As `encode_name` gives it.
+        """
+        filesystem = self._filesystem
+        directory = vhost_directory(self._root, self._vhost) / encoded_name
+        deleted = [log for log in logs_of_queue(directory, filesystem) if log.is_deleted]
+        if not deleted:
+            return []
         metadata = self._root / "metadata"
-        path = document_path(metadata, _QUEUES, self._vhost, name)
-        if not self._filesystem.exists(path):
-            return
-        place = self._decode(path, accepts_unsigned=self._has_unsigned_documents())
-        if place is not None and has_deleted_mark(self._filesystem, place.directory):
-            remove_document(metadata, _QUEUES, self._vhost, name, self._files)
-            remove_log(place.directory, self._filesystem)
+        path = metadata / _QUEUES / directory.parent.name / f"{encoded_name}{DOCUMENT_SUFFIX}"
+        if filesystem.exists(path):
+            place = self._decode(path, accepts_unsigned=self._has_unsigned_documents())
+            if place is not None and place.directory in [log.path for log in deleted]:
+                remove_document(metadata, _QUEUES, self._vhost, place.name, self._files)
+        for log in deleted:
+            remove_log(log.path, filesystem)
+        with suppress(OSError):
+            # A log of another life keeps it.
+            filesystem.rmdir(directory)
+        return [log.incarnation for log in deleted]
 
     def _has_vhost(self, name: str) -> bool:
         """Return whether the virtual host has a definition and is not deleted.

@@ -111,6 +111,8 @@ class LogRoot:
         try:
             known_ends = SharedCheckpoints(root, filesystem).known_ends()
             catalog = LogCatalog(root, vhost, filesystem)
+            for incarnation in catalog.finish_removals():
+                remove_log_locks(root, incarnation)
             groups = KnownGroups(root, vhost, filesystem)
             options = options or EmbeddedOptions()
             opened = cls(root, options, claim, catalog, known_ends, filesystem, groups)

@@ -9,7 +9,7 @@ import pytest
 
 from amqp_server.maintenance.directory_check import check_directory
 from amqp_server.maintenance.stored_queues import load_stored_queues
-from appendlog import EmbeddedOptions, LogClosedError, LogFollower
+from appendlog import EmbeddedOptions, LogClosedError, LogFailedError, LogFollower
 from appendlog.files.filesystem import FILE_MODE
 from metadata.directory_lock import DirectoryLock
 from metadata.errors import DocumentWriteError, StorageLockedError
@@ -168,6 +168,24 @@ def test_a_log_that_the_disk_does_not_let_go_keeps_what_was_appended(tmp_path: P
     assert records(tmp_path / "data", "events") == [b"0", b"1"]
 
 
+def test_what_the_disk_does_not_let_go_of_a_deleted_log_goes_later(tmp_path: Path) -> None:
+    filesystem = Refusing()
+    logs = tmp_path / "data" / "logs" / "%2f"
+    with LogRoot.open(tmp_path / "data", BY_HAND, filesystem=filesystem) as root:
+        for name in ("again", "gone"):
+            root.append(name, b"0")
+            filesystem.refused_suffix = ".log"
+            with pytest.raises(LogFailedError):
+                root.delete(name)
+            filesystem.refused_suffix = ""
+            assert len(list((logs / name).iterdir())) == 1
+        assert root.append("again", b"1") == 0
+        root.sync()
+        assert len(list((logs / "again").iterdir())) == 1
+    LogRoot.open(tmp_path / "data", BY_HAND).close()
+    assert [path.name for path in logs.iterdir()] == ["again"]
+
+
 def test_a_deletion_that_a_power_cut_ends_leaves_all_or_nothing(tmp_path: Path) -> None:
     """A log without its definition looked like one whose definition was lost."""
     chance = random.Random(3)
@@ -193,6 +211,8 @@ def test_a_deletion_that_a_power_cut_ends_leaves_all_or_nothing(tmp_path: Path) 
         with LogRoot.open(path / "data", BY_HAND) as again:
             names = tuple(again.names())
             found.add(names)
+            # What is left of the deletion is gone, and so is its space.
+            assert len(list((path / "data").glob("logs/*/*/*"))) == len(names)
             assert again.append("events", b"c") == (2 if names else 0)
         if is_over:
             break
