@@ -71,6 +71,16 @@ def test_an_error_at_any_operation_breaks_no_promise(
     assert number > 150
 
 
+def test_what_pytest_keeps_of_a_log_is_its_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error holds its traceback, and so its disk: gigabytes over a whole scenario."""
+    failing = FaultyFileSystem(tmp_path, 120, failing_operations=None)
+    tell(Scenario(tmp_path / "data", failing))
+    assert "journal failed" in caplog.text
+    assert not any(record.args or record.exc_info for record in caplog.records)
+
+
 def test_the_story_is_the_same_each_time(tmp_path: Path) -> None:
     first, _ = told(tmp_path / "first", 3)
     second, _ = told(tmp_path / "second", 3)
