@@ -13,7 +13,8 @@
 #   bench-quick  the same roughly, in two minutes; BROKERS=ours leaves RabbitMQ out
 #   docs         the pages as a site in build/site/; every link between them is checked
 #   check        lint, types, test
-#   check-long   check, and then what takes hours
+#   check-long   check, and then what takes hours:
+#   long-search long-crash long-faults long-pure      its parts; a night has time for each of them
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -30,11 +31,19 @@ INSTALLED := .venv/.installed
 COMPILED := .venv/.compiled
 NODE := tests/interop/node
 
+# Sizes of check-long, to be given on the command line of make for a shorter or a longer night.
+LONG_EXAMPLES ?= 5000
+KILL_ROUNDS ?= 500
+KILL_SEED ?= $(shell echo $$RANDOM)
+FAULT_OUTCOMES ?= 12
+FAULT_STRIDE ?= 1
+ROT_STRIDE ?= 1
+
 KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
-	check check-long java tools node programs prepare
+	check check-long long-search long-crash long-faults long-pure java tools node programs prepare
 
 setup: $(COMPILED) $(INSTALLED)
 
@@ -129,13 +138,39 @@ check: prepare
 	$(MAKE) --jobs=2 --output-sync=target lint types
 	$(MAKE) test
 
-# Random examples instead of the fixed ones, many of them, whose seed stands above the first test; and
-# the kernels interpreted as well.
+# One after the other; who finds one interrupted goes on with the next by its name.
 check-long: check
-	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest --timeout=0
-	KILL_ROUNDS=500 KILL_SEED=$$RANDOM $(BIN)/python -m pytest -s tests/crash
-	FAULT_OUTCOMES=12 FAULT_STRIDE=1 ROT_STRIDE=1 $(BIN)/python -m pytest -s --timeout=0 tests/faults
-	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m coverage run -m pytest -m 'not spark'
+	$(MAKE) long-search
+	$(MAKE) long-crash
+	$(MAKE) long-faults
+	$(MAKE) long-pure
+	$(MAKE) mutants
+
+# A part of check-long, between two lines that say when it began and that it was done to its end.
+define long
+	@echo "$@ begins $$(date '+%F %T')"
+	$(1)
+	@echo "$@ ends $$(date '+%F %T')"
+endef
+
+# Random examples instead of the fixed ones, many of them: the line above the first test has their
+# seed. The two state machines do two fifths and three fifths of the number.
+long-search: setup programs
+	$(call long,HYPOTHESIS_PROFILE=long LONG_EXAMPLES=$(LONG_EXAMPLES) \
+		$(BIN)/python -m pytest --timeout=0)
+
+# Servers killed at random moments; the kill loops print their seed and what they counted.
+long-crash: setup
+	$(call long,KILL_ROUNDS=$(KILL_ROUNDS) KILL_SEED=$(KILL_SEED) \
+		$(BIN)/python -m pytest -s tests/crash)
+
+# Every operation of the disk fails, every power cut has many outcomes, every byte is changed.
+long-faults: setup
+	$(call long,FAULT_OUTCOMES=$(FAULT_OUTCOMES) FAULT_STRIDE=$(FAULT_STRIDE) \
+		ROT_STRIDE=$(ROT_STRIDE) $(BIN)/python -m pytest -s --timeout=0 tests/faults)
+
+# The kernels interpreted, and what of the code the tests have run.
+long-pure: setup programs
+	$(call long,AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m coverage run -m pytest -m 'not spark')
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
-	$(MAKE) mutants

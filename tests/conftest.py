@@ -21,7 +21,14 @@ LONG_SECONDS = 300
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("long", deadline=None, max_examples=5_000, print_blob=True)
+settings.register_profile(
+    "long",
+    deadline=None,
+    max_examples=int(os.environ.get("LONG_EXAMPLES", "5000")),
+    print_blob=True,
+    # A night's run shares its machine: an example that is slow there is no mistake of the test.
+    suppress_health_check=[HealthCheck.too_slow],
+)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
 settings.load_profile(PROFILE)
 SEED_BITS = 32

@@ -24,7 +24,7 @@ from tests.statemachine.transaction_rules import TransactionRules
 from tests.statemachine.world import World
 
 IS_LONG: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-EXAMPLES: Final = 2_000 if IS_LONG else 60
+EXAMPLES: Final = settings().max_examples * 2 // 5 if IS_LONG else 60
 SERVERS: Final = Servers()
 
 
