@@ -11,6 +11,7 @@ server that is started on it, once no program uses it, offers its logs as stream
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ from appendlog.embedded.forks import abandon_in_children
 from appendlog.embedded.periodic import Periodic, sync_all
 from appendlog.embedded.records import Headers
 from appendlog.reclaim.leases import Leases
+from metadata.errors import MetadataError
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog
 from offsets.consuming.claims import Claim, last_seen_ns, remove_log_locks
 from offsets.consuming.clean_up import CleanUp, LogCleanUp, LogUse, held_back, removal_ends
@@ -41,8 +43,10 @@ from offsets.consuming.groups import groups_by_log
 from offsets.consuming.known_groups import KnownGroup, KnownGroups
 from offsets.consuming.root_statistics import RootLogStatistics, root_log_statistics
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
-from offsets.errors import LogNotFoundError
+from offsets.errors import LogNotFoundError, OffsetsError
 from offsets.group_checkpoint import GroupCheckpoint
+
+logger: Final = logging.getLogger(__name__)
 
 
 class LogRoot:
@@ -111,8 +115,7 @@ class LogRoot:
         try:
             known_ends = SharedCheckpoints(root, filesystem).known_ends()
             catalog = LogCatalog(root, vhost, filesystem)
-            for incarnation in catalog.finish_removals():
-                remove_log_locks(root, incarnation)
+            _forget_logs(root, catalog.finish_removals(), filesystem)
             groups = KnownGroups(root, vhost, filesystem)
             options = options or EmbeddedOptions()
             opened = cls(root, options, claim, catalog, known_ends, filesystem, groups)
@@ -261,11 +264,12 @@ class LogRoot:
                 writer.close()
             del self._writers[name]
             self._catalog.remove(place)
+            # Before the files: as long as they are there, the next writer knows what is left to do.
+            _forget_logs(self.path, [place.identity.incarnation], self._filesystem)
             writer.delete()
             with suppress(OSError):
                 # Another log of the same name, or files left by a crash, keep the directory.
                 self._filesystem.rmdir(place.directory.parent)
-            remove_log_locks(self.path, place.identity.incarnation)
 
     def close(self) -> None:
         """Refuse appends, write everything to the disk, and release the directory.
@@ -396,3 +400,19 @@ class LogRoot:
         self._is_closed = True
         if self._failed is not None:
             raise self._failed
+
+
+def _forget_logs(root: Path, incarnations: list[UUID], filesystem: FileSystem) -> None:
+    """Forget what consumers have noted of logs that are gone: their locks and places."""
+    if not incarnations:
+        return
+    for incarnation in incarnations:
+        remove_log_locks(root, incarnation)
+    checkpoints = SharedCheckpoints(root, filesystem)
+    try:
+        checkpoints.forget_logs(incarnations)
+    except (MetadataError, OffsetsError) as error:
+        # They mean nothing any more, and take little room.
+        logger.warning("places in deleted logs left path=%s error=%s", root, error)
+    finally:
+        checkpoints.close()

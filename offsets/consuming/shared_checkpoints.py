@@ -7,7 +7,7 @@ and begins the next generation, like every start of a server.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -87,6 +87,18 @@ class SharedCheckpoints:
             self._store = store
         finally:
             self._claim.release()
+
+    def forget_logs(self, incarnations: Collection[UUID]) -> None:
+        """Forget logs that are gone, with the places of all groups in them.
+
+        Writes nothing where no group has a place in one of them.
+
+        Raises:
+            CheckpointFailedError: As `write`, and so on.
+        """
+        gone = [key for key in self.load() if key[0] in incarnations]
+        if gone:
+            self.write((), removed=gone)
 
     def close(self) -> None:
         """Close the file; writes nothing."""

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from offsets import LogRoot, remove_group
+from appendlog import FileSystem
+from offsets import LogRoot, read_checkpoint, remove_group
+from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from tests.amqp_client import connect
 from tests.embedded.consumers import SMALL_SEGMENTS, consumer, drain, fill
 from tests.threaded_server import ThreadedServer
@@ -121,6 +123,27 @@ def test_a_deleted_log_leaves_no_lock(root: LogRoot) -> None:
     root.delete("gone")
     kept = str(root.log("kept").log.identity.incarnation)
     assert locks(root) == ["one", f"one/{kept}"]
+
+
+def test_the_checkpoints_forget_a_deleted_log(root: LogRoot) -> None:
+    for name in ("kept", "gone"):
+        fill(root, name, 3)
+    with consumer(root) as reader:
+        for name in ("kept", "gone"):
+            reader.ack(name, 1)
+    gone = root.log("gone").log.identity.incarnation
+    checkpoints = SharedCheckpoints(root.path)
+    assert (gone, "g") in checkpoints.load()
+    generation = read_checkpoint(root.path / "offsets", FileSystem()).generation
+    root.delete("gone")
+    kept = root.log("kept").log.identity.incarnation
+    assert list(checkpoints.load()) == [(kept, "g")]
+    # A log that no group has seen costs no round.
+    fill(root, "unread", 1)
+    root.delete("unread")
+    assert read_checkpoint(root.path / "offsets", FileSystem()).generation == generation + 1
+    with consumer(root) as reader:
+        assert drain(reader) == {"kept": [0, 2]}
 
 
 def test_a_log_that_is_deleted_under_its_consumer_leaves_no_lock(root: LogRoot) -> None:
