@@ -80,6 +80,12 @@ class ConsumedLog:
         """Durable end minus settled records, in offsets, at the last refresh."""
         return self.group.lag(self.follower.log_end_offset, self.follower.log_start_offset)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the log was deleted: it had records, and its directory is not there."""
+        had_records = self.follower.log_end_offset > 0
+        return had_records and not self._filesystem.exists(self.place.directory)
+
     def look(self, *, is_thorough: bool = False) -> None:
         """Refresh the view of the log: appended records, and what retention has removed.
 

@@ -431,8 +431,9 @@ class Consumer:
             self._unsure.discard(name)
 
     def _write(self) -> None:
-        """Write changed states to the disk."""
-        changed = [each for each in self._logs.values() if each.group.changed]
+        """Write changed states to the disk, except those of deleted logs."""
+        logs = self._logs.values()
+        changed = [each for each in logs if each.group.changed and not each.is_gone]
         for each in changed:
             each.claim.renew()
         if changed:

@@ -146,6 +146,19 @@ def test_the_checkpoints_forget_a_deleted_log(root: LogRoot) -> None:
         assert drain(reader) == {"kept": [0, 2]}
 
 
+def test_a_consumer_notes_nothing_of_a_log_that_was_deleted_under_it(root: LogRoot) -> None:
+    for name in ("kept", "gone"):
+        fill(root, name, 3)
+    with consumer(root, discovery_interval_seconds=60.0) as reader:
+        root.delete("gone")
+        for name in ("kept", "gone"):
+            reader.ack(name, 0)
+        reader.sync()
+    kept = root.log("kept").log.identity.incarnation
+    (state,) = SharedCheckpoints(root.path).load().values()
+    assert (state.incarnation, state.committed) == (kept, 1)
+
+
 def test_a_log_that_is_deleted_under_its_consumer_leaves_no_lock(root: LogRoot) -> None:
     fill(root, "events", 1)
     with consumer(root) as reader:
