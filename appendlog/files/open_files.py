@@ -122,19 +122,23 @@ class OpenFiles:
 
     def _lowered(self, descriptor: int, end: int, path: Path, flags: int) -> int:
         """Return another descriptor of an open file, below `end`; the kernel gives the lowest."""
+        lower: int | None = None
         try:
             self.make_room()
-            lower = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 0)
+            # It fails where the number above the end was the very last one of the process.
+            with suppress(OSError):
+                lower = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 0)
+        finally:
+            os.close(descriptor)
+        if lower is not None:
             if lower < end:
                 return lower
             os.close(lower)
-            if flags & os.O_CREAT and flags & os.O_EXCL:
-                # A retry will want to create the file.
-                with suppress(OSError):
-                    path.unlink()
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
-        finally:
-            os.close(descriptor)
+        if flags & os.O_CREAT and flags & os.O_EXCL:
+            # A retry will want to create the file.
+            with suppress(OSError):
+                path.unlink()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
 
 
 OPEN_FILES: Final = OpenFiles()

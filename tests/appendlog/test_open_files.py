@@ -134,6 +134,15 @@ for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT, os.O_RDWR | os.O_CREAT | os.O
     else:
         raise AssertionError("opened")
     assert len([*os.scandir("/proc/self/fd")]) == 81
+# Nor is the very last one.
+rest = exhaust()
+os.close(rest.pop())
+try:
+    files.open(directory / f"new-{flags}", flags)
+except OSError as error:
+    assert error.errno == 24, error
+else:
+    raise AssertionError("opened")
 # Who wants to make it may try again.
 os.close(others[0])
 files.close(files.open(directory / f"new-{flags}", flags))
