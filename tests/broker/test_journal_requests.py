@@ -40,7 +40,7 @@ def written(log: Log) -> list[bytes]:
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 10, deadline=None)
 @given(
     st.lists(
         st.one_of(st.integers(0, 64), st.integers(3_000, 9_000), st.just(LARGE_BYTES)),

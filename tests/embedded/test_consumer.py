@@ -41,7 +41,7 @@ def test_a_group_gets_each_record_once_and_goes_on_after_a_restart(root: LogRoot
         assert drain(reader) == {"events": list(range(12, 20))}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples * 2 // 5, deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -90,7 +90,7 @@ def test_acks_in_any_order_are_kept_over_any_restart(
             assert drain(reader).get("events", []) == sorted({*range(end)} - acked)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(st.sets(st.integers(0, 49)), st.integers(1, 20))
 def test_what_was_not_acked_comes_again_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, acked: set[int], max_records: int

@@ -127,7 +127,7 @@ def test_every_column_alone_is_the_references(name: str) -> None:
     check([records_of(all_kinds_of_messages())], KNOWN_ROWS.only([name]))
 
 
-@settings(max_examples=200)
+@settings(max_examples=settings().max_examples * 2)
 @given(st.lists(messages, max_size=12), schemas, st.randoms(use_true_random=False))
 @example([], KNOWN_ROWS, random.Random(0))
 def test_any_messages_make_the_rows_of_the_reference(

@@ -128,7 +128,7 @@ def test_both_builds_find_the_same_in_garbage(data: bytes) -> None:
     assert summed(compiled, data, *sum_limits) == summed(interpreted, data, *sum_limits)
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 3)
 @given(st.lists(batches, min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_both_builds_agree_on_truncated_flipped_and_repeated_chunks(
     groups: list[list[bytes]], chance: random.Random
@@ -163,7 +163,7 @@ def test_both_builds_agree_on_truncated_flipped_and_repeated_chunks(
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)
 @given(batches)
 def test_both_builds_walk_a_mapping_as_they_walk_bytes(batch: list[bytes]) -> None:
     data = encode_chunk(batch, 3, None, 5, None, SALT)
@@ -175,7 +175,6 @@ def test_both_builds_walk_a_mapping_as_they_walk_bytes(batch: list[bytes]) -> No
         assert walked(interpreted, mapping, *limits) == expected
 
 
-@settings(max_examples=100)
 @given(st.lists(batches, min_size=1, max_size=4), st.integers(0, 1 << 40))
 def test_sums_of_many_chunks_are_those_of_their_headers(
     groups: list[list[bytes]], base: int

@@ -65,7 +65,7 @@ def test_lines_say_what_a_plain_reader_finds(stored: StoredQueue, tmp_path: Path
     assert [restored(row) for row in rows] == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(
     st.lists(
         st.tuples(
