@@ -118,12 +118,16 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return f"random examples: HYPOTHESIS_PROFILE=long pytest --hypothesis-seed={seed}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give what starts other programs more time than the 20 seconds of the rest, and begin there.
 
     Spark's come before all: the first of several processes gets them, and only it starts a Java.
+    With `--timeout=0` no test has a limit, nor those that name one of their own.
     """
+    has_limits = config.getoption("timeout") != 0
     for item in items:
+        if not has_limits:
+            item.add_marker(pytest.mark.timeout(0), append=False)
         if item.get_closest_marker("timeout"):
             continue
         limits = [limit for name, limit in SECONDS_MAX_BY_MARKER.items() if _has(item, name)]

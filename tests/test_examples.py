@@ -18,6 +18,17 @@ from hypothesis import given, settings, strategies as st
 def test_of_any_number(number):
     print("drawn", number)
 """
+LIMITED = """
+import pytest
+
+@pytest.mark.crash
+def test_what_starts_servers(request):
+    print("drawn", request.node.get_closest_marker("timeout").args[0])
+
+@pytest.mark.timeout(30)
+def test_that_names_its_limit(request):
+    print("drawn", request.node.get_closest_marker("timeout").args[0])
+"""
 
 
 def drawn_with(profile: str) -> list[int]:
@@ -39,10 +50,10 @@ def test_the_examples_of_ordinary_runs_are_always_the_same() -> None:
         assert settings.default is settings.get_profile("fixed")
 
 
-def run_long(directory: Path, *options: str) -> tuple[list[str], str]:
+def run_long(directory: Path, *options: str, source: str = DRAWS) -> tuple[list[str], str]:
     """Return which numbers a test draws in a long run, and what stands above it."""
     test = directory / "test_draws.py"
-    test.write_text(DRAWS)
+    test.write_text(source)
     plugins = ("-p", "tests.conftest", "-p", "no:cacheprovider", "-p", "no:xdist")
     outcome = subprocess.run(
         [sys.executable, "-m", "pytest", "-s", "-c", "pyproject.toml", *plugins, *options, test],
@@ -62,3 +73,8 @@ def test_a_long_run_tells_the_seed_of_its_examples(tmp_path: Path) -> None:
     seed = re.search("--hypothesis-seed=[0-9]+", above)
     assert seed, above
     assert run_long(tmp_path, seed.group())[0] == drawn
+
+
+def test_a_long_run_without_a_limit_has_none_for_any_test(tmp_path: Path) -> None:
+    assert run_long(tmp_path, source=LIMITED)[0] == ["120", "30"]
+    assert run_long(tmp_path, "--timeout=0", source=LIMITED)[0] == ["0", "0"]
