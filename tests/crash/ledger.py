@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 BODY_REPEATS_MAX = 200
 
@@ -67,6 +68,10 @@ class Verdict:
     received: int
     redelivered: int
 
+    def __add__(self, other: Verdict) -> Verdict:
+        """Return what the history says of two periods together."""
+        return Verdict(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
     @property
     def is_good(self) -> bool:
         """Whether every promise was kept."""
@@ -82,6 +87,9 @@ class Verdict:
         )
 
 
+NOTHING: Final = Verdict([], [], [], [], 0, 0, 0, 0)
+
+
 class Ledger:
     """The history of all publishers and queues. Any thread may write.
 
@@ -92,6 +100,8 @@ class Ledger:
     def __init__(self, queues: tuple[str, ...]) -> None:
         self._changed = threading.Condition()
         self._sequences: Counter[int] = Counter()
+        # Of messages that are gone for good.
+        self._closed: Counter[int] = Counter()
         self._confirmed: set[MessageId] = set()
         self._refused: list[MessageId] = []
         self._deliveries: dict[str, list[Delivery]] = {queue: [] for queue in queues}
@@ -138,33 +148,53 @@ class Ledger:
             return len(self._confirmed)
 
     def wait_until_confirmed(self, count: int, seconds_max: float) -> None:
-        """Return when as many messages are confirmed in all."""
+        """Return when as many messages are confirmed in all.
+
+        Args:
+            count: How many.
+            seconds_max: Without one more confirmed; a busy machine may take longer for all.
+        """
         with self._changed:
-            done = self._changed.wait_for(lambda: len(self._confirmed) >= count, seconds_max)
-        assert done, f"{self.confirmed_count} confirmed, waited for {count}"
+            while (known := len(self._confirmed)) < count:
+                is_more = partial(self._is_confirmed_beyond, known)
+                moved = self._changed.wait_for(is_more, seconds_max)
+                assert moved, f"{known} confirmed, waited for {count}"
+
+    def _is_confirmed_beyond(self, known: int) -> bool:
+        return len(self._confirmed) > known
 
     def check(self, queue: str) -> Verdict:
-        """Close the history of one queue."""
+        """Return what the history says of one queue."""
         assert not self._refused, f"nacks on a good disk: {self._refused[:10]}"
         deliveries = self._deliveries[queue]
         received = {delivery.message_id for delivery in deliveries}
         return Verdict(
             lost=sorted(self._confirmed - received),
-            unexpected=self._unexpected[queue],
+            unexpected=list(self._unexpected[queue]),
             unmarked=_unmarked(deliveries),
             disordered=_disordered(deliveries),
-            sent=self._sequences.total(),
+            sent=(self._sequences - self._closed).total(),
             confirmed=len(self._confirmed),
             received=len(received),
             redelivered=sum(delivery.redelivered for delivery in deliveries),
         )
+
+    def close(self) -> None:
+        """Begin a new history: all messages so far were taken, and none may come again."""
+        with self._changed:
+            self._closed = self._sequences.copy()
+            self._confirmed.clear()
+            for queue in self._deliveries:
+                self._deliveries[queue].clear()
+                self._unexpected[queue].clear()
 
     def _parse(self, body: bytes) -> MessageId | None:
         words = body.partition(b" ")[0].split(b":")
         if len(words) != 2 or not all(word.isdigit() for word in words):
             return None
         message_id = MessageId(int(words[0]), int(words[1]))
-        was_sent = message_id.sequence < self._sequences[message_id.publisher]
+        publisher = message_id.publisher
+        was_sent = self._closed[publisher] <= message_id.sequence < self._sequences[publisher]
         return message_id if was_sent and body == message_id.body else None
 
 

@@ -18,7 +18,13 @@ from pamqp.commands import Basic, Exchange, Queue, Tx
 from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
 from tests.crash.ledger import Ledger, MessageId
-from tests.crash.test_kill_loop import kill_in_its_start, pass_time, server_options
+from tests.crash.messages import stop_cleanly
+from tests.crash.test_kill_loop import (
+    DRAIN_ROUNDS,
+    kill_in_its_start,
+    pass_time,
+    server_options,
+)
 from tests.crash.workers import Worker
 from tests.servers import RunningServer
 
@@ -105,23 +111,29 @@ def test_every_transaction_is_whole_or_is_not_over_many_kills(start_server: Star
     server.kill()
     ledger = Ledger(QUEUES)
     sent: list[Sent] = []
-    for _ in range(ROUNDS):
+    totals: Counter[str] = Counter()
+    for number in range(1, ROUNDS + 1):
         server.options = tuple(server_options(chance))
         server.interpreted = chance.random() < INTERPRETED_SHARE
         if chance.random() < START_KILLED_SHARE:
             kill_in_its_start(server, chance)
         server.start()
         work_until_killed(server, ledger, sent, chance)
-    server.options, server.interpreted = (), False
-    server.start()
-    found = {queue: take_all(server, queue) for queue in (SOURCE, *QUEUES)}
-    print(
-        f"transaction kill loop rounds={ROUNDS} seed={SEED} transactions={len(sent)} "
-        f"committed={sum(each.is_committed for each in sent)} moved={found['moved'].total()} "
-        f"in_each_queue={found['left'].total()}"
-    )
-    found["moved"] += found.pop(SOURCE)
-    check(found, sent)
+        if number % DRAIN_ROUNDS == 0 or number == ROUNDS:
+            server.options, server.interpreted = (), False
+            server.start()
+            found = {queue: take_all(server, queue) for queue in (SOURCE, *QUEUES)}
+            # What was taken must not come back.
+            stop_cleanly(server)
+            totals["transactions"] += len(sent)
+            totals["committed"] += sum(each.is_committed for each in sent)
+            totals["moved"] += found["moved"].total()
+            totals["in_each_queue"] += found["left"].total()
+            found["moved"] += found.pop(SOURCE)
+            check(found, sent)
+            sent.clear()
+            text = " ".join(f"{name}={count}" for name, count in totals.items())
+            print(f"transaction kill loop rounds={number} seed={SEED} {text}", flush=True)
 
 
 def check(found: dict[str, Counter[bytes]], sent: list[Sent]) -> None:
@@ -174,11 +186,11 @@ def work_until_killed(
 
 
 def take_all(server: RunningServer, queue: str) -> Counter[bytes]:
-    """Return what is in a queue, with how often it is."""
-    found: Counter[bytes] = Counter()
+    """Return what was in a queue, with how often it was."""
     with connect(server.address) as client:
         client.open_channel()
-        while (message := client.get(queue)) is not None:
-            found[message.body] += 1
+        count = client.ready_count(queue)
+        client.consume(queue, no_ack=True)
+        found = Counter(client.expect_delivery().body for _ in range(count))
         client.close()
     return found
