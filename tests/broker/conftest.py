@@ -1,10 +1,12 @@
 """What the tests of the message store share."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from amqp_server.broker.storing import log_window
 from tests.broker.store_bench import MakeBench, StoreBench
 
 
@@ -20,3 +22,9 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture(autouse=True)
+def _windows_stay_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let windows of a log age only where a test says so: a busy machine makes any test slow."""
+    monkeypatch.setattr(log_window, "WINDOW_SECONDS", math.inf)
