@@ -162,7 +162,7 @@ long-search: setup programs
 # Servers killed at random moments; the kill loops print their seed and what they counted.
 long-crash: setup
 	$(call long,KILL_ROUNDS=$(KILL_ROUNDS) KILL_SEED=$(KILL_SEED) \
-		$(BIN)/python -m pytest -s tests/crash)
+		$(BIN)/python -m pytest -s --timeout=0 tests/crash)
 
 # Every operation of the disk fails, every power cut has many outcomes, every byte is changed.
 long-faults: setup

@@ -1,4 +1,4 @@
-"""What the tests of the message store share."""
+"""What the tests of the broker share."""
 
 import math
 from collections.abc import Iterator
