@@ -77,8 +77,6 @@ class GroupCheckpoint:
         updated_at_ns: Time when it last started, acked, committed or moved; 0 if it never did.
         recovery_point: Offset, exclusive, below which the log was on the disk; 0 if the log was
             empty or this is unknown.
-        recovery_point: All offsets below it were on the disk, in the log; exclusive. 0 when the
-            log was empty, or when this is not known.
     """
 
     incarnation: UUID

@@ -99,7 +99,7 @@ class ConnectionForced(HardError):
 
 
 class FrameError(HardError):
-    """501: the bytes are not a frame."""
+    """501: the octets are not a frame, or not a method that can be decoded."""
 
     reply_code = ReplyCode.FRAME_ERROR
 
@@ -126,7 +126,7 @@ class ChannelError(HardError):
 
 
 class UnexpectedFrame(HardError):
-    """505: the frame is not the one that the content sequence requires."""
+    """505: a frame that may not come here, such as a body without a publish."""
 
     reply_code = ReplyCode.UNEXPECTED_FRAME
 

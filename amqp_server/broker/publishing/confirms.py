@@ -1,7 +1,7 @@
 """Publisher confirms of one channel: sent in order, many with one frame.
 
 A publish waits for *barriers*: the durable queues that took it, each with the offset that its
-recovery point must reach. Entries are removed only from the front, so one `basic.ack(multiple)`
+`confirmed_end` must reach (at durability `fsync`: its recovery point). Entries are removed only from the front, so one `basic.ack(multiple)`
 confirms everything that became safe since the last one.
 """
 
@@ -32,7 +32,7 @@ class ConfirmWaiter(Protocol):
 
 
 class Barrier(NamedTuple):
-    """A publish is safe in `queue` once its durable end has reached `end_offset`."""
+    """A publish is safe once the `confirmed_end` of `queue` has reached `end_offset`."""
 
     queue: Queue
     end_offset: int
