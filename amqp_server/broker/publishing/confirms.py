@@ -1,8 +1,9 @@
 """Publisher confirms of one channel: sent in order, many with one frame.
 
 A publish waits for *barriers*: the durable queues that took it, each with the offset that its
-`confirmed_end` must reach (at durability `fsync`: its recovery point). Entries are removed only from the front, so one `basic.ack(multiple)`
-confirms everything that became safe since the last one.
+`confirmed_end` must reach (at durability `fsync`: its recovery point). Entries are removed only
+from the front, so one `basic.ack(multiple)` confirms everything that became safe since the last
+one.
 """
 
 from __future__ import annotations
