@@ -176,9 +176,14 @@ def check_queue(sample: Sample, name: str, content: Content) -> None:
 
 
 def positions(content: bytes) -> Iterator[int]:
-    """Yield the bytes to be changed."""
+    """Yield the bytes to be changed.
+
+    Of the disk reserve, a million zeros that nobody reads, only the first ones: it has 96 % of the
+    directory's bytes.
+    """
     yield from range(min(HEAD_BYTES, len(content)))
-    yield from range(HEAD_BYTES, len(content), STRIDE)
+    if any(content):
+        yield from range(HEAD_BYTES, len(content), STRIDE)
 
 
 @pytest.mark.parametrize("mask", [1, 0xFF], ids=["one bit", "all bits"])
