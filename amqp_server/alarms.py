@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 EMPTY_SHARE = 0.5
 """Share of the watermark: while less memory is in use, the memory alarm is off."""
+CERTAIN_SHARE = 1.5
+"""Share of the watermark above which the alarm is on, whatever is estimated to be in use."""
 
 
 class Reading(NamedTuple):
@@ -119,9 +121,10 @@ class Alarms:
         used_bytes = reading.memory_bytes if reading.used_bytes is None else reading.used_bytes
         # New messages fit into the memory that the allocator keeps: it must not block a nearly
         # empty broker for ever.
-        is_memory_low = (
-            reading.memory_bytes > self.memory_bytes_max
-            and used_bytes > self.memory_bytes_max * EMPTY_SHARE
+        is_memory_low = reading.memory_bytes > self.memory_bytes_max and (
+            used_bytes > self.memory_bytes_max * EMPTY_SHARE
+            # The estimate may miss something: far above the watermark only the memory counts.
+            or reading.memory_bytes > self.memory_bytes_max * CERTAIN_SHARE
         )
         is_disk_low = reading.disk_free_bytes < self.disk_free_bytes_min
         has_changed = (is_memory_low, is_disk_low) != (self.is_memory_low, self.is_disk_low)

@@ -37,6 +37,7 @@ from amqp_server.protocol.methods import (
     Method,
     decode_method,
     method_frame,
+    method_name,
 )
 from amqp_server.reply_queue import ReplyQueue
 from amqp_server.time_slice import TimeSlice
@@ -179,6 +180,9 @@ class ClientSession:
     def end(self) -> None:
         """Release everything that the client owned; its connection is gone."""
         self.parked.end()
+        if self.is_open:
+            # What had arrived is handled, also what waited for its slice.
+            self._handle_events(is_sliced=False)
         self._events.clear()
         self._release_everything()
 
@@ -196,7 +200,10 @@ class ClientSession:
             self._connection.close()
             return
         self.parked.handle_all()
-        self._send_close(ConnectionForced(explanation))
+        # In one piece: what comes behind connection.close is ignored.
+        self._handle_events(is_sliced=False)
+        if self.is_open:
+            self._send_close(ConnectionForced(explanation))
 
     # Closing
 
@@ -233,7 +240,7 @@ class ClientSession:
 
     # Events
 
-    def _handle_events(self) -> None:
+    def _handle_events(self, *, is_sliced: bool = True) -> None:
         """Handle events in order until one has to wait, the peer stops reading, or time is up.
 
         When the time slice is over, the rest is handled in the next turn of the event loop, after
@@ -258,11 +265,11 @@ class ClientSession:
             except Exception:
                 logger.exception("internal error peer=%s", self.name)
                 replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
-            is_over = bool(events) and time_slice.is_over
+            is_over = is_sliced and bool(events) and time_slice.is_over
+        self._is_handling = False
         if event is not None:
             # Report the last event of the slice: it is the one that used up the time.
             self._watch.note(time_slice.seconds, _EventOf(self.name, event))
-        self._is_handling = False
         if is_over and not self._is_next_slice_due:
             self._is_next_slice_due = True
             asyncio.get_running_loop().call_soon(self._begin_next_slice)
@@ -436,12 +443,13 @@ class ClientSession:
 
 
 class _EventOf(NamedTuple):
-    """A client's event, as text for the log of stalls."""
+    """What a client asked for, as the log of stalls names it."""
 
     client: str
     event: tuple[Any, ...]
 
     def __str__(self) -> str:
+        """Return client, channel and method; the method may be one that cannot be decoded."""
         kind, number = self.event[0], self.event[1]
         match kind:
             case framing.PUBLISH | framing.ROW | framing.HEADER | framing.BODY:
@@ -449,7 +457,7 @@ class _EventOf(NamedTuple):
             case framing.ACK:
                 method = "basic.ack"
             case framing.METHOD:
-                method = type(decode_method(self.event[2])).__name__
+                method = method_name(self.event[2])
             case _:
                 method = "frame"
         return f"client={self.client!r} channel={number} method={method}"

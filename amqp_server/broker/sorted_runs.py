@@ -154,10 +154,11 @@ class SortedRuns(Generic[Run]):
         Args:
             start: First key to remove.
             end: Key after the last one; >= `start`.
-            keys: Keys of `runs`, ascending, above all that remain below `start` and below all that
-                remain from `end` on.
+            keys: Keys of `runs`, ascending, in `[start, end)`.
             runs: New runs; may be empty.
         """
+        # A key above would lie in a chunk where nobody looks for it.
+        assert not keys or start <= keys[0] <= keys[-1] < end, "keys outside of what is replaced"
         low, at, high, to = self._places(start, end)
         if low == high and 0 < len(self._keys[low]) + at - to + len(keys) <= CHUNK_MAX:
             removed = self._runs[low][at:to]

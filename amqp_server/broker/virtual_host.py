@@ -92,7 +92,7 @@ class VirtualHost:
         self._note_removal()
         gone = list(exchange.bindings.values())
         for binding in gone:
-            self._forget(binding)
+            self._unlink(binding)
         gone += self._remove_bindings_to(exchange)
         self.graph.remove(exchange)
         return gone
@@ -175,14 +175,21 @@ class VirtualHost:
 
     def _remove_bindings_to(self, destination: Destination) -> list[Binding]:
         gone = list(self._bindings_to.get(destination, ()))
+        # Once for each exchange: its routes are as stale after one change as after thousands.
+        for source in {binding.source for binding in gone}:
+            self._note_change(source)
         for binding in gone:
-            self._forget(binding)
+            self._unlink(binding)
         return gone
 
     def _forget(self, binding: Binding) -> None:
+        self._note_change(binding.source)
+        self._unlink(binding)
+
+    def _unlink(self, binding: Binding) -> None:
+        """Remove a binding; the caller notes the change of its source."""
         binding.source.unbind(binding)
         self.binding_count -= 1
-        self._note_change(binding.source)
         if isinstance(binding.destination, Exchange):
             self.graph.unbind(binding.source, binding.destination)
         bindings = self._bindings_to[binding.destination]

@@ -201,7 +201,19 @@ def test_a_topic_exchange_remembers_no_more_states_than_it_may(
         key = ".".join(chance.choices("ab", k=12))
         expected = sorted(at for at in wild if fits(words_of(at), words_of(key)))
         assert sorted(each.name for each in matcher.match(sent(key))) == expected
-        assert matcher._remembered_nodes < 11_000
+        assert matcher._remembered_nodes < 13_000
+
+
+def test_remembered_words_have_a_bound_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two thousand patterns lead from each of two thousand places to each other one."""
+    monkeypatch.setattr(topic_matcher, "REMEMBERED_NODES_MAX", 20_000)
+    matcher = topic(*(f"#.u{number}" for number in range(100)))
+
+    for first in range(100):
+        for second in range(100):
+            assert len(matcher.match(sent(f"u{first}.u{second}"))) == 1
+            words = sum(len(state.following) for state in matcher._states.values())
+            assert words * 8 <= 21_000
 
 
 def test_copies_of_many_words_over_many_patterns_cost_one_walk() -> None:

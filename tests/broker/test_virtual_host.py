@@ -379,3 +379,21 @@ def test_what_copies_a_message_asked_for_is_not_kept_in_memory() -> None:
         tracemalloc.stop()
 
     assert kept_bytes < 1_000_000
+
+
+def test_an_exchange_that_goes_is_a_change_once_for_each_exchange_before_it() -> None:
+    source, hub = an_exchange("source"), an_exchange("hub")
+    vhost, queues = host(source, hub, queues="q")
+    vhost.bind(source, hub, "", {})
+    for number in range(100):
+        vhost.bind(hub, queues["q"], str(number), {})
+    before = source.routes_version
+
+    vhost.remove_exchange(hub)
+
+    assert source.routes_version - before <= 3
+    for number in range(100):
+        vhost.bind(source, queues["q"], str(number), {})
+    before = source.routes_version
+    vhost.remove_queue(queues["q"])
+    assert source.routes_version - before == 1

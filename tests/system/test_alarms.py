@@ -52,20 +52,25 @@ def test_a_publisher_is_told_that_it_is_blocked_and_why(
 
 
 def test_memory_that_only_the_allocator_holds_blocks_nobody(watched: Watched) -> None:
-    half = watched.server.server.alarms.memory_bytes_max // 2
+    watermark = watched.server.server.alarms.memory_bytes_max
+    half, above = watermark // 2, LOW_MEMORY._replace(memory_bytes=watermark + MIB)
     with watched.connect() as client:
         client.open_channel(confirms=True)
         client.declare("q")
-        watched.see(LOW_MEMORY._replace(used_bytes=half))
+        watched.see(above._replace(used_bytes=half))
         client.publish(b"taken", "q")
         client.expect_confirmed()
 
-        watched.see(LOW_MEMORY._replace(used_bytes=half + 1))
+        watched.see(above._replace(used_bytes=half + 1))
         client.publish(b"parked", "q")
         assert client.expect(Connection.Blocked, 0).reason == "low on memory"
-        watched.see(LOW_MEMORY._replace(used_bytes=half))
+        watched.see(above._replace(used_bytes=half))
         client.expect(Connection.Unblocked, 0)
         client.expect_confirmed()
+
+        watched.see(above._replace(memory_bytes=2 * watermark, used_bytes=0))
+        client.publish(b"parked", "q")
+        client.expect(Connection.Blocked, 0)
 
 
 def test_the_alarm_ends_when_what_filled_the_memory_is_gone(start_server: StartServer) -> None:

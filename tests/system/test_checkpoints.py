@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Queue
 
+from amqp_server.protocol.errors import PreconditionFailed
 from appendlog.files.filesystem import FileSystem
 from offsets import CheckpointFailedError, QueueSnapshot, WrittenRound
 from offsets.checkpoint_reading import read_checkpoint
@@ -142,6 +143,26 @@ def test_a_second_purge_waits_for_what_the_first_one_promised(tmp_path: Path) ->
         store.gate.set()
         assert first.expect(Queue.PurgeOk).message_count == 1
         assert second.expect(Queue.PurgeOk).message_count == 0
+
+
+def test_a_purge_is_tried_again_after_one_that_the_disk_refused(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        channel_to(server) as client,
+    ):
+        client.declare("q")
+        client.publish(b"purged", "q")
+        client.expect_confirmed()
+        queue = server.server.broker.vhosts["/"].queues["q"]
+
+        def fail_an_earlier_purge() -> None:
+            queue.purge()
+            queue.purge_under_way = asyncio.get_running_loop().create_future()
+            queue.purge_under_way.set_exception(PreconditionFailed("the disk refused"))
+
+        server.call(fail_an_earlier_purge)
+        assert client.call(Queue.Purge(queue="q"), Queue.PurgeOk).message_count == 0
+        assert server.call(lambda: queue.checkpointed_floor) == 1
 
 
 def test_a_purge_of_a_queue_that_never_had_a_message_waits_for_nothing(tmp_path: Path) -> None:

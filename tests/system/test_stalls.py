@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 from pamqp import frame
-from pamqp.commands import Queue
+from pamqp.commands import Channel, Queue
 
 from amqp_server import time_slice
 from amqp_server.broker.handlers import HANDLERS
-from amqp_server.client_session import ClientSession
+from amqp_server.client_session import ClientSession, _EventOf
 from amqp_server.control.client import ask
+from amqp_server.protocol import framing
 from amqp_server.protocol.methods import QueueDeclare
 from tests.amqp_client import connect
+from tests.system.watched import LIMITS, LOW_MEMORY, SetSensor, Watched
 from tests.threaded_server import ThreadedServer
 
 MANY = 100
@@ -95,3 +97,42 @@ def test_a_stall_is_shown_with_the_client_and_the_method(
     assert stalls["longest_seconds"] >= 0.15
     assert sum(bucket["count"] for bucket in stalls["histogram"]) > stalls["count"]
     assert "event loop stalled" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("payload", "name"),
+    [
+        (b"\x00\x32\x00\x0a", "QueueDeclare"),
+        (b"\x00\x32\x03\xe7", "50.999"),
+        (b"\x00", "no method"),
+    ],
+)
+def test_a_stall_is_named_also_by_a_method_that_cannot_be_decoded(
+    payload: bytes, name: str
+) -> None:
+    event = (framing.METHOD, 7, payload)
+
+    assert str(_EventOf("peer", event)) == f"client='peer' channel=7 method={name}"
+
+
+def test_a_stop_handles_all_that_was_parked_however_long_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was left after the first slice was dropped behind connection.close."""
+    monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+    sensor = SetSensor()
+    with ThreadedServer(tmp_path, sensor=sensor, limits=LIMITS) as server:
+        watched = Watched(server, sensor)
+        with connect(server.address) as client:
+            client.open_channel()
+            for number in range(MANY):
+                client.declare(f"q{number}", durable=True)
+            watched.see(LOW_MEMORY)
+            for number in range(MANY):
+                client.publish(b"parked", f"q{number}")
+            # Behind all publishes, and answered when they are parked.
+            client.call(Channel.Open(), Channel.OpenOk, 2)
+            server.stop()
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        assert sum(client.ready_count(f"q{number}") for number in range(MANY)) == MANY

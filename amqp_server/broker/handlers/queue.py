@@ -44,6 +44,7 @@ from amqp_server.protocol.methods import (
 )
 
 if TYPE_CHECKING:
+    from asyncio import Future
     from collections.abc import Awaitable
 
     from amqp_server.broker.channel import Channel
@@ -186,12 +187,18 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | No
         return when_up_to_date(queue, channel, purge, method)
     count = queue.purge()
     reply = None if method.no_wait else QueuePurgeOk(message_count=count)
-    if queue.is_journaled and count:
+    if queue.is_journaled and (count or _has_failed(queue.purge_under_way)):
         queue.purge_under_way = ensure_future(channel.broker.make_settlement_durable(queue))
     elif queue.purge_under_way is None or queue.purge_under_way.done():
         return send_reply(channel, reply)
     # An empty queue stays empty after a crash only when the purge that emptied it is on the disk.
     return send_reply(channel, reply, shield(queue.purge_under_way))
+
+
+def _has_failed(purge_under_way: Future[None] | None) -> bool:
+    if purge_under_way is None or not purge_under_way.done():
+        return False
+    return purge_under_way.cancelled() or purge_under_way.exception() is not None
 
 
 def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | None:

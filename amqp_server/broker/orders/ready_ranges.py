@@ -102,7 +102,10 @@ class ReadyRanges:
             kept.append(ReadyRange(first.start, start, first.redelivered))
         if end < last.end:
             kept.append(ReadyRange(end, last.end, last.redelivered))
-        self._ranges.replace(first.start, last.start + 1, [each.start for each in kept], kept)
+        # The upper part that stays may begin above all keys that are removed.
+        highest = kept[-1].start if kept else last.start
+        keys = [each.start for each in kept]
+        self._ranges.replace(first.start, max(last.start, highest) + 1, keys, kept)
         taken = _clipped(overlapping, start, end)
         self._count -= sum(map(len, taken))
         return taken

@@ -227,8 +227,9 @@ class Publishing:
             for message in messages:
                 queues, reply_keys, stored = self._way_of(target, message, flags)
                 if run and (queues, reply_keys) != way:
-                    self._enqueue(target, *way, run, flags)
-                    run = []
+                    # Not twice, also if a queue of ours fails to take it.
+                    whole, run = run, []
+                    self._enqueue(target, *way, whole, flags)
                 way = queues, reply_keys
                 run.append(stored)
         finally:

@@ -126,7 +126,8 @@ class DeliveryCounts:
 
     def _set(self, runs: list[_Run]) -> None:
         self._runs: SortedRuns[_Run] = SortedRuns()
-        self._runs.replace(0, 0, [start for start, _, _ in runs], runs)
+        starts = [start for start, _, _ in runs]
+        self._runs.replace(0, starts[-1] + 1 if starts else 0, starts, runs)
 
     def _overlapping(self, start: int, end: int) -> list[_Run]:
         """Return the runs that overlap `[start, end)`, whole."""

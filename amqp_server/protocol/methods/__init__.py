@@ -170,6 +170,7 @@ __all__ = [
     "TxSelectOk",
     "decode_method",
     "method_frame",
+    "method_name",
 ]
 
 _METHOD_ID = Struct(">HH")
@@ -208,6 +209,15 @@ def decode_method(payload: bytes) -> Method:
     if method_class is None:
         raise NotImplementedAmqp("unimplemented method", class_id, method_id)
     return method_class.decode(payload)
+
+
+def method_name(payload: bytes) -> str:
+    """Return the name of the method in a payload, as in `QueueDeclare`, also of an unknown one."""
+    if len(payload) < METHOD_ID_BYTES:
+        return "no method"
+    class_id, method_id = _METHOD_ID.unpack_from(payload)
+    method_class = METHODS.get((class_id, method_id))
+    return f"{class_id}.{method_id}" if method_class is None else method_class.__name__
 
 
 def method_frame(channel: int, method: Method) -> bytes:

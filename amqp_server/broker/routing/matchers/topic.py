@@ -31,6 +31,8 @@ REMEMBERED_NODES_MAX: Final = 262_144
 
 A node of a state costs 8 octets, a state itself about 600.
 """
+_WORD_NODES: Final = 8
+"""What a remembered word counts for."""
 _STATE_NODES: Final = 64
 """What a state counts for beside its nodes."""
 
@@ -109,11 +111,13 @@ class TopicMatcher(Matcher):
         """Return the destinations whose pattern fits one of the keys."""
         ends = dict.fromkeys(map(self._end_of, envelope.routing_keys))
         if len(ends) == 1:
-            return _destinations(*ends)
-        return [destination for end in ends for destination in _destinations(end)]
+            return self._destinations(*ends)
+        return [destination for end in ends for destination in self._destinations(end)]
 
     def _end_of(self, routing_key: str) -> _State:
         """Return the state that all words of a key lead to."""
+        if self._remembered_nodes > REMEMBERED_NODES_MAX:
+            self._forget_states()
         state = self._start
         if state is None:
             state = self._start = self._state_of((self._root,))
@@ -140,6 +144,7 @@ class TopicMatcher(Matcher):
         after_state = self._state_of(reached)
         if is_named:
             state.following[word] = after_state
+            self._remembered_nodes += _WORD_NODES
         else:
             state.otherwise = after_state
         return after_state
@@ -155,24 +160,23 @@ class TopicMatcher(Matcher):
         key = frozenset(nodes)
         state = self._states.get(key)
         if state is None:
-            if self._remembered_nodes > REMEMBERED_NODES_MAX:
-                self._forget_states()
             state = self._states[key] = _State(tuple(nodes))
             self._remembered_nodes += len(key) + _STATE_NODES
         return state
+
+    def _destinations(self, state: _State) -> tuple[Destination, ...]:
+        """Return where keys go that end at a state, each destination once."""
+        if state.destinations is None:
+            found = (binding.destination for node in state.nodes for binding in node.bindings)
+            state.destinations = tuple(dict.fromkeys(found))
+            self._remembered_nodes += len(state.destinations)
+        return state.destinations
 
     def _forget_states(self) -> None:
         # A state that a walk still has leads on to others: those only live as long as the walk.
         self._states.clear()
         self._remembered_nodes = 0
         self._start = None
-
-
-def _destinations(state: _State) -> tuple[Destination, ...]:
-    if state.destinations is None:
-        found = (binding.destination for node in state.nodes for binding in node.bindings)
-        state.destinations = tuple(dict.fromkeys(found))
-    return state.destinations
 
 
 def _pattern(binding_key: str) -> list[str]:
