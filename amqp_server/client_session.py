@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
+from amqp_server.broker.turn_watch import STALL_SECONDS
 from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.parked_publishes import ParkedPublishes
 from amqp_server.products import qos_reaches_consumers
@@ -268,8 +269,10 @@ class ClientSession:
             is_over = is_sliced and bool(events) and time_slice.is_over
         self._is_handling = False
         if event is not None:
-            # Report the last event of the slice: it is the one that used up the time.
-            self._watch.note(time_slice.seconds, _EventOf(self.name, event))
+            seconds = time_slice.seconds
+            # Report the last event of a long slice: it is the one that used up the time.
+            what = _EventOf(self.name, event) if seconds > STALL_SECONDS else ""
+            self._watch.note(seconds, what)
         if is_over and not self._is_next_slice_due:
             self._is_next_slice_due = True
             asyncio.get_running_loop().call_soon(self._begin_next_slice)
