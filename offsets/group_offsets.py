@@ -85,7 +85,7 @@ class GroupOffsets:
     )
 
     def __init__(self, name: str) -> None:
-        """Begin without a position.
+        """Make the state of a group that has no position yet.
 
         Args:
             name: Name of the group, 1 to 255 bytes of UTF-8 without control characters.

@@ -42,7 +42,7 @@ class Settlement:
     __slots__ = ("_above", "_floor", "_full", "_pages")
 
     def __init__(self, floor: int = 0, ranges: Iterable[tuple[int, int]] = ()) -> None:
-        """Begin with everything below `floor` and in `ranges` settled.
+        """Make a set that contains all offsets below `floor` and those in `ranges`.
 
         Args:
             floor: Ack floor, exclusive; >= 0.

@@ -51,7 +51,7 @@ class _Place:
         self._writer: LogWriter | None = None
 
     def prepare(self) -> None:
-        """Begin with nothing there."""
+        """Close what is open, and remove the logs of an earlier run."""
         if self._writer is not None:
             self._writer.close()
         shutil.rmtree(self._log, ignore_errors=True)

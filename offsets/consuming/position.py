@@ -53,7 +53,7 @@ class Position:
 
     @classmethod
     def at_time(cls, moment: int | datetime) -> Position:
-        """Begin with the first record at or after a time.
+        """Return the position of the first record that was appended at or after a time.
 
         Args:
             moment: Nanoseconds since 1970 UTC, or a datetime with a time zone.
