@@ -35,7 +35,11 @@ _SERVED = "served"
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """The asyncio protocol of one accepted socket."""
+    """The asyncio protocol of one accepted socket.
+
+    Attributes:
+        rest: Octets of the last read that begin a frame, or a publish, whose end has not come.
+    """
 
     def __init__(self, server: Server) -> None:
         self.name = "?"
@@ -45,7 +49,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._limits = server.config.limits
         self._transport: asyncio.Transport | None = None
         self._session: ClientSession | None = None
-        self._rest = b""
+        self.rest = b""
         self._pauses: set[object] = set()
         self._has_received = False
         self._has_sent = False
@@ -76,18 +80,18 @@ class ClientConnection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the part of the shared read buffer behind what the last read left over."""
         buffer = self._server.read_buffer
-        rest = len(self._rest)
-        buffer[:rest] = self._rest
+        rest = len(self.rest)
+        buffer[:rest] = self.rest
         return self._server.read_view[rest : rest + self._limits.read_buffer_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the octets that were read; copy those that must wait for the next read."""
         self._has_received = True
-        end = len(self._rest) + nbytes
+        end = len(self.rest) + nbytes
         at = end if self._is_ending else self._receive(end)
         # Handling the octets may have ended the connection: then nothing handles the rest.
         is_rest = at < end and not self._is_ending
-        self._rest = bytes(self._server.read_view[at:end]) if is_rest else b""
+        self.rest = bytes(self._server.read_view[at:end]) if is_rest else b""
         if nbytes == self._limits.read_buffer_bytes:
             # libuv would read up to 32 times in a row before it serves another connection.
             # Consumers would not get what this client publishes, and their queues would fill up.
@@ -133,6 +137,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Whether so much is unsent that the session should send no more replies."""
         return _UNSENT in self._pauses
 
+    def is_paused_by(self, reason: object) -> bool:
+        """Whether this is one of the reasons for which the socket is not read."""
+        return reason in self._pauses
+
     @property
     def unsent_bytes(self) -> int:
         """Bytes that wait in this process to be sent to the client, without the kernel's buffer."""
@@ -163,7 +171,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._is_ending = True
         self.is_writable = False
         self._server.heartbeats.remove(self)
-        self._rest = b""
+        self.rest = b""
         if self._pauses:
             self._pauses.clear()
             self._transport.resume_reading()

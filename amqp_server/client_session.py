@@ -11,11 +11,10 @@ import asyncio
 import logging
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
-from amqp_server.broker.turn_watch import STALL_SECONDS
 from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.parked_publishes import ParkedPublishes
 from amqp_server.products import qos_reaches_consumers
@@ -41,7 +40,6 @@ from amqp_server.protocol.methods import (
     method_name,
 )
 from amqp_server.reply_queue import ReplyQueue
-from amqp_server.time_slice import TimeSlice
 from amqp_server.unexpected_frames import (
     channel_close,
     check_opens_channel,
@@ -56,9 +54,12 @@ if TYPE_CHECKING:
 
     from amqp_server.client_connection import ClientConnection
     from amqp_server.server import Server
+    from amqp_server.time_slice import TimeSlice
 
 logger = logging.getLogger(__name__)
 
+_WAITING = "waiting"
+"""Reason not to read: what the client has sent is not handled yet."""
 _SEE_LOG = "internal error, see the server's log"
 _PUBLISH_ID = b"\x00\x3c\x00\x28"
 _CHANNEL_CLOSE_ID = b"\x00\x14\x00\x28"
@@ -87,7 +88,6 @@ class ClientSession:
             self, server.config.limits.parked_bytes_per_connection_max, server.parked_budget
         )
         self._server = server
-        self._watch = server.watch
         self._connection = connection
         self._machine = machine
         limits = server.config.limits
@@ -96,9 +96,10 @@ class ClientSession:
         )
         self._events: deque[tuple[Any, ...]] = deque()
         self._closing_channels: set[int] = set()
-        self._replies = ReplyQueue(self._handle_events)
-        self._is_handling = False
-        self._is_next_slice_due = False
+        self._replies = ReplyQueue(self.resume_handling)
+        self._last_event: tuple[Any, ...] = ()
+        self._turn = server.broker.turn
+        self.line = self._turn.new_line()
         self.on_alarms_changed()
         self.write(method_frame(0, machine.greeting))
 
@@ -149,13 +150,23 @@ class ClientSession:
         events: list[tuple[Any, ...]] = []
         at = self._scanner.scan(buffer, at, end, events)
         self._events.extend(events)
-        self._handle_events()
-        publish = misplaced_publish(buffer, at, end, self.channels)
-        if publish is None:
+        self._turn.run_now(self, self.line)
+        if self._events:
+            self._pause_for_events()
             return at
+        return end if self._handle_misplaced(buffer, at, end) else at
+
+    def _handle_misplaced(self, octets: bytes | bytearray, at: int, end: int) -> bool:
+        """Handle a publish that is wrong before its content arrives; return whether there was one.
+
+        Every event before it must be handled.
+        """
+        publish = misplaced_publish(octets, at, end, self.channels)
+        if publish is None:
+            return False
         self._events.append(publish)
-        self._handle_events()
-        return end
+        self.resume_handling()
+        return True
 
     # amqp_server.parked_publishes.Publisher
 
@@ -166,12 +177,12 @@ class ClientSession:
     def handle_again(self, events: Iterable[tuple[Any, ...]]) -> None:
         """Handle events, in this order, before all other waiting ones."""
         self._events.extendleft(reversed(tuple(events)))
-        if not self._is_handling:
-            self._handle_events()
+        self.resume_handling()
 
     def resume_handling(self) -> None:
-        """Handle more events: the write buffer has room for replies again."""
-        self._handle_events()
+        """Handle the events that wait, in the next turn: a reply is sent, or there is room."""
+        if self._events:
+            self._turn.mark(self, self.line)
 
     def wake_consumers(self) -> None:
         """Resume deliveries: the write buffer has room again."""
@@ -183,7 +194,7 @@ class ClientSession:
         self.parked.end()
         if self.is_open:
             # What had arrived is handled, also what waited for its slice.
-            self._handle_events(is_sliced=False)
+            self._handle_events()
         self._events.clear()
         self._release_everything()
 
@@ -202,7 +213,7 @@ class ClientSession:
             return
         self.parked.handle_all()
         # In one piece: what comes behind connection.close is ignored.
-        self._handle_events(is_sliced=False)
+        self._handle_events()
         if self.is_open:
             self._send_close(ConnectionForced(explanation))
 
@@ -241,21 +252,32 @@ class ClientSession:
 
     # Events
 
-    def _handle_events(self, *, is_sliced: bool = True) -> None:
+    def run_turn(self) -> None:
+        """Handle events for one slice; the rest is handled in the next turn."""
+        was_waiting = self._connection.is_paused_by(_WAITING)
+        self._handle_events(self._turn.time_slice)
+        if was_waiting and not self._events:
+            rest = self._connection.rest
+            if self._handle_misplaced(rest, 0, len(rest)):
+                self._connection.rest = b""
+
+    @property
+    def work(self) -> str:
+        """What the client asked for last, as the log of stalls names it."""
+        return _text_of(self.name, self._last_event)
+
+    def _handle_events(self, time_slice: TimeSlice | None = None) -> None:
         """Handle events in order until one has to wait, the peer stops reading, or time is up.
 
-        When the time slice is over, the rest is handled in the next turn of the event loop, after
-        the events of other clients. Until then the server does not read this client.
+        The server does not read the client again before all that it has sent is handled.
+
+        Args:
+            time_slice: Time that it may take; None: handle all, because the connection ends.
         """
-        self._is_handling = True
         replies = self._replies
         events = self._events
-        time_slice = TimeSlice()
-        is_over = False
         event = None
-        while (
-            events and not is_over and replies.admits(events[0]) and not self._connection.is_clogged
-        ):
+        while events and replies.admits(events[0]) and not self._connection.is_clogged:
             event = events.popleft()
             try:
                 self._handle(event)
@@ -266,24 +288,24 @@ class ClientSession:
             except Exception:
                 logger.exception("internal error peer=%s", self.name)
                 replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
-            is_over = is_sliced and bool(events) and time_slice.is_over
-        self._is_handling = False
+            if time_slice is not None and events and time_slice.is_over:
+                self._turn.mark(self, self.line)
+                break
         if event is not None:
-            seconds = time_slice.seconds
-            # Report the last event of a long slice: it is the one that used up the time.
-            what = _EventOf(self.name, event) if seconds > STALL_SECONDS else ""
-            self._watch.note(seconds, what)
-        if is_over and not self._is_next_slice_due:
-            self._is_next_slice_due = True
-            asyncio.get_running_loop().call_soon(self._begin_next_slice)
-        if events and (replies.is_waiting or is_over):
-            self.pause_reading("waiting")
-        else:
-            self.resume_reading("waiting")
+            # Keep the name of a method, but not the octets of a message.
+            payload = event[2][:4] if event[0] == framing.METHOD else b""
+            self._last_event = (event[0], event[1], payload)
+        self._pause_for_events()
 
-    def _begin_next_slice(self) -> None:
-        self._is_next_slice_due = False
-        self._handle_events()
+    def _pause_for_events(self) -> None:
+        """Read the client only while all that it has sent is handled.
+
+        One that does not read its replies is not read for that reason already.
+        """
+        if self._events and not self._connection.is_clogged:
+            self.pause_reading(_WAITING)
+        else:
+            self.resume_reading(_WAITING)
 
     def _handle(self, event: tuple[Any, ...]) -> None:
         kind, number = event[0], event[1]
@@ -445,22 +467,18 @@ class ClientSession:
         self.write(method_frame(number, channel_close(error)))
 
 
-class _EventOf(NamedTuple):
-    """What a client asked for, as the log of stalls names it."""
-
-    client: str
-    event: tuple[Any, ...]
-
-    def __str__(self) -> str:
-        """Return client, channel and method; the method may be one that cannot be decoded."""
-        kind, number = self.event[0], self.event[1]
-        match kind:
-            case framing.PUBLISH | framing.ROW | framing.HEADER | framing.BODY:
-                method = "basic.publish"
-            case framing.ACK:
-                method = "basic.ack"
-            case framing.METHOD:
-                method = method_name(self.event[2])
-            case _:
-                method = "frame"
-        return f"client={self.client!r} channel={number} method={method}"
+def _text_of(client: str, event: tuple[Any, ...]) -> str:
+    """Return client, channel and method; the method may be one that cannot be decoded."""
+    if not event:
+        return f"client={client!r}"
+    kind, number = event[0], event[1]
+    match kind:
+        case framing.PUBLISH | framing.ROW | framing.HEADER | framing.BODY:
+            method = "basic.publish"
+        case framing.ACK:
+            method = "basic.ack"
+        case framing.METHOD:
+            method = method_name(event[2])
+        case _:
+            method = "frame"
+    return f"client={client!r} channel={number} method={method}"

@@ -16,20 +16,19 @@ class TimeSlice:
     """
 
     def __init__(self) -> None:
-        self._end_seconds = time.perf_counter() + SLICE_SECONDS
+        self.begin(time.perf_counter())
+
+    def begin(self, now_seconds: float) -> None:
+        """Start a new slice at `now_seconds`, by `perf_counter`."""
+        self._end_seconds = now_seconds + SLICE_SECONDS
 
     @property
     def is_over(self) -> bool:
         """Whether the time is used up, so that others should get a turn."""
         return time.perf_counter() >= self._end_seconds
 
-    @property
-    def seconds(self) -> float:
-        """Seconds since the slice started."""
-        return time.perf_counter() - self._end_seconds + SLICE_SECONDS
-
     async def yield_if_due(self) -> None:
         """If the slice is over, wait one turn of the event loop and start a new one."""
         if self.is_over:
             await asyncio.sleep(0)
-            self._end_seconds = time.perf_counter() + SLICE_SECONDS
+            self.begin(time.perf_counter())

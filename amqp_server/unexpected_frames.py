@@ -55,7 +55,7 @@ def unexpected_frame(event: tuple[Any, ...]) -> UnexpectedFrame:
 
 
 def misplaced_publish(
-    buffer: bytearray, at: int, end: int, channels: Mapping[int, Channel]
+    buffer: bytes | bytearray, at: int, end: int, channels: Mapping[int, Channel]
 ) -> tuple[Any, ...] | None:
     """Return the event of a publish that is wrong before its content has arrived, or None.
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.turn import Line
     from amqp_server.protocol.errors import SoftError
 
 
@@ -21,6 +22,7 @@ class Client(Protocol):
         notifies_cancel: Whether the client wants `basic.cancel` when the broker ends a consumer.
         qos_reaches_consumers: Whether its `basic.qos` without `global` changes running consumers.
         channels: Its open channels by number.
+        line: Line in which the work for this client waits.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Client(Protocol):
     notifies_cancel: bool
     qos_reaches_consumers: bool
     channels: dict[int, Channel]
+    line: Line
 
     @property
     def is_writable(self) -> bool:

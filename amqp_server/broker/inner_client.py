@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.channel import Channel
+from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ class InnerClient:
         self.notifies_cancel = False
         self.qos_reaches_consumers = False
         self.channels: dict[int, Channel] = {}
+        self.line = Line()
 
     @property
     def is_writable(self) -> bool:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.message_store import MessageStore
     from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
-    from amqp_server.broker.turn import Turn
+    from amqp_server.broker.turn import Line, Turn
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.config import Durability
     from amqp_server.protocol.tables import Table
@@ -113,6 +113,7 @@ class Queue:
         self.purge_under_way: Future[None] | None = None
         self._storage = storage
         self._turn = turn
+        self._line: Line | None = None
         self._had_consumer = False
         self.is_draining = False
         self._expiry_waiters: list[asyncio.Future[None]] = []
@@ -227,7 +228,7 @@ class Queue:
         if self.store.run_journal(more_input=self._storage.more_input):
             self._turn.mark(self)
         if not self.is_draining and self._serve():
-            self._turn.mark(self)
+            self._turn.mark(self, self._line)
         if self._expiry_waiters and (
             self.is_draining or self.rules is None or not self.rules.is_behind
         ):
@@ -265,15 +266,20 @@ class Queue:
         """Deliver ready messages, and apply the queue's rules before and after.
 
         Returns:
-            Whether there is more to do at once.
+            Whether there is more to do at once, in the line `_line`.
         """
         if self.loading.is_loading:
             return False
         rules = self.rules
         if rules is not None and rules.before_delivery():
             return True
-        if len(self.ready) and len(self.consumers) and dispatch(self):
-            return True
+        if len(self.ready) and len(self.consumers):
+            consumer = dispatch(self, self._turn.time_slice)
+            if consumer is not None:
+                # A publisher does not pay for slow consumers, nor for a long queue.
+                self._line = consumer.channel.client.line
+                return True
+        self._line = None
         return rules is not None and rules.after_delivery()
 
     def wake(self) -> None:
@@ -385,10 +391,12 @@ class Queue:
             publishing.release_confirms()
             if publishing.awaits_confirms:
                 self.waiting_confirms.add(publishing)
+                self._turn.mark(self, publishing.line)
         self.throttled_publishers.resume()
         if not self.is_deleted:
             self._storage.queues_to_checkpoint.add(self)
-        self._turn.mark(self)
+        if not self.waiting_confirms:
+            self._turn.mark(self)
 
     @property
     def is_being_read(self) -> bool:

@@ -1,38 +1,47 @@
-"""The loop turn: runs the work that many small events ask for once, at the end of the turn.
+"""The turn: shares the time of the event loop between clients.
 
-Input that arrives in one turn of the event loop only marks the queues and channels that it
-touches. At the end of the turn each marked queue writes its journal and dispatches once, and each
-marked channel confirms once. So batches form without a timer: the turn of a lone publisher ends
-as soon as its input is read.
+Input only *marks* the tasks that it makes work for: queues, channels, connections with events that
+wait. Each turn runs a marked task once, after the event loop has read what there was. So batches
+form without a timer: the turn of a lone publisher ends as soon as its input is read.
 
-Readers that take nothing from a log (subscriptions) may number thousands, all with something to
-read at once. They run with low priority, in a limited part of each turn, after all other tasks.
+Each connection has a *line* of tasks. A task waits in the line of the client that made the work, so
+a publish to 10,000 queues is one client's work. Each line has a clock: the time that it has used.
+The line with the lowest clock runs next, so a client that uses little goes before all that use
+more, and n lines that wait get one n-th of the time each. A turn ends after `TURN_SECONDS`; what is
+left is done in the next turn, after the loop has read again.
+
+Source: start-time fair queueing (Goyal, Vin, Cheng, 1996), without weights.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from functools import partial
+from heapq import heappop, heappush
+from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.broker.turn_watch import TurnWatch
+from amqp_server.time_slice import SLICE_SECONDS, TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
-LOW_PRIORITY_SECONDS: Final = 0.005
-"""Time that low-priority tasks get in one turn, in seconds; at least one of them runs."""
+TURN_SECONDS: Final = 0.002
+"""Seconds of a turn. Input that arrives during it waits that long, and for one task, at most."""
 
 
 class TurnTask(Protocol):
-    """Something that has work to do once at the end of a turn."""
+    """Something that has work to do once in a turn."""
 
     def run_turn(self) -> None:
-        """Do the work. Tasks that it marks run in the next turn."""
+        """Do the work, or as much as the turn's `time_slice` allows, and mark itself for the rest.
+
+        Tasks that it marks run in the next turn.
+        """
 
 
 class Timer(Protocol):
@@ -42,8 +51,65 @@ class Timer(Protocol):
         """Cancel the call; has no effect after it was made."""
 
 
+class Line:
+    """The tasks that wait for one client, or for one purpose of the server, first in, first out.
+
+    Args:
+        clock_seconds: Where its clock starts.
+
+    Attributes:
+        clock_seconds: Seconds of the loop that the line has used, raised to those of the line that
+            ran last when it was empty: waiting for nothing saves up no time.
+    """
+
+    __slots__ = ("_due", "_marked", "_marked_number", "clock_seconds", "is_waiting")
+
+    def __init__(self, clock_seconds: float = 0.0) -> None:
+        self.clock_seconds = clock_seconds
+        self.is_waiting = False
+        # Dicts keep the order: the task that was marked first runs first.
+        self._due: dict[TurnTask, None] = {}
+        self._marked: dict[TurnTask, None] = {}
+        self._marked_number = 0
+
+    def mark(self, task: TurnTask, number: int) -> None:
+        """Let `task` run in the turn after `number`."""
+        if self._marked_number != number:
+            self._begin(number)
+        self._marked[task] = None
+
+    def next_due(self, number: int) -> TurnTask | None:
+        """Remove and return the next task of turn `number`, or None."""
+        if self._marked_number != number:
+            self._begin(number)
+        if not self._due:
+            return None
+        task = next(iter(self._due))
+        del self._due[task]
+        return task
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no task waits, neither for this turn nor for the next."""
+        return not self._due and not self._marked
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no task waits for this turn."""
+        return not self._due
+
+    def _begin(self, number: int) -> None:
+        """Make what was marked before turn `number` due in it."""
+        self._marked_number = number
+        if not self._due:
+            self._due, self._marked = self._marked, self._due
+        elif self._marked:
+            self._due.update(self._marked)
+            self._marked.clear()
+
+
 class Turn:
-    """Collects tasks and runs each once, after the event loop has read all available input.
+    """Collects tasks in lines, and runs each once, after the event loop has read all input.
 
     Args:
         call_soon: Method of the event loop, passed in so that the broker needs no asyncio.
@@ -51,8 +117,11 @@ class Turn:
         watch: Learns how long each task takes; None: a watch that nothing reads.
 
     Attributes:
-        number: Grows before marked tasks run. While it stays the same, every task that was marked
-            is still marked, so marking it again changes nothing.
+        number: Grows with each turn. While it stays the same, every task that was marked is still
+            marked, so marking it again changes nothing.
+        time_slice: Time of the task that runs now.
+        upkeep: Line of timers and of results of the disk.
+        transfers: Line of messages that the broker forwards from queue to queue.
     """
 
     def __init__(
@@ -64,25 +133,37 @@ class Turn:
         self._watch = TurnWatch() if watch is None else watch
         self._call_soon = call_soon
         self._call_later = call_later
-        # A dict keeps the order: the task that was marked first runs first.
-        self._marked: dict[TurnTask, None] = {}
-        self._low_priority: OrderedDict[TurnTask, None] = OrderedDict()
-        self._is_scheduled = False
         self.number = 0
+        self.time_slice = TimeSlice()
+        self.upkeep = Line()
+        self.transfers = Line()
+        self._line = self.upkeep
+        # (clock, order of entry, line): the order decides between equal clocks.
+        self._waiting: list[tuple[float, int, Line]] = []
+        self._entries = count()
+        self._clock_seconds = 0.0
+        self._reading_seconds = 0.0
+        self._is_scheduled = False
 
-    def mark(self, task: TurnTask) -> None:
-        """Run `task` at the end of this turn; marking twice runs it once."""
-        self._marked[task] = None
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._call_soon(self._run)
+    def new_line(self) -> Line:
+        """Return a line for a new connection; it enters one slice after the others.
 
-    def schedule_low_priority(self, task: TurnTask) -> None:
-        """Run `task` after all others at the end of this turn, or of a later turn with time left.
-
-        Low-priority tasks run in the order of their marks; marking twice runs a task once.
+        So a client gains nothing by leaving and coming back.
         """
-        self._low_priority[task] = None
+        return Line(self._clock_seconds + SLICE_SECONDS)
+
+    def mark(self, task: TurnTask, line: Line | None = None) -> None:
+        """Run `task` in the next turn; marking it twice in one line runs it once.
+
+        Args:
+            task: Task that has work to do.
+            line: Line that it waits in; None: the line of the task that runs now.
+        """
+        if line is None:
+            line = self._line
+        line.mark(task, self.number)
+        if not line.is_waiting:
+            self._enter(line)
         if not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
@@ -94,36 +175,79 @@ class Turn:
         """
         return self._call_later(seconds, partial(self.mark, task))
 
+    def run_now(self, task: TurnTask, line: Line) -> bool:
+        """Run a task whose input was just read, before this turn, if its client has time left.
+
+        It has none if the reads before this turn have used up a turn, or if another line waits
+        whose clock is more than a slice behind. Then it is marked.
+
+        Returns:
+            Whether the task ran.
+        """
+        if self._reading_seconds >= TURN_SECONDS or (
+            self._waiting and line.clock_seconds > self._waiting[0][0] + SLICE_SECONDS
+        ):
+            self.mark(task, line)
+            return False
+        if not line.is_waiting:
+            line.clock_seconds = max(line.clock_seconds, self._clock_seconds)
+        began_seconds = perf_counter()
+        self._reading_seconds += self._run_one(task, line, began_seconds) - began_seconds
+        self._line = self.upkeep
+        return True
+
+    def _enter(self, line: Line) -> None:
+        line.is_waiting = True
+        line.clock_seconds = max(line.clock_seconds, self._clock_seconds)
+        self._push(line)
+
+    def _push(self, line: Line) -> None:
+        heappush(self._waiting, (line.clock_seconds, next(self._entries), line))
+
     def _run(self) -> None:
         self.number += 1
-        tasks, self._marked = self._marked, {}
         self._is_scheduled = False
-        began_seconds = perf_counter()
-        for task in tasks:
-            began_seconds = self._run_one(task, began_seconds)
-        if self._low_priority:
-            self._run_low_priority(began_seconds)
-
-    def _run_low_priority(self, began_seconds: float) -> None:
-        end_seconds = began_seconds + LOW_PRIORITY_SECONDS
-        # Tasks that are marked during this loop run in the next turn.
-        for _ in range(len(self._low_priority)):
-            self.number += 1
-            task, _ = self._low_priority.popitem(last=False)
-            began_seconds = self._run_one(task, began_seconds)
-            if began_seconds >= end_seconds:
-                break
-        if self._low_priority and not self._is_scheduled:
+        self._reading_seconds = 0.0
+        ran = set[TurnTask]()
+        done: list[Line] = []
+        now_seconds = perf_counter()
+        end_seconds = now_seconds + TURN_SECONDS
+        while self._waiting and now_seconds < end_seconds:
+            clock_seconds, _, line = heappop(self._waiting)
+            if clock_seconds < line.clock_seconds:
+                # It has used time since it entered, for input that was just read.
+                self._push(line)
+                continue
+            task = line.next_due(self.number)
+            # A queue may wait in the lines of several clients; the first to come runs it.
+            if task is not None and task not in ran:
+                ran.add(task)
+                self._clock_seconds = line.clock_seconds
+                now_seconds = self._run_one(task, line, now_seconds)
+            if line.is_done:
+                done.append(line)
+            else:
+                self._push(line)
+        self._line = self.upkeep
+        for line in done:
+            if line.is_empty:
+                line.is_waiting = False
+            else:
+                self._push(line)
+        if self._waiting and not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
 
-    def _run_one(self, task: TurnTask, began_seconds: float) -> float:
-        """Run a task that begins now; return when it ended, by `perf_counter`."""
+    def _run_one(self, task: TurnTask, line: Line, began_seconds: float) -> float:
+        """Run a task that begins now, in its line; return when it ended, by `perf_counter`."""
+        self._line = line
+        self.time_slice.begin(began_seconds)
         try:
             task.run_turn()
         except Exception:
             # An error in one queue must not keep the others from running.
             logger.exception("turn failed task=%r", task)
         ended_seconds = perf_counter()
+        line.clock_seconds += ended_seconds - began_seconds
         self._watch.note(ended_seconds - began_seconds, task)
         return ended_seconds

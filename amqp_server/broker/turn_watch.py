@@ -117,8 +117,11 @@ class TurnWatch:
 
 
 def _text(what: object) -> str:
-    if isinstance(what, str | tuple):
-        return str(what)
+    if isinstance(what, str):
+        return what
+    work = getattr(what, "work", None)
+    if work is not None:
+        return str(work)
     kind, name = type(what).__name__, getattr(what, "name", None)
     vhost = getattr(getattr(what, "virtual_host", None), "name", None)
     parts = [kind, *([f"name={name!r}"] if name else []), *([f"vhost={vhost!r}"] if vhost else [])]

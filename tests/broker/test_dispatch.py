@@ -12,6 +12,7 @@ from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import RUN_BYTES_MAX, RUN_MESSAGES_MAX, dispatch
 from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.queue import Queue
+from amqp_server.time_slice import TimeSlice
 
 
 @dataclass(eq=False)
@@ -61,7 +62,7 @@ class ReadyQueue:
             self.consumers.add(cast("Consumer", consumer))
 
     def dispatch(self) -> bool:
-        return dispatch(cast("Queue", self))
+        return dispatch(cast("Queue", self), TimeSlice()) is not None
 
 
 def ready_queue(count: int, *consumers: TakingConsumer) -> ReadyQueue:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from amqp_server.broker.transfers.forwarder import SLICE_MESSAGES, Copy, Forwarder
+from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
@@ -68,19 +69,21 @@ class FakeTurn:
 
     def __init__(self) -> None:
         self.later: list[TurnTask] = []
-        self.low_priority: dict[TurnTask, None] = {}
+        self.transfers = Line()
+        self.marked: dict[TurnTask, None] = {}
 
     def mark_after(self, seconds: float, task: TurnTask) -> None:
         self.later.append(task)
 
-    def schedule_low_priority(self, task: TurnTask) -> None:
-        self.low_priority[task] = None
+    def mark(self, task: TurnTask, line: Line) -> None:
+        assert line is self.transfers
+        self.marked[task] = None
 
     def run(self, *forwarders: Forwarder) -> None:
-        """Run the queues' turns, and then what has low priority, once each."""
+        """Run the queues' turns, and then what they have marked, once each."""
         for forwarder in forwarders:
             forwarder.run_turn()
-        tasks, self.low_priority = self.low_priority, {}
+        tasks, self.marked = self.marked, {}
         for task in tasks:
             task.run_turn()
 
@@ -220,9 +223,9 @@ def test_forwarders_share_a_turn_in_rotation() -> None:
         forwarder.run_turn()
         forwarders.append(forwarder)
     order: list[int] = []
-    while turn.low_priority:
-        task = next(iter(turn.low_priority))
-        del turn.low_priority[task]
+    while turn.marked:
+        task = next(iter(turn.marked))
+        del turn.marked[task]
         task.run_turn()
         order.append(forwarders.index(task.forwarder))  # type: ignore[attr-defined]
 

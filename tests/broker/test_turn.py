@@ -1,10 +1,11 @@
-"""A turn: what many events mark runs once, when the loop has read what there was."""
+"""A turn: a marked task runs once, when the loop has read; clients share the time of the loop."""
 
 from collections.abc import Callable
 
 import pytest
 
-from amqp_server.broker.turn import LOW_PRIORITY_SECONDS, Turn
+from amqp_server.broker.turn import TURN_SECONDS, Line, Turn
+from amqp_server.time_slice import SLICE_SECONDS
 
 
 class Timer:
@@ -53,6 +54,35 @@ class Task:
         self.ran.append(self.name)
         while self.marks:
             self.marks.pop()()
+
+
+class Clock:
+    """The time by which the turn measures; it moves only when a task takes time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds = 0.0
+        monkeypatch.setattr("amqp_server.broker.turn.perf_counter", lambda: self.seconds)
+
+
+class Busy(Task):
+    """A task that takes time, and always has more to do in its line."""
+
+    def __init__(self, name: str, ran: list[str], clock: Clock, seconds: float) -> None:
+        super().__init__(name, ran)
+        self._clock = clock
+        self._seconds = seconds
+        self.turn: Turn | None = None
+
+    def run_turn(self) -> None:
+        super().run_turn()
+        self._clock.seconds += self._seconds
+        if self.turn is not None:
+            self.turn.mark(self)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
 
 
 def test_what_is_marked_twice_runs_once_in_the_order_of_the_first_mark() -> None:
@@ -121,49 +151,157 @@ def test_what_is_marked_for_later_runs_at_the_end_of_the_turn_in_which_its_time_
     assert ran == ["kept"]
 
 
-def test_what_is_patient_runs_behind_all_others_and_in_their_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now_seconds = 0.0
-    monkeypatch.setattr("amqp_server.broker.turn.perf_counter", lambda: now_seconds)
+def test_a_turn_ends_and_the_loop_reads_before_the_rest(clock: Clock) -> None:
     loop, ran = Loop(), list[str]()
     turn = Turn(loop.call_soon, loop.call_later)
+    for number in range(4):
+        turn.mark(Busy(str(number), ran, clock, TURN_SECONDS / 2))
 
-    class Slow(Task):
-        def run_turn(self) -> None:
-            nonlocal now_seconds
-            now_seconds += LOW_PRIORITY_SECONDS / 2
-            super().run_turn()
-
-    readers = [Slow(f"reader {number}", ran) for number in range(5)]
-    for reader in readers:
-        turn.schedule_low_priority(reader)
-    turn.mark(Task("queue", ran))
-    readers[0].marks = [lambda: turn.schedule_low_priority(readers[0])]
     loop.run_once()
-    assert ran == ["queue", "reader 0", "reader 1"]
-    turn.mark(Task("other queue", ran))
-    turn.schedule_low_priority(readers[2])
+    assert ran == ["0", "1"]
     loop.run_once()
-    assert ran[3:] == ["other queue", "reader 2", "reader 3"]
-    loop.run_once()
-    assert ran[6:] == ["reader 4", "reader 0"]
+    assert ran == ["0", "1", "2", "3"]
     assert loop.called == []
 
 
-def test_a_patient_task_that_fails_costs_the_others_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Time stands still: to write the traceback down takes longer than a share on a busy machine.
-    monkeypatch.setattr("amqp_server.broker.turn.perf_counter", lambda: 0.0)
+def test_a_client_that_asks_for_little_goes_before_one_that_asks_for_much(clock: Clock) -> None:
     loop, ran = Loop(), list[str]()
     turn = Turn(loop.call_soon, loop.call_later)
-
-    class Failing(Task):
-        def run_turn(self) -> None:
-            raise ValueError(self.name)
-
-    turn.schedule_low_priority(Failing("bad", ran))
-    turn.schedule_low_priority(Task("good", ran))
+    greedy, modest = turn.new_line(), turn.new_line()
+    for number in range(1000):
+        turn.mark(Busy(f"greedy {number}", ran, clock, SLICE_SECONDS), greedy)
     loop.run_once()
-    assert ran == ["good"]
+    loop.run_once()
+    ran.clear()
+
+    turn.mark(Busy("modest", ran, clock, SLICE_SECONDS), modest)
+    loop.run_once()
+    assert ran == ["modest"]
+    loop.run_once()
+    assert ran == ["modest", "greedy 2"]
+
+
+def test_lines_get_equal_shares_whatever_their_tasks_take(clock: Clock) -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    parts = [1, 2, 5] * 4
+    tasks = [Busy(f"{at}", ran, clock, SLICE_SECONDS / part) for at, part in enumerate(parts)]
+    for task in tasks:
+        task.turn = turn
+        turn.mark(task, turn.new_line())
+    for _ in range(2000):
+        loop.run_once()
+
+    used = [ran.count(f"{at}") / part for at, part in enumerate(parts)]
+    assert max(used) - min(used) <= 2, used
+
+
+def test_a_line_that_was_empty_saves_up_no_time(clock: Clock) -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    idle, busy = turn.new_line(), turn.new_line()
+    tasks = {
+        line: Busy(name, ran, clock, SLICE_SECONDS) for line, name in ((busy, "b"), (idle, "i"))
+    }
+    for task in tasks.values():
+        task.turn = turn
+    turn.mark(tasks[busy], busy)
+    for _ in range(100):
+        loop.run_once()
+    ran.clear()
+    turn.mark(tasks[idle], idle)
+    for _ in range(20):
+        loop.run_once()
+
+    assert abs(ran.count("sleeper") - ran.count("worker")) <= 2
+
+
+def test_a_client_gains_nothing_by_leaving_and_coming_back(clock: Clock) -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    steady = Busy("steady", ran, clock, SLICE_SECONDS)
+    steady.turn = turn
+    turn.mark(steady, turn.new_line())
+    for times in range(100):
+        # It asks again as a new connection, as soon as it was served.
+        turn.mark(Busy("new", ran, clock, SLICE_SECONDS), turn.new_line())
+        while ran.count("new") == times:
+            loop.run_once()
+
+    assert ran.count("new") <= ran.count("steady") + 2
+
+
+def test_a_queue_in_the_lines_of_two_clients_runs_once_for_both() -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    queue = Task("queue", ran)
+    for line in (Line(), Line()):
+        turn.mark(queue, line)
+
+    loop.run_once()
+    assert ran == ["queue"]
+    assert loop.called == []
+
+
+def test_what_a_task_marks_waits_in_the_line_of_that_task(clock: Clock) -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    greedy, modest = turn.new_line(), turn.new_line()
+    session = Busy("session", ran, clock, SLICE_SECONDS)
+    session.marks = [
+        lambda number=number: turn.mark(Busy(f"queue {number}", ran, clock, SLICE_SECONDS))  # type: ignore[misc]
+        for number in range(100)
+    ]
+    turn.mark(session, greedy)
+    loop.run_once()
+    turn.mark(Busy("modest", ran, clock, 0.0), modest)
+    while "modest" not in ran:
+        loop.run_once()
+
+    assert len(ran) <= 4
+
+
+def test_a_task_that_is_marked_while_it_waits_runs_in_its_time_and_once_more() -> None:
+    """A mark that is made during a turn must not be taken back by the task's run in that turn."""
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    first, second = Task("first", ran), Task("second", ran)
+    first.marks = [lambda: turn.mark(second)]
+    turn.mark(first)
+    turn.mark(second)
+
+    loop.run_once()
+    loop.run_once()
+    assert ran == ["first", "second", "second"]
+
+
+def test_input_is_handled_at_once_while_its_client_has_time(clock: Clock) -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    line = turn.new_line()
+
+    assert turn.run_now(Busy("small", ran, clock, 0.0), line)
+    assert ran == ["small"]
+    assert turn.run_now(Busy("long", ran, clock, TURN_SECONDS), line)
+    # What is read before the next turn waits for it.
+    assert not turn.run_now(Busy("next", ran, clock, 0.0), turn.new_line())
+    assert ran == ["small", "long"]
+    loop.run_once()
+    assert ran == ["small", "long", "next"]
+    assert turn.run_now(Busy("again", ran, clock, 0.0), turn.new_line())
+
+
+def test_input_of_a_client_that_has_used_more_than_one_that_waits_is_handled_after_it(
+    clock: Clock,
+) -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    greedy, modest = turn.new_line(), turn.new_line()
+    assert turn.run_now(Busy("much", ran, clock, 10 * SLICE_SECONDS), greedy)
+    turn.mark(Busy("waits", ran, clock, TURN_SECONDS), modest)
+    loop.run_once()
+    turn.mark(Busy("waits too", ran, clock, 0.0), modest)
+
+    assert not turn.run_now(Busy("more", ran, clock, 0.0), greedy)
+    loop.run_once()
+    assert ran == ["much", "waits", "waits too", "more"]

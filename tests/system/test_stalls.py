@@ -10,7 +10,7 @@ from pamqp.commands import Channel, Queue
 
 from amqp_server import time_slice
 from amqp_server.broker.handlers import HANDLERS
-from amqp_server.client_session import ClientSession, _EventOf
+from amqp_server.client_session import ClientSession, _text_of
 from amqp_server.control.client import ask
 from amqp_server.protocol import framing
 from amqp_server.protocol.methods import QueueDeclare
@@ -112,7 +112,7 @@ def test_a_stall_is_named_also_by_a_method_that_cannot_be_decoded(
 ) -> None:
     event = (framing.METHOD, 7, payload)
 
-    assert str(_EventOf("peer", event)) == f"client='peer' channel=7 method={name}"
+    assert _text_of("peer", event) == f"client='peer' channel=7 method={name}"
 
 
 def test_a_stop_handles_all_that_was_parked_however_long_it_takes(

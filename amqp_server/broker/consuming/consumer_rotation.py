@@ -36,6 +36,11 @@ class ConsumerRotation:
         return iter(tuple(self._consumers))
 
     @property
+    def first(self) -> Consumer:
+        """The oldest consumer; there must be one."""
+        return next(iter(self._consumers))
+
+    @property
     def lines(self) -> Sequence[Collection[Consumer]]:
         """Consumers in groups of equal priority, the highest priority first."""
         return self._ordered

@@ -9,6 +9,7 @@ from amqp_server.broker.storing.journal_requests import up_to
 if TYPE_CHECKING:
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.source import Source
+    from amqp_server.time_slice import TimeSlice
 
 RUN_MESSAGES_MAX = 4096
 """Most messages that one consumer gets at a time."""
@@ -16,26 +17,28 @@ RUN_BYTES_MAX = 512 * 1024
 """Most message bytes that one consumer gets at a time; a larger message goes alone."""
 
 
-def dispatch(source: Source) -> bool:
-    """Give one run to each consumer of `source` that has credit.
+def dispatch(source: Source, time_slice: TimeSlice) -> Consumer | None:
+    """Give one run to each consumer of `source` that has credit, until the slice is over.
 
     Consumers of a lower priority get messages only when those of a higher one have no credit.
 
     Returns:
-        Whether messages and credit are left for the next turn.
+        A consumer that has been served, if messages and credit are left for the next turn: the rest
+        is work for its client.
     """
     for line in source.consumers.lines:
         able = [consumer for consumer in line if consumer.credit]
         if not able:
             continue
-        if not _give_each_a_run(source, able) or len(source.ready) == 0:
-            return False
-        if any(consumer.credit for consumer in able):
-            return True
-    return False
+        if not _give_each_a_run(source, able, time_slice) or len(source.ready) == 0:
+            return None
+        for consumer in able:
+            if consumer.credit:
+                return consumer
+    return None
 
 
-def _give_each_a_run(source: Source, able: list[Consumer]) -> bool:
+def _give_each_a_run(source: Source, able: list[Consumer], time_slice: TimeSlice) -> bool:
     """Give one run to each of some consumers with equal priority.
 
     If there are few messages for many consumers, each gets an equal share. A lone consumer gets
@@ -56,8 +59,11 @@ def _give_each_a_run(source: Source, able: list[Consumer]) -> bool:
             next_in_turn.append(consumer)
         if share == 0:
             break
-        if not _deliver_run(source, consumer, min(share, credit, RUN_MESSAGES_MAX)):
+        if not _deliver_run(source, consumer, min(share, credit, RUN_MESSAGES_MAX), time_slice):
             return False
+        if served + 1 < len(able) and time_slice.is_over:
+            # The consumers that were not served are first in the next turn.
+            break
     for consumer in next_in_turn:
         # A consumer that got one message less comes first in the next turn, as if the messages had
         # been delivered one by one.
@@ -65,7 +71,7 @@ def _give_each_a_run(source: Source, able: list[Consumer]) -> bool:
     return True
 
 
-def _deliver_run(source: Source, consumer: Consumer, count: int) -> bool:
+def _deliver_run(source: Source, consumer: Consumer, count: int, time_slice: TimeSlice) -> bool:
     while count > 0:
         ready = source.ready.peek()
         if ready is None:
@@ -91,4 +97,6 @@ def _deliver_run(source: Source, consumer: Consumer, count: int) -> bool:
             return True
         # Ranges may be short; with one range a turn, a long list of them would take too long.
         count = min(count - len(messages), consumer.credit)
+        if time_slice.is_over:
+            return True
     return True

@@ -16,10 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.turn import Line
 
 
 class ConfirmWaiter(Protocol):
-    """Channel, or other sender, that waits until its messages are safe in a queue."""
+    """Channel, or other sender, that waits until its messages are safe in a queue.
+
+    Attributes:
+        line: Line in which the queue goes on with what it waits for.
+    """
+
+    line: Line
 
     @property
     def awaits_confirms(self) -> bool:

@@ -40,6 +40,7 @@ class Publishing:
 
     Attributes:
         confirms: Confirms of the channel; None until the client selects them.
+        line: The client's line in the turn.
         is_refusing: Whether every publish is answered with `basic.nack`, if confirms are on.
     """
 
@@ -49,6 +50,7 @@ class Publishing:
         self._channel = channel
         self._virtual_host = channel.virtual_host
         self._client = channel.client
+        self.line = channel.client.line
         self._broker = channel.broker
         self._assembly: ContentAssembly | None = None
         self._targets = channel.virtual_host.publish_targets

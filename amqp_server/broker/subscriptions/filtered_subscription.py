@@ -10,6 +10,7 @@ from amqp_server.broker.storing.message_run import matching_ranges
 from amqp_server.broker.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
+    from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.subscriptions.stream_filter import StreamFilter
@@ -47,34 +48,34 @@ class FilteredSubscription(Subscription):
             return []
         return super().read_run(start, min(end, self._found[0][1]))
 
-    def _serve(self) -> bool:
+    def _serve(self) -> Consumer | None:
         """Examine and deliver messages by turns.
 
         Returns:
-            Whether there is more to examine or deliver at once.
+            A consumer, if there is more to examine or deliver at once.
         """
         left = TURN_MESSAGES_MAX
         while left > 0:
             ready = self.ready.peek()
             if ready is None or not any(consumer.credit for consumer in self.consumers):
-                return False
+                return None
             self._forget_below(ready.start)
             if self._examined_end <= ready.start:
                 examined = self._examine(ready.start, min(ready.end, ready.start + left))
                 if not examined:
                     # A worker reads the messages from the log and wakes the subscription.
-                    return False
+                    return None
                 left -= examined
             elif self._found and self._found[0][0] <= ready.start:
-                dispatch(self)
+                dispatch(self, self._turn.time_slice)
                 now_ready = self.ready.peek()
                 if now_ready is not None and now_ready.start == ready.start:
-                    return False
+                    return None
                 left -= _RUN_COST
             else:
                 end = self._found[0][0] if self._found else self._examined_end
                 self.ready.take_range(ready.start, end)
-        return True
+        return self.consumers.first
 
     def _examine(self, start: int, end: int) -> int:
         """Find the wanted messages of `[start, end)`; return how many messages were in memory."""

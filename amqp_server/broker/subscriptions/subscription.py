@@ -58,19 +58,20 @@ class Subscription:
     def wake(self) -> None:
         """Deliver at the end of the turn: there may be more messages or more credit."""
         if len(self.consumers):
-            self._turn.schedule_low_priority(self)
+            self._turn.mark(self, self.consumers.first.channel.client.line)
 
     def run_turn(self) -> None:
         """Deliver visible messages to consumers with credit."""
         if self.is_deleted:
             return
         self.ready.extend(max(self.ready.end, self.queue.visible_end))
-        if self._serve():
-            self._turn.schedule_low_priority(self)
+        consumer = self._serve()
+        if consumer is not None:
+            self._turn.mark(self, consumer.channel.client.line)
 
-    def _serve(self) -> bool:
-        """Deliver ready messages; return whether there is more to do at once."""
-        return len(self.ready) > 0 and dispatch(self)
+    def _serve(self) -> Consumer | None:
+        """Deliver ready messages; return a consumer for which there is more to do at once."""
+        return dispatch(self, self._turn.time_slice) if len(self.ready) else None
 
     def read_run(self, start: int, end: int) -> Messages:
         """Return the messages from `start` on that are in memory, at most up to `end`."""

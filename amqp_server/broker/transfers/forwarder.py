@@ -86,6 +86,7 @@ class Forwarder:
         self._queue = queue
         self._rule = forwarding
         self._turn = turn
+        self.line = turn.transfers
         self._sender = _Send(self)
         self._waiting: deque[_Transfer] = deque()
         self._kept: deque[_Transfer] = deque()
@@ -147,15 +148,15 @@ class Forwarder:
         """Settle the messages that have become safe, and ask for a slice to forward others."""
         self.release_confirms()
         if self._waiting and not self._is_stopped:
-            self._turn.schedule_low_priority(self._sender)
+            self._turn.mark(self._sender, self.line)
         elif not self._waiting:
             wake(self._sent_waiters)
 
     def send_some(self) -> None:
         """Forward up to `SLICE_MESSAGES` messages.
 
-        All forwarders of the server share what a turn of the event loop has for tasks of low
-        priority, in rotation: messages that circulate between many queues keep no client waiting.
+        All forwarders of the server wait in one line, in rotation: messages that circulate between
+        many queues get the time of one client.
         """
         if not self._is_stopped:
             self._send_waiting()
@@ -246,7 +247,7 @@ class Forwarder:
         if not self._waiting:
             self._close_reader()
         elif not self._stalled:
-            self._turn.schedule_low_priority(self._sender)
+            self._turn.mark(self._sender, self.line)
 
     def _begin_sweep(self) -> bool:
         """Sort the waiting transfers by offset, unless they are sorted; return whether it did.

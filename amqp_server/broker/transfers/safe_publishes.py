@@ -11,6 +11,7 @@ from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.rules.overflow import has_room_for
 from amqp_server.broker.storing.window_reader import wake
+from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,6 +35,7 @@ class SafePublishes:
 
     def __init__(self, target: Queue, check: Callable[[], None]) -> None:
         self.is_refused = False
+        self.line = Line()
         self._target = target
         self._check = check
         self._confirms = PublisherConfirms()
