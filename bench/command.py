@@ -16,6 +16,7 @@ from bench.bounds import measure_consumer, measure_publisher
 from bench.broker_url import BrokerUrl
 from bench.brokers import OURS, RABBITMQ, STARTERS, Starter
 from bench.errors import BenchError
+from bench.isolation.command import isolation
 from bench.machine import Machine
 from bench.message_body import BODY_BYTES_MAX, BODY_BYTES_MIN
 from bench.option_types import Names
@@ -120,7 +121,8 @@ def main(
     """Measure AMQP 0-9-1 brokers: ours beside RabbitMQ, or any by its URL.
 
     The exit status is 1 when a figure does not count: messages lost, a standstill, or a failure.
-    `table` measures all rows of the benchmark table, and says which of them reach their bars.
+    `table` measures all rows of the benchmark table, and says which of them reach their bars;
+    `isolation` measures what other clients notice while one attacks the broker.
     """
     if context.invoked_subcommand:
         _refuse_options(context)
@@ -191,3 +193,4 @@ def _print_bounds(body_bytes: int) -> None:
 
 
 main.add_command(table)
+main.add_command(isolation)

@@ -1,0 +1,48 @@
+"""The process of the attacker."""
+
+import gc
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bench.broker_url import BrokerUrl
+from bench.isolation.attack import Attack, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class AttackTimes:
+    """When an attack was made.
+
+    Attributes:
+        began_ns: Before its first octet was sent (`time.monotonic_ns`).
+        ended_ns: When its end was observed.
+        cpu_seconds: CPU that the attacker used.
+    """
+
+    began_ns: int
+    ended_ns: int
+    cpu_seconds: float
+
+
+def attack_broker(
+    url: BrokerUrl, attack: Attack, numbers: Mapping[str, int], seconds_max: float
+) -> Iterator[AttackTimes | None]:
+    """Set up, and report None; attack, and report the times; then leave.
+
+    Args:
+        url: The broker.
+        attack: What to do.
+        numbers: Arguments of `Attack.run`.
+        seconds_max: Longest time without an answer.
+    """
+    with Stage(url, seconds_max) as stage:
+        steps = attack.run(stage, **numbers)
+        next(steps)
+        gc.collect()
+        yield None
+        cpu_seconds = time.process_time()
+        stage.begin()
+        for _ in steps:
+            raise AssertionError(f"{attack.name} yields twice")
+        ended_ns = time.monotonic_ns()
+        yield AttackTimes(stage.began_ns, ended_ns, time.process_time() - cpu_seconds)

@@ -1,0 +1,262 @@
+"""A client of an attack: sends much at once, and reads as little as it must of what comes back."""
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bench.amqp_frames import (
+    BASIC,
+    CHANNEL_CLOSE,
+    FRAME_OVERHEAD_BYTES,
+    HEADER,
+    Frame,
+    method_frame,
+    parse_frames,
+)
+from bench.broker_url import BrokerUrl
+from bench.connection import Connection
+from bench.errors import BenchError, UnexpectedFrameError
+from bench.isolation.methods import (
+    BODY_FRAME_BYTES_MAX,
+    CANCELLED,
+    CHANNEL,
+    CONSUMED,
+    QOS_SET,
+    QUEUE_DECLARED,
+    cancel,
+    consume,
+    declare_queue,
+    select_confirms,
+    set_qos,
+)
+
+CONSUMER_TAG: Final = "attack"
+
+_ACK: Final = (BASIC, 80)
+_NACK: Final = (BASIC, 120)
+_CHANNEL_OPENED: Final = (20, 11)
+_CONNECTION_CLOSED: Final = (10, 51)
+_CONFIRMS_SELECTED: Final = (85, 11)
+_NOT_FOUND: Final = 404
+_LOOK_SECONDS: Final = 0.01
+_FRAMES_OF_DELIVERY: Final = 3
+_TAG_OFFSET: Final = 7 + 4 + 1 + len(CONSUMER_TAG)
+"""Octets of a delivery before its number: heads of frame and method, the consumer's tag."""
+
+
+class Client:
+    """One connection with one channel, which blocks.
+
+    Args:
+        url: The broker.
+        seconds_max: Longest time without progress of a write, or without an answer.
+    """
+
+    def __init__(self, url: BrokerUrl, seconds_max: float) -> None:
+        self._connection = Connection(url, CHANNEL)
+        self._connection.limit_read(seconds_max)
+        limit = struct.pack("@ll", int(seconds_max), 0)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._seconds_max = seconds_max
+        self._unread = b""
+
+    @property
+    def socket(self) -> socket.socket:
+        """The connected socket."""
+        return self._connection.socket
+
+    def send(self, octets: bytes) -> None:
+        """Send octets that the broker does not answer."""
+        self._connection.send(octets)
+
+    def ask(self, requests: Sequence[bytes], answer: tuple[int, int]) -> None:
+        """Send all requests at once, and return when each of them has its answer.
+
+        Args:
+            requests: Frames of methods.
+            answer: Class and method number of each answer.
+
+        Raises:
+            BenchError: The broker refused one, or does not answer.
+        """
+        octets = b"".join(requests)
+        # Both at once: a broker that cannot write its answers need not read requests.
+        sender = threading.Thread(target=self.socket.sendall, args=(octets,), daemon=True)
+        sender.start()
+        left = len(requests)
+        while left:
+            for frame in self._receive_frames():
+                if frame.method_id != answer:
+                    raise UnexpectedFrameError(frame.describe(), f"method {answer}")
+                left -= 1
+        sender.join()
+
+    def publish(self, octets: bytes) -> None:
+        """Send messages, and return when the broker has handled all of them."""
+        self.send(octets)
+        self.finish()
+
+    def finish(self) -> None:
+        """Return when the broker has handled all that was sent on this channel."""
+        self.ask([set_qos(0)], QOS_SET)
+
+    def select_confirms(self) -> None:
+        """Make the channel confirm publishes."""
+        self.ask([select_confirms()], _CONFIRMS_SELECTED)
+
+    def await_confirms(self, count: int) -> None:
+        """Return when the publishes 1 to `count` are confirmed or refused, in any order."""
+        floor, above = 0, set[int]()
+        while floor + len(above) < count:
+            for frame in self._receive_frames():
+                if frame.method_id not in (_ACK, _NACK):
+                    raise UnexpectedFrameError(frame.describe(), "a confirm")
+                number, flags = struct.unpack_from(">QB", frame.payload, 4)
+                if flags & 1:
+                    floor = max(floor, number)
+                    above = {each for each in above if each > floor}
+                else:
+                    above.add(number)
+
+    def hold(self, queue: str, count: int) -> None:
+        """Consume a queue without a limit, and return when that many deliveries are read.
+
+        The client neither settles nor keeps them. All must have the same size.
+
+        Raises:
+            BenchError: The last one has another number than `count`: some have another size.
+        """
+        self.send(set_qos(0) + consume(queue, CONSUMER_TAG))
+        head = b""
+        while (first := _try_measure_delivery(head)) is None:
+            head += self._receive()
+        start, size = first
+        left = count * size - (len(head) - start)
+        last = head
+        while left > 0:
+            octets = self._receive()
+            left -= len(octets)
+            last = (last + octets)[-2 * size :] if len(octets) < size else octets
+        number = struct.unpack_from(">Q", last, len(last) - size + _TAG_OFFSET)[0]
+        if left or number != count:
+            raise BenchError(f"delivery {number} of {queue} came last, expected {count}")
+
+    def take_message(self, queue: str, body_bytes: int) -> None:
+        """Consume a queue, and return when a first message of this size is read."""
+        self.send(consume(queue, CONSUMER_TAG))
+        head = b""
+        while (start := _try_find_body(head)) is None:
+            head += self._receive()
+        frames = -(-body_bytes // BODY_FRAME_BYTES_MAX)
+        left = body_bytes + frames * FRAME_OVERHEAD_BYTES - (len(head) - start)
+        while left > 0:
+            left -= len(self._receive())
+
+    def stop_consuming(self) -> None:
+        """Cancel the consumer of `hold`; its deliveries stay unsettled."""
+        self.ask([cancel(CONSUMER_TAG)], CANCELLED)
+
+    def counts(self, queue: str) -> tuple[int, int]:
+        """Ask how many ready messages and how many consumers a queue has."""
+        self.send(declare_queue(queue, is_passive=True))
+        frame = self._receive_one()
+        if frame.method_id != QUEUE_DECLARED:
+            raise UnexpectedFrameError(frame.describe(), f"method {QUEUE_DECLARED}")
+        ready, consumers = struct.unpack_from(">II", frame.payload, 5 + frame.payload[4])
+        return ready, consumers
+
+    def await_ready(self, queue: str, count: int) -> None:
+        """Return when a queue has this many ready messages."""
+        self._wait_until(
+            lambda: self.counts(queue)[0] == count, f"{count} ready messages in {queue}"
+        )
+
+    def await_no_consumers(self, queue: str) -> None:
+        """Return when a queue has no consumer."""
+        self._wait_until(lambda: self.counts(queue)[1] == 0, f"no consumer of {queue}")
+
+    def await_gone(self, queue: str) -> None:
+        """Return when there is no queue of this name."""
+        self._wait_until(lambda: self._is_gone(queue), f"no queue {queue}")
+
+    def close(self) -> None:
+        """Close the connection in good order, and return when the broker has answered."""
+        self.send(method_frame(0, 10, 50, struct.pack(">HBHH", 200, 0, 0, 0)))
+        while all(each.method_id != _CONNECTION_CLOSED for each in self._receive_frames()):
+            pass
+        self.lose()
+
+    def lose(self) -> None:
+        """Close the socket without a word, behind what was sent."""
+        self.socket.close()
+
+    def _is_gone(self, queue: str) -> bool:
+        self.send(declare_queue(queue, is_passive=True))
+        frame = self._receive_one()
+        if frame.method_id == QUEUE_DECLARED:
+            return False
+        if frame.method_id != CHANNEL_CLOSE:
+            raise UnexpectedFrameError(frame.describe(), f"method {QUEUE_DECLARED}")
+        self.send(method_frame(CHANNEL, 20, 41))
+        self.ask([method_frame(CHANNEL, 20, 10, b"\0")], _CHANNEL_OPENED)
+        return int.from_bytes(frame.payload[4:6]) == _NOT_FOUND
+
+    def _wait_until(self, is_reached: Callable[[], bool], aim: str) -> None:
+        deadline = time.monotonic() + self._seconds_max
+        while not is_reached():
+            if time.monotonic() > deadline:
+                raise BenchError(f"the broker did not come to {aim} in {self._seconds_max} s")
+            time.sleep(_LOOK_SECONDS)
+
+    def _receive(self) -> bytes:
+        try:
+            octets = self.socket.recv(1 << 18)
+        except BlockingIOError:
+            raise BenchError(f"the broker sent nothing for {self._seconds_max} s") from None
+        if not octets:
+            raise BenchError("the broker closed the connection")
+        return octets
+
+    def _receive_frames(self) -> Sequence[Frame]:
+        self._unread += self._receive()
+        frames = list(parse_frames(self._unread))
+        used = sum(len(each.payload) + FRAME_OVERHEAD_BYTES for each in frames)
+        self._unread = self._unread[used:]
+        return frames
+
+    def _receive_one(self) -> Frame:
+        while not (frames := self._receive_frames()):
+            pass
+        if len(frames) > 1:
+            raise UnexpectedFrameError(frames[1].describe(), "one answer")
+        return frames[0]
+
+
+def _try_measure_delivery(octets: bytes) -> tuple[int, int] | None:
+    """Find the first delivery behind consume-ok: where it starts, and its size; or None yet."""
+    start, ends = 0, list[int]()
+    position = 0
+    for frame in parse_frames(octets):
+        position += len(frame.payload) + FRAME_OVERHEAD_BYTES
+        if frame.method_id in (QOS_SET, CONSUMED):
+            start = position
+        elif frame.method_id and not ends and frame.method_id != (BASIC, 60):
+            raise UnexpectedFrameError(frame.describe(), "a delivery")
+        else:
+            ends.append(position)
+            if len(ends) == _FRAMES_OF_DELIVERY:
+                return start, position - start
+    return None
+
+
+def _try_find_body(octets: bytes) -> int | None:
+    """Find where the first body starts, behind its content header; None when it is not there."""
+    position = 0
+    for frame in parse_frames(octets):
+        position += len(frame.payload) + FRAME_OVERHEAD_BYTES
+        if frame.kind == HEADER:
+            return position
+    return None

@@ -1,0 +1,111 @@
+"""The command `python -m bench isolation`."""
+
+import json
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import click
+
+from bench.brokers import OURS, RABBITMQ, STARTERS
+from bench.data_place import IN_MEMORY, file_system_of
+from bench.isolation.attack import Attack
+from bench.isolation.attacks import ATTACKS
+from bench.isolation.figures import Result
+from bench.isolation.measuring import TimeLimits
+from bench.isolation.report import format_head, format_notes, format_row, to_json
+from bench.isolation.session import IsolationSession
+from bench.machine import Machine
+from bench.option_types import Names
+from bench.rabbitmq import is_rabbitmq_installed
+
+_FULL_LIMITS: Final = TimeLimits(setup_seconds=300, attack_seconds=300)
+_QUICK_LIMITS: Final = TimeLimits(setup_seconds=60, attack_seconds=30)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option("--attacks", type=Names(list(ATTACKS)), help="Which to run.  [default: all]")
+@click.option(
+    "--brokers",
+    type=Names(list(STARTERS)),
+    help=f"Which to start.  [default: {OURS}, and {RABBITMQ} if installed]",
+)
+@click.option("--runs", type=click.IntRange(1), help="Runs of each.  [default: 5; --quick: 1]")
+@click.option("--quick", is_flag=True, help="Smaller attacks: about ten seconds each.")
+@click.option(
+    "--data-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=tempfile.gettempdir,
+    help="Where servers keep their data: a disk, not memory, or fsync costs nothing.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="File for all figures of all runs.",
+)
+@click.option("--list", "lists_only", is_flag=True, help="Print the attacks, and run none.")
+def isolation(
+    attacks: list[str] | None,
+    brokers: list[str] | None,
+    runs: int | None,
+    quick: bool,
+    data_dir: Path,
+    json_file: Path | None,
+    lists_only: bool,
+) -> None:
+    """Measure what two innocent clients notice while another one attacks the broker.
+
+    Each attack has fresh brokers, which take turns run by run; figures are medians. A bar that is
+    missed is told; the exit status is 1 when an attack failed.
+    """
+    chosen = [ATTACKS[name] for name in attacks or ATTACKS]
+    if lists_only:
+        for attack in chosen:
+            click.echo(_describe(attack, is_quick=quick))
+        return
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    machine = Machine.inspect()
+    file_system = file_system_of(data_dir)
+    click.echo(f"{machine.describe()}, {file_system}")
+    if file_system in IN_MEMORY:
+        click.echo("The data directory is in memory, where fsync costs nothing: --data-dir")
+    results: list[Result] = []
+    click.echo(format_head())
+    session = IsolationSession(
+        brokers or _brokers_at_hand(),
+        runs or (1 if quick else 5),
+        data_dir,
+        _QUICK_LIMITS if quick else _FULL_LIMITS,
+        lambda line: click.echo(line, err=True),
+    )
+    with session:
+        for attack in chosen:
+            found = session.run(attack, attack.quick if quick else attack.full)
+            rabbitmq = next((each for each in found if each.broker == RABBITMQ), None)
+            for result in found:
+                click.echo(format_row(result, rabbitmq))
+            results += found
+    click.echo()
+    for note in format_notes(results, ATTACKS):
+        click.echo(note)
+    if json_file:
+        report = to_json(machine, sys.argv, results, is_quick=quick)
+        json_file.write_text(json.dumps(report, indent=1) + "\n")
+    sys.exit(any(result.fault for result in results))
+
+
+def _describe(attack: Attack, *, is_quick: bool) -> str:
+    numbers = attack.quick if is_quick else attack.full
+    sizes = ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in numbers.items())
+    lacks = f" (RabbitMQ 3.10 has no {attack.rabbitmq_lacks})" if attack.rabbitmq_lacks else ""
+    return f"{attack.name}: {attack.summary}: {sizes}{lacks}"
+
+
+def _brokers_at_hand() -> list[str]:
+    if is_rabbitmq_installed():
+        return [OURS, RABBITMQ]
+    click.echo("RabbitMQ is not installed: ours is not compared with it", err=True)
+    return [OURS]

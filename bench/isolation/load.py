@@ -1,0 +1,51 @@
+"""The control: what an attack costs in CPU and disk, spent outside of the broker."""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_PAUSE_SECONDS: Final = 0.001
+_ROUNDS: Final = 10_000
+
+
+def burn_cpu(cpu_seconds: float, seconds_max: float) -> Iterator[None]:
+    """Report None; use CPU without a pause, and report None again.
+
+    Args:
+        cpu_seconds: How much of it.
+        seconds_max: How long at most; on a busy machine less CPU is to be had.
+    """
+    yield None
+    deadline = time.monotonic() + seconds_max
+    cpu_deadline = time.process_time() + cpu_seconds
+    while time.process_time() < cpu_deadline and time.monotonic() < deadline:
+        for _ in range(_ROUNDS):
+            pass
+    yield None
+
+
+def write_disk(directory: Path, count: int, size: int, seconds: float) -> Iterator[None]:
+    """Report None; append to a file and sync it again and again; report None again.
+
+    Args:
+        directory: Where to make the file, which is removed.
+        count: How often to append, spread over the time.
+        size: Bytes of each.
+        seconds: How long; on a slow disk it ends before all is written.
+    """
+    octets = bytes(size)
+    with tempfile.TemporaryFile(dir=directory) as file:
+        yield None
+        start = time.monotonic()
+        for number in range(count):
+            wait = start + number * seconds / count - time.monotonic()
+            if wait > _PAUSE_SECONDS:
+                time.sleep(wait)
+            elif wait < -seconds:
+                break
+            os.write(file.fileno(), octets)
+            os.fdatasync(file.fileno())
+        yield None

@@ -1,0 +1,253 @@
+"""One run: an attack with probes beside it, then the same load without a broker."""
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.broker_url import BrokerUrl
+from bench.errors import BenchError
+from bench.isolation.attack import Attack
+from bench.isolation.attacker import AttackTimes, attack_broker
+from bench.isolation.figures import ProbeFigures, Probes, Run
+from bench.isolation.load import burn_cpu, write_disk
+from bench.isolation.phased_process import PhasedProcess, PhaseTimeoutError
+from bench.isolation.probes import ProbeReport, StopSign, measure_round_trips
+from bench.process_stats import ServerProbe, process_tree
+from bench.running_broker import RunningBroker
+
+_LEAD_SECONDS: Final = 0.1
+_TAIL_SECONDS: Final = 0.5
+"""How long the probes go on behind the end of an attack: work may be left."""
+_CONTROL_SECONDS_MAX: Final = 10.0
+_READY_SECONDS_MAX: Final = 60.0
+_SETTLE_SECONDS_MAX: Final = 5.0
+_SETTLE_LOOK_SECONDS: Final = 0.2
+_IDLE_CORES: Final = 0.1
+_ATTACKER_CPU_SECONDS_MIN: Final = 0.02
+_PAGE_BYTES: Final = 4096
+
+StartBroker = Callable[[Path], AbstractContextManager[RunningBroker]]
+"""Starts a broker with its data in an empty directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """How long the parts of a run may take.
+
+    Attributes:
+        setup_seconds: The setup; there is no figure when it takes longer.
+        attack_seconds: The attack; it is cut off there, and the run counts.
+    """
+
+    setup_seconds: float
+    attack_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Observation:
+    """An attack as it was observed; as in `Run`."""
+
+    setup_seconds: float
+    times: AttackTimes
+    is_finished: bool
+    server_cpu_seconds: float | None
+    written_bytes: int | None
+    peak_rss_bytes: int | None
+    probes: Probes
+
+    @property
+    def seconds(self) -> float:
+        """How long the measurement took."""
+        return (self.times.ended_ns - self.times.began_ns) / 1e9 + _TAIL_SECONDS
+
+
+def measure(
+    attack: Attack,
+    numbers: Mapping[str, int],
+    start: StartBroker,
+    idle: RunningBroker,
+    data_parent: Path,
+    limits: TimeLimits,
+) -> Run:
+    """Run an attack once against a fresh broker, and its control beside an idle one.
+
+    Args:
+        attack: What to do.
+        numbers: Arguments of `Attack.run`.
+        start: Starts the broker.
+        idle: A broker of the same kind without other clients.
+        data_parent: Where broker and control have their files, which are removed.
+        limits: How long it may take.
+
+    Raises:
+        BenchError: There is no figure.
+    """
+    with tempfile.TemporaryDirectory(
+        prefix="bench-", dir=data_parent, ignore_cleanup_errors=True
+    ) as directory:
+        with start(Path(directory)) as broker:
+            observed = _observe_attack(attack, numbers, broker, limits)
+            stop_start = time.monotonic()
+        stop_seconds = time.monotonic() - stop_start
+    return Run(
+        setup_seconds=observed.setup_seconds,
+        attack_seconds=(observed.times.ended_ns - observed.times.began_ns) / 1e9,
+        is_finished=observed.is_finished,
+        server_cpu_seconds=observed.server_cpu_seconds,
+        attacker_cpu_seconds=observed.times.cpu_seconds,
+        written_bytes=observed.written_bytes,
+        peak_rss_bytes=observed.peak_rss_bytes,
+        stop_seconds=stop_seconds,
+        probes=observed.probes,
+        control=_measure_control(observed, attack.bytes_per_sync, idle.url, data_parent),
+    )
+
+
+def _observe_attack(
+    attack: Attack, numbers: Mapping[str, int], broker: RunningBroker, limits: TimeLimits
+) -> _Observation:
+    setup_start = time.monotonic()
+    # Longer than the coordinator waits: it shall be the one that ends an attack.
+    answer_seconds_max = 2 * max(limits.setup_seconds, limits.attack_seconds)
+    with (
+        PhasedProcess(attack_broker, broker.url, attack, numbers, answer_seconds_max) as attacker,
+        _probes(broker.url) as probes,
+    ):
+        attacker.wait(limits.setup_seconds)
+        setup_seconds = time.monotonic() - setup_start
+        _wait_until_settled(broker.pid)
+        probes.start()
+        server = ServerProbe(broker.pid)
+        written_before = _written_bytes(broker.pid)
+        times, is_finished = _attack(attacker, limits.attack_seconds)
+        time.sleep(_TAIL_SECONDS)
+        server_cpu_seconds = server.cpu_seconds()
+        peak_rss_bytes = server.peak_rss_bytes()
+        written_after = _written_bytes(broker.pid)
+        found = probes.stop(times.began_ns, times.ended_ns + int(_TAIL_SECONDS * 1e9))
+    written_bytes = None
+    if written_before is not None and written_after is not None:
+        own_bytes = found.durable.count * _PAGE_BYTES
+        written_bytes = max(0, written_after - written_before - own_bytes)
+    return _Observation(
+        setup_seconds,
+        times,
+        is_finished,
+        server_cpu_seconds,
+        written_bytes,
+        peak_rss_bytes,
+        found,
+    )
+
+
+def _attack(
+    attacker: PhasedProcess[AttackTimes | None], seconds_max: float
+) -> tuple[AttackTimes, bool]:
+    """Let the attack run, and say whether it came to its end in time."""
+    began_ns = time.monotonic_ns()
+    attacker.go()
+    try:
+        times = attacker.wait(seconds_max)
+    except PhaseTimeoutError:
+        attacker.stop()
+        return AttackTimes(began_ns, time.monotonic_ns(), 0.0), False
+    if times is None:
+        raise BenchError("the attack has no end")
+    return times, True
+
+
+class _ProbeProcess:
+    """The probes, connected."""
+
+    def __init__(self, process: PhasedProcess[ProbeReport | None], sign: StopSign) -> None:
+        self._process = process
+        self._sign = sign
+
+    def start(self) -> None:
+        """Let them measure, and return when they do."""
+        self._process.wait(_READY_SECONDS_MAX)
+        self._process.go()
+        time.sleep(_LEAD_SECONDS)
+
+    def stop(self, start_ns: int, end_ns: int) -> Probes:
+        """Stop them, and sum up what was due in a time."""
+        self._sign.set()
+        report = self._process.wait(_READY_SECONDS_MAX)
+        if report is None:
+            raise BenchError("the probes have measured nothing")
+        loop = ProbeFigures.of(report.loop, start_ns, end_ns)
+        durable = ProbeFigures.of(report.durable, start_ns, end_ns)
+        if loop is None or durable is None:
+            raise BenchError("no probe was due during the attack")
+        return Probes(loop, durable)
+
+
+@contextmanager
+def _probes(url: BrokerUrl) -> Iterator[_ProbeProcess]:
+    sign = StopSign()
+    with PhasedProcess(measure_round_trips, url, sign) as process:
+        yield _ProbeProcess(process, sign)
+
+
+def _measure_control(
+    observed: _Observation, bytes_per_sync: int, url: BrokerUrl, data_parent: Path
+) -> Probes:
+    """Let the probes measure an idle broker, while processes beside it do what the attack cost.
+
+    A long attack is made shorter in proportion.
+    """
+    seconds = min(observed.seconds, _CONTROL_SECONDS_MAX)
+    share = seconds / observed.seconds
+    server_cpu_seconds = observed.server_cpu_seconds or 0.0
+    cores = max(1, math.ceil(server_cpu_seconds / observed.seconds))
+    burns = [server_cpu_seconds / cores] * cores
+    if observed.times.cpu_seconds > _ATTACKER_CPU_SECONDS_MIN:
+        burns.append(observed.times.cpu_seconds)
+    syncs = round((observed.written_bytes or 0) * share / bytes_per_sync)
+    with ExitStack() as stack:
+        loads = [
+            stack.enter_context(PhasedProcess(burn_cpu, each * share, seconds)) for each in burns
+        ]
+        loads.append(
+            stack.enter_context(
+                PhasedProcess(write_disk, data_parent, syncs, bytes_per_sync, seconds)
+            )
+        )
+        for load in loads:
+            load.wait(_READY_SECONDS_MAX)
+        probes = stack.enter_context(_probes(url))
+        probes.start()
+        start_ns = time.monotonic_ns()
+        for load in loads:
+            load.go()
+        time.sleep(seconds)
+        return probes.stop(start_ns, time.monotonic_ns())
+
+
+def _wait_until_settled(pid: int | None) -> None:
+    """Wait until the broker has done what the setup left behind, five seconds at most."""
+    deadline = time.monotonic() + _SETTLE_SECONDS_MAX
+    server = ServerProbe(pid)
+    while time.monotonic() < deadline:
+        server.start()
+        time.sleep(_SETTLE_LOOK_SECONDS)
+        if (server.cpu_seconds() or 0.0) <= _IDLE_CORES * _SETTLE_LOOK_SECONDS:
+            return
+
+
+def _written_bytes(pid: int | None) -> int | None:
+    """Read what a process and its children have written to the disk; None when unknown."""
+    total = 0
+    for each in process_tree(pid) if pid is not None else []:
+        try:
+            lines = Path(f"/proc/{each}/io").read_text().splitlines()
+        except OSError:
+            return None
+        fields = dict(line.split(": ") for line in lines)
+        total += int(fields["write_bytes"])
+    return total if pid is not None else None

@@ -1,0 +1,197 @@
+"""The process of the probes: two innocent clients, which measure what they notice of an attack.
+
+Both publish at fixed times, whether or not the broker has answered what they sent before. A round
+trip counts from the time when it was due, not from when it was sent (no coordinated omission).
+"""
+
+import gc
+import select
+import struct
+import time
+from collections import deque
+from collections.abc import Iterator
+from ctypes import c_bool
+from dataclasses import dataclass
+from multiprocessing.sharedctypes import RawValue
+from typing import Final
+
+from bench.amqp_frames import BASIC, FRAME_OVERHEAD_BYTES, parse_frames
+from bench.broker_url import BrokerUrl
+from bench.errors import BenchError, UnexpectedFrameError
+from bench.isolation.client import Client
+from bench.isolation.methods import (
+    CONSUMED,
+    QUEUE_DECLARED,
+    consume,
+    declare_queue,
+    publish,
+)
+
+INTERVAL_NS: Final = 5_000_000
+
+_ACK: Final = (BASIC, 80)
+_DELIVER: Final = (BASIC, 60)
+_WARM_UPS: Final = 50
+_START_NS: Final = 20_000_000
+_STOP_SECONDS_MAX: Final = 15.0
+_UNANSWERED_SECONDS: Final = 5.0
+"""How long probes wait for their last answers."""
+
+
+class StopSign:
+    """Shared with the process of the probes: set it, and they stop."""
+
+    def __init__(self) -> None:
+        self._value = RawValue(c_bool, False)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether to stop."""
+        return bool(self._value.value)
+
+    def set(self) -> None:
+        """Let them stop."""
+        self._value.value = True
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrips:
+    """What a probe measured.
+
+    Attributes:
+        due_ns: When each was due (`time.monotonic_ns`), one each INTERVAL_NS.
+        latencies_ns: From then to its answer; of one without an answer, to the end.
+        unanswered: How many of the last ones have no answer.
+        late_ns_max: How late the probe itself sent one at worst: it did not get the CPU.
+    """
+
+    due_ns: list[int]
+    latencies_ns: list[int]
+    unanswered: int
+    late_ns_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """What both probes measured.
+
+    Attributes:
+        loop: Transient publishes to a queue of its own, from which it consumes without acks.
+        durable: Persistent publishes to a durable queue, up to their confirms.
+    """
+
+    loop: RoundTrips
+    durable: RoundTrips
+
+
+class _Probe:
+    """One of the two: sends a message at a time, and takes the answers in order."""
+
+    def __init__(self, client: Client, message: bytes, answers_are_confirms: bool) -> None:
+        self.client = client
+        self._message = message
+        self._answers_are_confirms = answers_are_confirms
+        self._unread = b""
+        self._sent = 0
+        self._waiting: deque[int] = deque()
+        self.due_ns: list[int] = []
+        self.latencies_ns: list[int] = []
+        self.late_ns_max = 0
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._waiting)
+
+    def warm_up(self) -> None:
+        for _ in range(_WARM_UPS):
+            self.send(time.monotonic_ns())
+            while self.unanswered:
+                self.receive()
+        self.latencies_ns.clear()
+        self.due_ns.clear()
+        self.late_ns_max = 0
+
+    def send(self, due_ns: int) -> None:
+        self.due_ns.append(due_ns)
+        self._waiting.append(due_ns)
+        self._sent += 1
+        self.late_ns_max = max(self.late_ns_max, time.monotonic_ns() - due_ns)
+        self.client.send(self._message)
+
+    def receive(self) -> None:
+        octets = self.client.socket.recv(65_536)
+        now_ns = time.monotonic_ns()
+        if not octets:
+            raise BenchError("the broker closed the connection of a probe")
+        self._unread += octets
+        used = 0
+        for frame in parse_frames(self._unread):
+            used += len(frame.payload) + FRAME_OVERHEAD_BYTES
+            if self._answers_are_confirms and frame.method_id == _ACK:
+                number, is_multiple = struct.unpack_from(">QB", frame.payload, 4)
+                # Of messages to one queue, confirms come in order.
+                first = self._sent - self.unanswered + 1
+                self._answer(number - first + 1 if is_multiple else 1, now_ns)
+            elif not self._answers_are_confirms and frame.method_id == _DELIVER:
+                self._answer(1, now_ns)
+            elif frame.method_id is not None:
+                raise UnexpectedFrameError(frame.describe(), "the answer to a probe")
+        self._unread = self._unread[used:]
+
+    def finish(self) -> RoundTrips:
+        now_ns = time.monotonic_ns()
+        latencies_ns = self.latencies_ns + [now_ns - due_ns for due_ns in self._waiting]
+        return RoundTrips(self.due_ns, latencies_ns, self.unanswered, self.late_ns_max)
+
+    def _answer(self, count: int, now_ns: int) -> None:
+        for _ in range(count):
+            self.latencies_ns.append(now_ns - self._waiting.popleft())
+
+
+def measure_round_trips(url: BrokerUrl, stop: StopSign) -> Iterator[ProbeReport | None]:
+    """Connect, and report None; measure until the sign is set, and report what was measured.
+
+    Args:
+        url: The broker.
+        stop: When to stop.
+    """
+    loop = _connect_loop(url)
+    durable = _connect_durable(url)
+    for probe in (loop, durable):
+        probe.warm_up()
+    gc.collect()
+    gc.disable()
+    yield None
+    start_ns = time.monotonic_ns() + _START_NS
+    due = deque([(start_ns, loop), (start_ns + INTERVAL_NS // 2, durable)])
+    by_socket = {probe.client.socket: probe for probe in (loop, durable)}
+    sockets = list(by_socket)
+    while not stop.is_set:
+        due_ns, probe = due[0]
+        wait_ns = due_ns - time.monotonic_ns()
+        for each in select.select(sockets, [], [], max(0, wait_ns) / 1e9)[0]:
+            by_socket[each].receive()
+        if time.monotonic_ns() >= due_ns:
+            probe.send(due_ns)
+            due.popleft()
+            due.append((due_ns + INTERVAL_NS, probe))
+    deadline = time.monotonic() + _UNANSWERED_SECONDS
+    while (loop.unanswered or durable.unanswered) and time.monotonic() < deadline:
+        for each in select.select(sockets, [], [], 0.1)[0]:
+            by_socket[each].receive()
+    yield ProbeReport(loop.finish(), durable.finish())
+
+
+def _connect_loop(url: BrokerUrl) -> _Probe:
+    client = Client(url, _STOP_SECONDS_MAX)
+    client.ask([declare_queue("probe-loop", is_exclusive=True)], QUEUE_DECLARED)
+    client.ask([consume("probe-loop", "probe", no_ack=True)], CONSUMED)
+    return _Probe(client, publish("", "probe-loop"), answers_are_confirms=False)
+
+
+def _connect_durable(url: BrokerUrl) -> _Probe:
+    client = Client(url, _STOP_SECONDS_MAX)
+    client.ask([declare_queue("probe-durable", is_durable=True)], QUEUE_DECLARED)
+    client.select_confirms()
+    message = publish("", "probe-durable", is_persistent=True)
+    return _Probe(client, message, answers_are_confirms=True)

@@ -1,0 +1,102 @@
+"""The table of attacks, and all figures for a file."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bench.brokers import RABBITMQ
+from bench.isolation.attack import Attack
+from bench.isolation.bars import LEGEND, judge
+from bench.isolation.figures import ProbeFigures, Result
+from bench.machine import Machine
+
+_NAME_WIDTH: Final = 25
+_BROKER_WIDTH: Final = 10
+_MIB: Final = 2**20
+_WIDTHS: Final = (8, 7, 8, 7)
+_PROBE_WIDTHS: Final = (8, 9, 9, 9, 9)
+
+
+def format_head() -> str:
+    """Write the heads of the columns."""
+    groups = (
+        " " * (_NAME_WIDTH + _BROKER_WIDTH + sum(_WIDTHS))
+        + "  | loop, ms".ljust(3 + sum(_PROBE_WIDTHS))
+        + "  | durable, ms"
+    )
+    probe = _cells(("p50", "p99", "control", "worst", "control"), _PROBE_WIDTHS)
+    figures = _cells(("s", "CPU s", "RSS MiB", "stop s"), _WIDTHS)
+    names = "attack".ljust(_NAME_WIDTH) + "broker".ljust(_BROKER_WIDTH)
+    return f"{groups}\n{names}{figures}  |{probe}  |{probe}  | bars"
+
+
+def format_row(result: Result, rabbitmq: Result | None) -> str:
+    """Write the row of an attack and a broker: medians of its runs.
+
+    Args:
+        result: What was measured.
+        rabbitmq: The same attack on RabbitMQ, to judge ours by; None when it was not measured.
+    """
+    names = result.attack.ljust(_NAME_WIDTH) + result.broker.ljust(_BROKER_WIDTH)
+    if not result.runs:
+        return f"{names}  {result.fault}"
+    peak, cpu_seconds = result.peak_rss_bytes(), result.server_cpu_seconds()
+    figures = (
+        ("" if result.is_finished else ">") + f"{result.attack_seconds():.2f}",
+        "-" if cpu_seconds is None else f"{cpu_seconds:.2f}",
+        "-" if peak is None else f"{peak / _MIB:,.0f}",
+        f"{result.stop_seconds():.1f}",
+    )
+    found, control = result.probes(), result.control()
+    probes = "".join(
+        "  |" + _cells(_probe(each, without), _PROBE_WIDTHS)
+        for each, without in ((found.loop, control.loop), (found.durable, control.durable))
+    )
+    bars = "" if result.broker == RABBITMQ else judge(result, rabbitmq)
+    fault = f"  {result.fault}" if result.fault else ""
+    return f"{names}{_cells(figures, _WIDTHS)}{probes}  | {bars}{fault}".rstrip()
+
+
+def format_notes(results: Sequence[Result], attacks: Mapping[str, Attack]) -> list[str]:
+    """Write what a reader must know besides."""
+    notes = [
+        "s: the attack's duration, > when it was cut off; CPU, RSS: of the broker, RSS its peak "
+        "from the attack's begin; stop: from SIGTERM to its end, killed after 30 s",
+        LEGEND,
+    ]
+    for result in results:
+        lacks = attacks[result.attack].rabbitmq_lacks
+        if result.broker == RABBITMQ and lacks:
+            notes.append(f"{result.attack}: RabbitMQ 3.10 has no {lacks}")
+        if not result.runs:
+            continue
+        unanswered = max(
+            each.unanswered for run in result.runs for each in (run.probes.loop, run.probes.durable)
+        )
+        if unanswered:
+            notes.append(
+                f"{result.attack}, {result.broker}: {unanswered} round trips had no answer five "
+                "seconds after the attack; they count as long as they had lasted"
+            )
+    return notes
+
+
+def to_json(
+    machine: Machine, command: Sequence[str], results: Sequence[Result], *, is_quick: bool
+) -> dict[str, Any]:
+    """Give all figures of all runs, with what they were measured on."""
+    return {
+        "machine": dataclasses.asdict(machine),
+        "command": list(command),
+        "is_quick": is_quick,
+        "results": [dataclasses.asdict(result) for result in results],
+    }
+
+
+def _probe(found: ProbeFigures, control: ProbeFigures) -> tuple[str, ...]:
+    values = (found.p50_ms, found.p99_ms, control.p99_ms, found.worst_ms, control.worst_ms)
+    return tuple(f"{value:,.1f}" for value in values)
+
+
+def _cells(texts: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(text.rjust(width) for text, width in zip(texts, widths, strict=True))

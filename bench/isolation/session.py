@@ -1,0 +1,104 @@
+"""Runs attacks: brokers take turns run by run, a failure ends only its own attack and broker."""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bench.brokers import RABBITMQ, STARTERS
+from bench.errors import BenchError
+from bench.isolation.attack import Attack
+from bench.isolation.figures import Result
+from bench.isolation.measuring import TimeLimits, measure
+from bench.running_broker import RunningBroker
+
+
+class IsolationSession:
+    """Runs attacks against fresh brokers, beside idle ones for the controls.
+
+    Args:
+        brokers: Names of the brokers, which take turns.
+        runs: Runs of each attack against each, from 1.
+        data_parent: Where servers get directories for their data, removed afterwards.
+        limits: How long a run may take.
+        say: Called with a line for people.
+    """
+
+    def __init__(
+        self,
+        brokers: Sequence[str],
+        runs: int,
+        data_parent: Path,
+        limits: TimeLimits,
+        say: Callable[[str], None],
+    ) -> None:
+        self._brokers = brokers
+        self._runs = runs
+        self._data_parent = data_parent
+        self._limits = limits
+        self._say = say
+        self._idle: dict[str, RunningBroker] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def run(self, attack: Attack, numbers: Mapping[str, int]) -> list[Result]:
+        """Run an attack against all brokers.
+
+        Args:
+            attack: What to do.
+            numbers: Arguments of `Attack.run`.
+
+        Returns:
+            A result of each broker.
+        """
+        results = [Result(attack.name, name, []) for name in self._brokers]
+        for number in range(1, self._runs + 1):
+            for result in results:
+                if result.fault:
+                    continue
+                if result.broker == RABBITMQ and attack.rabbitmq_lacks:
+                    continue
+                self._say(f"{attack.name}: {result.broker}, run {number} of {self._runs}")
+                self._run_once(attack, numbers, result)
+        return results
+
+    def _run_once(self, attack: Attack, numbers: Mapping[str, int], result: Result) -> None:
+        try:
+            run = measure(
+                attack,
+                numbers,
+                lambda directory: self._start(result.broker, directory),
+                self._idle_broker(result.broker),
+                self._data_parent,
+                self._limits,
+            )
+        except (BenchError, OSError) as error:
+            result.fault = str(error).strip().splitlines()[-1]
+            self._say(f"{attack.name}: {result.broker} failed: {error}")
+        else:
+            result.runs.append(run)
+
+    def _idle_broker(self, name: str) -> RunningBroker:
+        if name not in self._idle:
+            directory = self._stack.enter_context(
+                tempfile.TemporaryDirectory(
+                    prefix="bench-", dir=self._data_parent, ignore_cleanup_errors=True
+                )
+            )
+            self._idle[name] = self._stack.enter_context(self._start(name, Path(directory)))
+        return self._idle[name]
+
+    def _start(self, name: str, directory: Path) -> AbstractContextManager[RunningBroker]:
+        return STARTERS[name](directory, None)
