@@ -68,7 +68,7 @@ class Attack:
         full: Its numbers.
         quick: Smaller ones, for a few seconds with setup and control.
         bytes_per_sync: How much the control writes between two syncs of its file.
-        rabbitmq_lacks: What RabbitMQ 3.10 does not support of it; None when it supports all.
+        is_timed: Whether its duration says something about the broker.
     """
 
     name: str
@@ -77,4 +77,4 @@ class Attack:
     full: Mapping[str, int]
     quick: Mapping[str, int]
     bytes_per_sync: int = 65_536
-    rabbitmq_lacks: str | None = None
+    is_timed: bool = True

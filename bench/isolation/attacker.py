@@ -23,6 +23,11 @@ class AttackTimes:
     ended_ns: int
     cpu_seconds: float
 
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return (self.ended_ns - self.began_ns) / 1e9
+
 
 def attack_broker(
     url: BrokerUrl, attack: Attack, numbers: Mapping[str, int], seconds_max: float

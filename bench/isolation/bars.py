@@ -8,6 +8,8 @@ LOOP_WORST_MS: Final = 20.0
 LOOP_P99_MS: Final = 3.0
 DURABLE_TIMES: Final = 2.0
 
+_BARS: Final = 5
+
 LEGEND: Final = (
     f"bars: L loop worst <= control + {LOOP_WORST_MS:.0f} ms; l loop p99 <= control + "
     f"{LOOP_P99_MS:.0f} ms; d durable p99 <= {DURABLE_TIMES:.0f} x control; t the attack takes no "
@@ -24,18 +26,26 @@ def judge(result: Result, rabbitmq: Result | None) -> str:
         rabbitmq: Of the same attack on RabbitMQ; None when it was not measured.
     """
     found, control = result.probes(), result.control()
-    marks = [
+    marks: list[tuple[str, bool | None]] = [
         ("L", found.loop.worst_ms <= control.loop.worst_ms + LOOP_WORST_MS),
         ("l", found.loop.p99_ms <= control.loop.p99_ms + LOOP_P99_MS),
         ("d", found.durable.p99_ms <= control.durable.p99_ms * DURABLE_TIMES),
     ]
     if rabbitmq and rabbitmq.runs:
         theirs = rabbitmq.probes()
-        is_faster = result.is_finished and result.attack_seconds() <= rabbitmq.attack_seconds()
         is_better = (
             found.loop.worst_ms <= theirs.loop.worst_ms
             and found.loop.p99_ms <= theirs.loop.p99_ms
             and found.durable.p99_ms <= theirs.durable.p99_ms
         )
-        marks += [("t", is_faster), ("w", is_better)]
-    return "".join("." if holds else letter for letter, holds in marks).ljust(5, "-")
+        marks += [("t", _is_as_fast(result, rabbitmq)), ("w", is_better)]
+    cells = ("-" if holds is None else "." if holds else letter for letter, holds in marks)
+    return "".join(cells).ljust(_BARS, "-")
+
+
+def _is_as_fast(result: Result, rabbitmq: Result) -> bool | None:
+    """Compare durations; None where they say nothing."""
+    if not result.is_timed:
+        return None
+    # One that was cut off counts as long as it was allowed to take.
+    return result.is_finished and result.attack_seconds() <= rabbitmq.attack_seconds()

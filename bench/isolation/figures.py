@@ -73,10 +73,12 @@ class Probes:
     Attributes:
         loop: Transient, publish to delivery.
         durable: Persistent, publish to confirm.
+        cpu_seconds: CPU of the probes themselves, from their start to their end.
     """
 
     loop: ProbeFigures
     durable: ProbeFigures
+    cpu_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class Run:
         attacker_cpu_seconds: CPU of the attacker.
         written_bytes: What the broker wrote to the disk.
         peak_rss_bytes: VmHWM of the broker, from the begin of the attack.
+        others_cores: Cores that were busy with other programs; many of them spoil the figures.
         stop_seconds: From SIGTERM to the end of the broker; it is killed after 30.
         probes: During the attack and half a second after it.
         control: During the same load outside of a broker.
@@ -104,6 +107,7 @@ class Run:
     attacker_cpu_seconds: float
     written_bytes: int | None
     peak_rss_bytes: int | None
+    others_cores: float | None
     stop_seconds: float
     probes: Probes
     control: Probes
@@ -117,12 +121,14 @@ class Result:
         attack: Its name.
         broker: The broker's name.
         runs: What was measured, in order.
+        is_timed: Whether the attack's duration says something about the broker.
         fault: Why there are no more runs, or none at all; "" when nothing failed.
     """
 
     attack: str
     broker: str
     runs: list[Run]
+    is_timed: bool = True
     fault: str = ""
 
     @property
@@ -164,4 +170,5 @@ def _median_probes(runs: Sequence[Probes]) -> Probes:
     return Probes(
         ProbeFigures.median([each.loop for each in runs]),
         ProbeFigures.median([each.durable for each in runs]),
+        statistics.median(each.cpu_seconds for each in runs),
     )

@@ -17,7 +17,8 @@ from bench.isolation.figures import ProbeFigures, Probes, Run
 from bench.isolation.load import burn_cpu, write_disk
 from bench.isolation.phased_process import PhasedProcess, PhaseTimeoutError
 from bench.isolation.probes import ProbeReport, StopSign, measure_round_trips
-from bench.process_stats import ServerProbe, process_tree
+from bench.isolation.server_cost import ServerCost, ServerWatch
+from bench.process_stats import ServerProbe
 from bench.running_broker import RunningBroker
 
 _LEAD_SECONDS: Final = 0.1
@@ -50,20 +51,18 @@ class TimeLimits:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """An attack as it was observed; as in `Run`."""
+    """An attack as it was observed; see `Run`."""
 
     setup_seconds: float
     times: AttackTimes
     is_finished: bool
-    server_cpu_seconds: float | None
-    written_bytes: int | None
-    peak_rss_bytes: int | None
+    cost: ServerCost
     probes: Probes
 
     @property
     def seconds(self) -> float:
-        """How long the measurement took."""
-        return (self.times.ended_ns - self.times.began_ns) / 1e9 + _TAIL_SECONDS
+        """How long the attack and its tail took."""
+        return self.times.seconds + _TAIL_SECONDS
 
 
 def measure(
@@ -94,14 +93,17 @@ def measure(
             observed = _observe_attack(attack, numbers, broker, limits)
             stop_start = time.monotonic()
         stop_seconds = time.monotonic() - stop_start
+    cost = observed.cost
+    generator_cores = (observed.times.cpu_seconds + observed.probes.cpu_seconds) / cost.seconds
     return Run(
         setup_seconds=observed.setup_seconds,
-        attack_seconds=(observed.times.ended_ns - observed.times.began_ns) / 1e9,
+        attack_seconds=observed.times.seconds,
         is_finished=observed.is_finished,
-        server_cpu_seconds=observed.server_cpu_seconds,
+        server_cpu_seconds=cost.cpu_seconds,
         attacker_cpu_seconds=observed.times.cpu_seconds,
-        written_bytes=observed.written_bytes,
-        peak_rss_bytes=observed.peak_rss_bytes,
+        written_bytes=cost.written_bytes,
+        peak_rss_bytes=cost.peak_rss_bytes,
+        others_cores=cost.other_cores and max(0.0, cost.other_cores - generator_cores),
         stop_seconds=stop_seconds,
         probes=observed.probes,
         control=_measure_control(observed, attack.bytes_per_sync, idle.url, data_parent),
@@ -122,27 +124,12 @@ def _observe_attack(
         setup_seconds = time.monotonic() - setup_start
         _wait_until_settled(broker.pid)
         probes.start()
-        server = ServerProbe(broker.pid)
-        written_before = _written_bytes(broker.pid)
+        watch = ServerWatch(broker.pid)
         times, is_finished = _attack(attacker, limits.attack_seconds)
         time.sleep(_TAIL_SECONDS)
-        server_cpu_seconds = server.cpu_seconds()
-        peak_rss_bytes = server.peak_rss_bytes()
-        written_after = _written_bytes(broker.pid)
+        cost = watch.cost()
         found = probes.stop(times.began_ns, times.ended_ns + int(_TAIL_SECONDS * 1e9))
-    written_bytes = None
-    if written_before is not None and written_after is not None:
-        own_bytes = found.durable.count * _PAGE_BYTES
-        written_bytes = max(0, written_after - written_before - own_bytes)
-    return _Observation(
-        setup_seconds,
-        times,
-        is_finished,
-        server_cpu_seconds,
-        written_bytes,
-        peak_rss_bytes,
-        found,
-    )
+    return _Observation(setup_seconds, times, is_finished, cost, found)
 
 
 def _attack(
@@ -184,7 +171,7 @@ class _ProbeProcess:
         durable = ProbeFigures.of(report.durable, start_ns, end_ns)
         if loop is None or durable is None:
             raise BenchError("no probe was due during the attack")
-        return Probes(loop, durable)
+        return Probes(loop, durable, report.cpu_seconds)
 
 
 @contextmanager
@@ -203,12 +190,15 @@ def _measure_control(
     """
     seconds = min(observed.seconds, _CONTROL_SECONDS_MAX)
     share = seconds / observed.seconds
-    server_cpu_seconds = observed.server_cpu_seconds or 0.0
-    cores = max(1, math.ceil(server_cpu_seconds / observed.seconds))
-    burns = [server_cpu_seconds / cores] * cores
+    server_cpu_seconds = observed.cost.cpu_seconds or 0.0
+    processes = max(1, math.ceil(server_cpu_seconds / observed.seconds))
+    burns = [server_cpu_seconds / processes] * processes
     if observed.times.cpu_seconds > _ATTACKER_CPU_SECONDS_MIN:
         burns.append(observed.times.cpu_seconds)
-    syncs = round((observed.written_bytes or 0) * share / bytes_per_sync)
+    # The probes write beside the control as well.
+    own_bytes = observed.probes.durable.count * _PAGE_BYTES
+    written_bytes = max(0, (observed.cost.written_bytes or 0) - own_bytes)
+    syncs = round(written_bytes * share / bytes_per_sync)
     with ExitStack() as stack:
         loads = [
             stack.enter_context(PhasedProcess(burn_cpu, each * share, seconds)) for each in burns
@@ -238,16 +228,3 @@ def _wait_until_settled(pid: int | None) -> None:
         time.sleep(_SETTLE_LOOK_SECONDS)
         if (server.cpu_seconds() or 0.0) <= _IDLE_CORES * _SETTLE_LOOK_SECONDS:
             return
-
-
-def _written_bytes(pid: int | None) -> int | None:
-    """Read what a process and its children have written to the disk; None when unknown."""
-    total = 0
-    for each in process_tree(pid) if pid is not None else []:
-        try:
-            lines = Path(f"/proc/{each}/io").read_text().splitlines()
-        except OSError:
-            return None
-        fields = dict(line.split(": ") for line in lines)
-        total += int(fields["write_bytes"])
-    return total if pid is not None else None

@@ -78,10 +78,12 @@ class ProbeReport:
     Attributes:
         loop: Transient publishes to a queue of its own, from which it consumes without acks.
         durable: Persistent publishes to a durable queue, up to their confirms.
+        cpu_seconds: CPU that the probes used.
     """
 
     loop: RoundTrips
     durable: RoundTrips
+    cpu_seconds: float
 
 
 class _Probe:
@@ -162,6 +164,7 @@ def measure_round_trips(url: BrokerUrl, stop: StopSign) -> Iterator[ProbeReport 
     gc.collect()
     gc.disable()
     yield None
+    cpu_seconds = time.process_time()
     start_ns = time.monotonic_ns() + _START_NS
     due = deque([(start_ns, loop), (start_ns + INTERVAL_NS // 2, durable)])
     by_socket = {probe.client.socket: probe for probe in (loop, durable)}
@@ -179,7 +182,7 @@ def measure_round_trips(url: BrokerUrl, stop: StopSign) -> Iterator[ProbeReport 
     while (loop.unanswered or durable.unanswered) and time.monotonic() < deadline:
         for each in select.select(sockets, [], [], 0.1)[0]:
             by_socket[each].receive()
-    yield ProbeReport(loop.finish(), durable.finish())
+    yield ProbeReport(loop.finish(), durable.finish(), time.process_time() - cpu_seconds)
 
 
 def _connect_loop(url: BrokerUrl) -> _Probe:

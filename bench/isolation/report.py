@@ -1,14 +1,14 @@
 """The table of attacks, and all figures for a file."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from bench.brokers import RABBITMQ
-from bench.isolation.attack import Attack
 from bench.isolation.bars import LEGEND, judge
 from bench.isolation.figures import ProbeFigures, Result
 from bench.machine import Machine
+from bench.process_stats import BUSY_CORES
 
 _NAME_WIDTH: Final = 25
 _BROKER_WIDTH: Final = 10
@@ -57,19 +57,19 @@ def format_row(result: Result, rabbitmq: Result | None) -> str:
     return f"{names}{_cells(figures, _WIDTHS)}{probes}  | {bars}{fault}".rstrip()
 
 
-def format_notes(results: Sequence[Result], attacks: Mapping[str, Attack]) -> list[str]:
-    """Write what a reader must know besides."""
+def format_notes(results: Sequence[Result]) -> list[str]:
+    """Write what the columns mean, and what makes figures doubtful."""
     notes = [
         "s: the attack's duration, > when it was cut off; CPU, RSS: of the broker, RSS its peak "
         "from the attack's begin; stop: from SIGTERM to its end, killed after 30 s",
         LEGEND,
     ]
+    busy: list[str] = []
     for result in results:
-        lacks = attacks[result.attack].rabbitmq_lacks
-        if result.broker == RABBITMQ and lacks:
-            notes.append(f"{result.attack}: RabbitMQ 3.10 has no {lacks}")
         if not result.runs:
             continue
+        if any((run.others_cores or 0.0) > BUSY_CORES for run in result.runs):
+            busy.append(f"{result.attack} ({result.broker})")
         unanswered = max(
             each.unanswered for run in result.runs for each in (run.probes.loop, run.probes.durable)
         )
@@ -78,6 +78,8 @@ def format_notes(results: Sequence[Result], attacks: Mapping[str, Attack]) -> li
                 f"{result.attack}, {result.broker}: {unanswered} round trips had no answer five "
                 "seconds after the attack; they count as long as they had lasted"
             )
+    if busy:
+        notes.append(f"the machine was busy with other programs; measure again: {', '.join(busy)}")
     return notes
 
 

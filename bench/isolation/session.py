@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.brokers import RABBITMQ, STARTERS
+from bench.brokers import STARTERS
 from bench.errors import BenchError
 from bench.isolation.attack import Attack
 from bench.isolation.figures import Result
@@ -54,7 +54,7 @@ class IsolationSession:
         self._stack.close()
 
     def run(self, attack: Attack, numbers: Mapping[str, int]) -> list[Result]:
-        """Run an attack against all brokers.
+        """Run an attack against all brokers; where it has to be cut off, it is not run again.
 
         Args:
             attack: What to do.
@@ -63,12 +63,12 @@ class IsolationSession:
         Returns:
             A result of each broker.
         """
-        results = [Result(attack.name, name, []) for name in self._brokers]
+        results = [
+            Result(attack.name, name, [], is_timed=attack.is_timed) for name in self._brokers
+        ]
         for number in range(1, self._runs + 1):
             for result in results:
-                if result.fault:
-                    continue
-                if result.broker == RABBITMQ and attack.rabbitmq_lacks:
+                if result.fault or not result.is_finished:
                     continue
                 self._say(f"{attack.name}: {result.broker}, run {number} of {self._runs}")
                 self._run_once(attack, numbers, result)

@@ -1,0 +1,67 @@
+"""What an attack costs the broker: CPU, writes, memory."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.process_stats import ServerProbe, process_tree
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCost:
+    """What a broker used during a time. Figures are None when unknown.
+
+    Attributes:
+        seconds: How long that was.
+        cpu_seconds: CPU of the broker.
+        written_bytes: What it wrote to the disk.
+        peak_rss_bytes: Its VmHWM, reset at the begin.
+        other_cores: Cores that other processes kept busy, those of the benchmark among them.
+    """
+
+    seconds: float
+    cpu_seconds: float | None
+    written_bytes: int | None
+    peak_rss_bytes: int | None
+    other_cores: float | None
+
+
+class ServerWatch:
+    """Watches a broker from now on.
+
+    Args:
+        pid: Its process; None when it is not on this machine.
+    """
+
+    def __init__(self, pid: int | None) -> None:
+        self._pid = pid
+        self._start = time.monotonic()
+        self._written_before = _written_bytes(pid)
+        self._server = ServerProbe(pid)
+
+    def cost(self) -> ServerCost:
+        """Give what the broker has used since the begin."""
+        written = None
+        if (now := _written_bytes(self._pid)) is not None and self._written_before is not None:
+            written = now - self._written_before
+        return ServerCost(
+            seconds=time.monotonic() - self._start,
+            cpu_seconds=self._server.cpu_seconds(),
+            written_bytes=written,
+            peak_rss_bytes=self._server.peak_rss_bytes(),
+            other_cores=self._server.others_cores(0.0),
+        )
+
+
+def _written_bytes(pid: int | None) -> int | None:
+    """Read what a process and its children have written to the disk so far."""
+    if pid is None:
+        return None
+    total = 0
+    for each in process_tree(pid):
+        try:
+            lines = Path(f"/proc/{each}/io").read_text().splitlines()
+        except OSError:
+            return None
+        total += int(dict(line.split(": ") for line in lines)["write_bytes"])
+    return total
