@@ -168,6 +168,18 @@ class Client:
         ready, consumers = struct.unpack_from(">II", frame.payload, 5 + frame.payload[4])
         return ready, consumers
 
+    def is_gone(self, queue: str) -> bool:
+        """Ask whether there is no queue of this name; one of another connection counts as one."""
+        self.send(declare_queue(queue, is_passive=True))
+        frame = self._receive_one()
+        if frame.method_id == QUEUE_DECLARED:
+            return False
+        if frame.method_id != CHANNEL_CLOSE:
+            raise UnexpectedFrameError(frame.describe(), f"method {QUEUE_DECLARED}")
+        self.send(method_frame(CHANNEL, 20, 41))
+        self.ask([method_frame(CHANNEL, 20, 10, b"\0")], _CHANNEL_OPENED)
+        return int.from_bytes(frame.payload[4:6]) == _NOT_FOUND
+
     def await_ready(self, queue: str, count: int) -> None:
         """Return when a queue has this many ready messages."""
         self._wait_until(
@@ -180,7 +192,7 @@ class Client:
 
     def await_gone(self, queue: str) -> None:
         """Return when there is no queue of this name."""
-        self._wait_until(lambda: self._is_gone(queue), f"no queue {queue}")
+        self._wait_until(lambda: self.is_gone(queue), f"no queue {queue}")
 
     def close(self) -> None:
         """Close the connection in good order, and return when the broker has answered."""
@@ -192,17 +204,6 @@ class Client:
     def lose(self) -> None:
         """Close the socket without a word, behind what was sent."""
         self.socket.close()
-
-    def _is_gone(self, queue: str) -> bool:
-        self.send(declare_queue(queue, is_passive=True))
-        frame = self._receive_one()
-        if frame.method_id == QUEUE_DECLARED:
-            return False
-        if frame.method_id != CHANNEL_CLOSE:
-            raise UnexpectedFrameError(frame.describe(), f"method {QUEUE_DECLARED}")
-        self.send(method_frame(CHANNEL, 20, 41))
-        self.ask([method_frame(CHANNEL, 20, 10, b"\0")], _CHANNEL_OPENED)
-        return int.from_bytes(frame.payload[4:6]) == _NOT_FOUND
 
     def _wait_until(self, is_reached: Callable[[], bool], aim: str) -> None:
         deadline = time.monotonic() + self._seconds_max

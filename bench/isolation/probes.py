@@ -34,7 +34,7 @@ _DELIVER: Final = (BASIC, 60)
 _WARM_UPS: Final = 50
 _START_NS: Final = 20_000_000
 _STOP_SECONDS_MAX: Final = 15.0
-_UNANSWERED_SECONDS: Final = 5.0
+LAST_ANSWER_SECONDS_MAX: Final = 5.0
 """How long probes wait for their last answers."""
 
 
@@ -150,12 +150,15 @@ class _Probe:
             self.latencies_ns.append(now_ns - self._waiting.popleft())
 
 
-def measure_round_trips(url: BrokerUrl, stop: StopSign) -> Iterator[ProbeReport | None]:
+def measure_round_trips(
+    url: BrokerUrl, stop: StopSign, last_answer_seconds_max: float = LAST_ANSWER_SECONDS_MAX
+) -> Iterator[ProbeReport | None]:
     """Connect, and report None; measure until the sign is set, and report what was measured.
 
     Args:
         url: The broker.
         stop: When to stop.
+        last_answer_seconds_max: How long to wait for answers after that.
     """
     loop = _connect_loop(url)
     durable = _connect_durable(url)
@@ -178,7 +181,7 @@ def measure_round_trips(url: BrokerUrl, stop: StopSign) -> Iterator[ProbeReport 
             probe.send(due_ns)
             due.popleft()
             due.append((due_ns + INTERVAL_NS, probe))
-    deadline = time.monotonic() + _UNANSWERED_SECONDS
+    deadline = time.monotonic() + last_answer_seconds_max
     while (loop.unanswered or durable.unanswered) and time.monotonic() < deadline:
         for each in select.select(sockets, [], [], 0.1)[0]:
             by_socket[each].receive()

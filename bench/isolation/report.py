@@ -7,6 +7,7 @@ from typing import Any, Final
 from bench.brokers import RABBITMQ
 from bench.isolation.bars import LEGEND, judge
 from bench.isolation.figures import ProbeFigures, Result
+from bench.isolation.probes import LAST_ANSWER_SECONDS_MAX
 from bench.machine import Machine
 from bench.process_stats import BUSY_CORES
 
@@ -75,8 +76,8 @@ def format_notes(results: Sequence[Result]) -> list[str]:
         )
         if unanswered:
             notes.append(
-                f"{result.attack}, {result.broker}: {unanswered} round trips had no answer five "
-                "seconds after the attack; they count as long as they had lasted"
+                f"{result.attack}, {result.broker}: {unanswered} round trips had no answer "
+                f"{LAST_ANSWER_SECONDS_MAX:.0f} s after the attack; they count up to there"
             )
     if busy:
         notes.append(f"the machine was busy with other programs; measure again: {', '.join(busy)}")

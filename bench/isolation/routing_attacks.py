@@ -37,7 +37,7 @@ def _bind_hashes(stage: Stage, bindings: int) -> None:
 
 def _keys(count: int, words: int) -> list[str]:
     random = Random(1)
-    return [".".join(random.choices("wv", k=words)) for _ in range(count)]
+    return [".".join([*random.choices("wv", k=words - 1), "w"]) for _ in range(count)]
 
 
 def _carbon_copies(stage: Stage, keys: int, words: int, bindings: int) -> Iterator[None]:
