@@ -94,6 +94,7 @@ class Run:
         attacker_cpu_seconds: CPU of the attacker.
         written_bytes: What the broker wrote to the disk.
         peak_rss_bytes: VmHWM of the broker, from the begin of the attack.
+        peak_anon_bytes: Peak of its RssAnon, ten samples a second: without mapped files.
         others_cores: Cores that were busy with other programs; many of them spoil the figures.
         stop_seconds: From SIGTERM to the end of the broker; it is killed after 30.
         probes: During the attack and half a second after it.
@@ -107,6 +108,7 @@ class Run:
     attacker_cpu_seconds: float
     written_bytes: int | None
     peak_rss_bytes: int | None
+    peak_anon_bytes: int | None
     others_cores: float | None
     stop_seconds: float
     probes: Probes
@@ -151,6 +153,10 @@ class Result:
     def peak_rss_bytes(self) -> float | None:
         """Median of the broker's peaks; None when unknown."""
         return _median([run.peak_rss_bytes for run in self.runs])
+
+    def peak_anon_bytes(self) -> float | None:
+        """Median of the broker's peaks without mapped files; None when unknown."""
+        return _median([run.peak_anon_bytes for run in self.runs])
 
     def probes(self) -> Probes:
         """Medians of what the probes measured during the attack."""

@@ -24,6 +24,7 @@ from bench.running_broker import RunningBroker
 _LEAD_SECONDS: Final = 0.1
 _TAIL_SECONDS: Final = 0.5
 """How long the probes go on behind the end of an attack: work may be left."""
+_SAMPLE_SECONDS: Final = 0.1
 _CONTROL_SECONDS_MAX: Final = 10.0
 _READY_SECONDS_MAX: Final = 60.0
 _SETTLE_SECONDS_MAX: Final = 5.0
@@ -103,6 +104,7 @@ def measure(
         attacker_cpu_seconds=observed.times.cpu_seconds,
         written_bytes=cost.written_bytes,
         peak_rss_bytes=cost.peak_rss_bytes,
+        peak_anon_bytes=cost.peak_anon_bytes,
         others_cores=cost.other_cores and max(0.0, cost.other_cores - generator_cores),
         stop_seconds=stop_seconds,
         probes=observed.probes,
@@ -125,27 +127,33 @@ def _observe_attack(
         _wait_until_settled(broker.pid)
         probes.start()
         watch = ServerWatch(broker.pid)
-        times, is_finished = _attack(attacker, limits.attack_seconds)
-        time.sleep(_TAIL_SECONDS)
+        times, is_finished = _attack(attacker, limits.attack_seconds, watch)
+        for _ in range(round(_TAIL_SECONDS / _SAMPLE_SECONDS)):
+            time.sleep(_SAMPLE_SECONDS)
+            watch.sample()
         cost = watch.cost()
         found = probes.stop(times.began_ns, times.ended_ns + int(_TAIL_SECONDS * 1e9))
     return _Observation(setup_seconds, times, is_finished, cost, found)
 
 
 def _attack(
-    attacker: PhasedProcess[AttackTimes | None], seconds_max: float
+    attacker: PhasedProcess[AttackTimes | None], seconds_max: float, watch: ServerWatch
 ) -> tuple[AttackTimes, bool]:
     """Let the attack run, and say whether it came to its end in time."""
     began_ns = time.monotonic_ns()
+    deadline = time.monotonic() + seconds_max
     attacker.go()
-    try:
-        times = attacker.wait(seconds_max)
-    except PhaseTimeoutError:
-        attacker.stop()
-        return AttackTimes(began_ns, time.monotonic_ns(), 0.0), False
-    if times is None:
-        raise BenchError("the attack has no end")
-    return times, True
+    while time.monotonic() < deadline:
+        watch.sample()
+        try:
+            times = attacker.wait(_SAMPLE_SECONDS)
+        except PhaseTimeoutError:
+            continue
+        if times is None:
+            raise BenchError("the attack has no end")
+        return times, True
+    attacker.stop()
+    return AttackTimes(began_ns, time.monotonic_ns(), 0.0), False
 
 
 class _ProbeProcess:

@@ -14,7 +14,7 @@ from bench.process_stats import BUSY_CORES
 _NAME_WIDTH: Final = 25
 _BROKER_WIDTH: Final = 10
 _MIB: Final = 2**20
-_WIDTHS: Final = (8, 7, 8, 7)
+_WIDTHS: Final = (8, 7, 8, 9, 7)
 _PROBE_WIDTHS: Final = (8, 9, 9, 9, 9)
 
 
@@ -26,7 +26,7 @@ def format_head() -> str:
         + "  | durable, ms"
     )
     probe = _cells(("p50", "p99", "control", "worst", "control"), _PROBE_WIDTHS)
-    figures = _cells(("s", "CPU s", "RSS MiB", "stop s"), _WIDTHS)
+    figures = _cells(("s", "CPU s", "RSS MiB", "anon MiB", "stop s"), _WIDTHS)
     names = "attack".ljust(_NAME_WIDTH) + "broker".ljust(_BROKER_WIDTH)
     return f"{groups}\n{names}{figures}  |{probe}  |{probe}  | bars"
 
@@ -41,11 +41,12 @@ def format_row(result: Result, rabbitmq: Result | None) -> str:
     names = result.attack.ljust(_NAME_WIDTH) + result.broker.ljust(_BROKER_WIDTH)
     if not result.runs:
         return f"{names}  {result.fault}"
-    peak, cpu_seconds = result.peak_rss_bytes(), result.server_cpu_seconds()
+    cpu_seconds = result.server_cpu_seconds()
     figures = (
         ("" if result.is_finished else ">") + f"{result.attack_seconds():.2f}",
         "-" if cpu_seconds is None else f"{cpu_seconds:.2f}",
-        "-" if peak is None else f"{peak / _MIB:,.0f}",
+        _mib(result.peak_rss_bytes()),
+        _mib(result.peak_anon_bytes()),
         f"{result.stop_seconds():.1f}",
     )
     found, control = result.probes(), result.control()
@@ -61,8 +62,9 @@ def format_row(result: Result, rabbitmq: Result | None) -> str:
 def format_notes(results: Sequence[Result]) -> list[str]:
     """Write what the columns mean, and what makes figures doubtful."""
     notes = [
-        "s: the attack's duration, > when it was cut off; CPU, RSS: of the broker, RSS its peak "
-        "from the attack's begin; stop: from SIGTERM to its end, killed after 30 s",
+        "s: the attack's duration, > when it was cut off; CPU, RSS, anon: of the broker; RSS and "
+        "anon are its peaks with and without mapped files; stop: from SIGTERM to its end, killed "
+        "after 30 s",
         LEGEND,
     ]
     busy: list[str] = []
@@ -94,6 +96,10 @@ def to_json(
         "is_quick": is_quick,
         "results": [dataclasses.asdict(result) for result in results],
     }
+
+
+def _mib(size: float | None) -> str:
+    return "-" if size is None else f"{size / _MIB:,.0f}"
 
 
 def _probe(found: ProbeFigures, control: ProbeFigures) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ class ServerCost:
         seconds: How long that was.
         cpu_seconds: CPU of the broker.
         written_bytes: What it wrote to the disk.
-        peak_rss_bytes: Its VmHWM, reset at the begin.
+        peak_rss_bytes: Its VmHWM, reset at the begin: with mapped files.
+        peak_anon_bytes: The largest RssAnon of ten samples a second: without mapped files.
         other_cores: Cores that other processes kept busy, those of the benchmark among them.
     """
 
@@ -23,6 +24,7 @@ class ServerCost:
     cpu_seconds: float | None
     written_bytes: int | None
     peak_rss_bytes: int | None
+    peak_anon_bytes: int | None
     other_cores: float | None
 
 
@@ -39,6 +41,10 @@ class ServerWatch:
         self._written_before = _written_bytes(pid)
         self._server = ServerProbe(pid)
 
+    def sample(self) -> None:
+        """Look at the memory; call it ten times a second."""
+        self._server.sample()
+
     def cost(self) -> ServerCost:
         """Give what the broker has used since the begin."""
         written = None
@@ -49,6 +55,7 @@ class ServerWatch:
             cpu_seconds=self._server.cpu_seconds(),
             written_bytes=written,
             peak_rss_bytes=self._server.peak_rss_bytes(),
+            peak_anon_bytes=self._server.rss_anon_bytes_max,
             other_cores=self._server.others_cores(0.0),
         )
 

@@ -47,6 +47,7 @@ def a_run(
         attacker_cpu_seconds=0.1,
         written_bytes=4096,
         peak_rss_bytes=50 * 2**20,
+        peak_anon_bytes=40 * 2**20,
         others_cores=others_cores,
         stop_seconds=0.2,
         probes=Probes(loop, durable, 0.02),
@@ -109,7 +110,7 @@ def test_figures_are_medians_of_the_runs() -> None:
     assert result.attack_seconds() == 2
     row = format_row(result, None)
     assert row.split() == [
-        *("purge", "ours", "2.00", "0.50", "50", "0.2", "|"),
+        *("purge", "ours", "2.00", "0.50", "50", "40", "0.2", "|"),
         *("0.3", "4.0", "1.0", "7.0", "4.0", "|"),
         *("0.6", "4.0", "2.0", "9.0", "5.0", "|", "...--"),
     ]
