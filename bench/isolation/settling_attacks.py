@@ -52,6 +52,13 @@ def _hold(stage: Stage, messages: int) -> Client:
     return holder
 
 
+def _two_levels_delivered(stage: Stage, messages: int) -> Iterator[None]:
+    _fill_two_levels(stage, messages)
+    holder = stage.connect()
+    yield
+    holder.hold(_QUEUE, messages)
+
+
 def _lost_holder(stage: Stage, messages: int) -> Iterator[None]:
     _fill_two_levels(stage, messages)
     holder = _hold(stage, messages)
@@ -148,6 +155,13 @@ SETTLING_ATTACKS: Final = (
         _lost_holder,
         {"messages": 500_000},
         {"messages": 50_000},
+    ),
+    Attack(
+        "two-levels-delivered",
+        "one consumer takes all messages of a queue with two priorities, published in turn",
+        _two_levels_delivered,
+        {"messages": 200_000},
+        {"messages": 20_000},
     ),
     Attack(
         "requeue-multiple",

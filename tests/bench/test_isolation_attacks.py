@@ -50,6 +50,8 @@ READY = {
     "unrelated-declares": ("target", 1_000),
     "chain": ("target", 4),
     "lost-holder": ("attacked", 1_000),
+    # Held by the consumer.
+    "two-levels-delivered": ("attacked", 0),
     "requeue-multiple": ("attacked", 1_000),
     "purge": ("attacked", 0),
     "alternate-acks": ("attacked", 500),
