@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +14,15 @@ from bench.brokers import OURS, RABBITMQ, STARTERS
 from bench.data_place import IN_MEMORY, file_system_of
 from bench.isolation.attack import Attack
 from bench.isolation.attacks import ATTACKS
-from bench.isolation.figures import Result
 from bench.isolation.measuring import TimeLimits
 from bench.isolation.report import format_head, format_notes, format_row, to_json
 from bench.isolation.session import IsolationSession
 from bench.machine import Machine
 from bench.option_types import Names
 from bench.rabbitmq import is_rabbitmq_installed
+
+_INTERRUPTED: Final = 130
+"""Exit status of a command that Ctrl-C ended."""
 
 _FULL_LIMITS: Final = TimeLimits(setup_seconds=300, attack_seconds=120)
 _QUICK_LIMITS: Final = TimeLimits(setup_seconds=60, attack_seconds=30)
@@ -72,8 +75,6 @@ def isolation(
     click.echo(f"{machine.describe()}, {file_system}")
     if file_system in IN_MEMORY:
         click.echo("The data directory is in memory, where fsync costs nothing: --data-dir")
-    results: list[Result] = []
-    click.echo(format_head())
     session = IsolationSession(
         brokers or _brokers_at_hand(),
         runs or (1 if quick else 5),
@@ -81,20 +82,31 @@ def isolation(
         _QUICK_LIMITS if quick else _FULL_LIMITS,
         lambda line: click.echo(line, err=True),
     )
+    is_interrupted = False
+    try:
+        _run(session, chosen, is_quick=quick)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    finally:
+        click.echo()
+        for note in format_notes(session.results):
+            click.echo(note)
+        if json_file:
+            report = to_json(machine, sys.argv, session.results, is_quick=quick)
+            json_file.write_text(json.dumps(report, indent=1) + "\n")
+    has_failed = any(result.fault for result in session.results)
+    sys.exit(_INTERRUPTED if is_interrupted else has_failed)
+
+
+def _run(session: IsolationSession, attacks: Sequence[Attack], *, is_quick: bool) -> None:
+    """Run attacks, and print the rows of each as soon as they are there."""
+    click.echo(format_head())
     with session:
-        for attack in chosen:
-            found = session.run(attack, attack.quick if quick else attack.full)
+        for attack in attacks:
+            found = session.run(attack, attack.quick if is_quick else attack.full)
             rabbitmq = next((each for each in found if each.broker == RABBITMQ), None)
             for result in found:
                 click.echo(format_row(result, rabbitmq))
-            results += found
-    click.echo()
-    for note in format_notes(results):
-        click.echo(note)
-    if json_file:
-        report = to_json(machine, sys.argv, results, is_quick=quick)
-        json_file.write_text(json.dumps(report, indent=1) + "\n")
-    sys.exit(any(result.fault for result in results))
 
 
 def _describe(attack: Attack, *, is_quick: bool) -> str:

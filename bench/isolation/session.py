@@ -24,6 +24,9 @@ class IsolationSession:
         data_parent: Where servers get directories for their data, removed afterwards.
         limits: How long a run may take.
         say: Called with a line for people.
+
+    Attributes:
+        results: Of each attack and broker so far; the last ones grow while they are run.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class IsolationSession:
         limits: TimeLimits,
         say: Callable[[str], None],
     ) -> None:
+        self.results: list[Result] = []
         self._brokers = brokers
         self._runs = runs
         self._data_parent = data_parent
@@ -66,6 +70,7 @@ class IsolationSession:
         results = [
             Result(attack.name, name, [], is_timed=attack.is_timed) for name in self._brokers
         ]
+        self.results += results
         for number in range(1, self._runs + 1):
             for result in results:
                 if result.fault or not result.is_finished:

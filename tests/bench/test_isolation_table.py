@@ -176,6 +176,23 @@ def test_the_command_measures_prints_and_writes(
     assert [each.name for each in tmp_path.iterdir()] == [file.name]
 
 
+def test_an_interrupted_command_writes_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(session: IsolationSession, attack: Attack, _: object) -> list[Result]:
+        session.results.append(replace(a_result(a_run()), attack=attack.name))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(IsolationSession, "run", interrupt)
+    file = tmp_path / "figures.json"
+    options = ["--attacks", "chain,purge", "--brokers", OURS, "--json", str(file)]
+
+    found = CliRunner().invoke(main, ["isolation", *options])
+
+    assert found.exit_code == 130
+    assert [each["attack"] for each in json.loads(file.read_text())["results"]] == ["chain"]
+
+
 def attack_for_ever(stage: Stage) -> Iterator[None]:
     yield
     while True:
