@@ -1,6 +1,6 @@
 """An AMQP 0-9-1 broker whose queues are logs on disk.
 
-`amqp_server.server` is the asyncio shell, `amqp_server.broker` makes all decisions,
+`amqp_server.start_and_stop` runs the asyncio shell, `amqp_server.broker` makes all decisions,
 `amqp_server.protocol` encodes and decodes the wire format without I/O. This module imports nothing,
 so that each part can be used without the others. The names that programs use are imported at their
 first use:

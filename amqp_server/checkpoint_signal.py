@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from offsets import OffsetsError
 
 if TYPE_CHECKING:
-    from amqp_server.server import Server
+    from collections.abc import Callable
+
+    from amqp_server.background_tasks import BackgroundTasks
+    from amqp_server.checkpointer import Checkpointer
 
 logger = logging.getLogger(__name__)
 
@@ -20,19 +23,27 @@ def ignore_checkpoint_signal() -> None:
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 
-def obey_checkpoint_signal(server: Server) -> None:
-    """Write a checkpoint in the background at each signal; call it on the running loop."""
+def obey_checkpoint_signal(
+    checkpointer: Checkpointer, tasks: BackgroundTasks, is_stopping: Callable[[], bool]
+) -> None:
+    """Write a checkpoint in the background at each signal; call it on the running loop.
+
+    Args:
+        checkpointer: Writes the checkpoints.
+        tasks: Tasks to which each write is added.
+        is_stopping: Returns whether the server stops; the signal is ignored then.
+    """
 
     def write() -> None:
-        if not server.is_stopping:
-            server.spawn(_write(server))
+        if not is_stopping():
+            tasks.spawn(_write(checkpointer))
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, write)
 
 
-async def _write(server: Server) -> None:
+async def _write(checkpointer: Checkpointer) -> None:
     try:
-        report = await server.checkpointer.write_now()
+        report = await checkpointer.write_now()
     except OffsetsError as error:
         logger.error("checkpoint failed error=%s", error)  # noqa: TRY400 - one line says it all
         return

@@ -69,6 +69,7 @@ class Checkpointer:
 
     Attributes:
         last_round_seconds: Start of the last round that succeeded, on the clock `time.monotonic`.
+        has_written_last: Whether the last round is on the disk, which records a clean stop.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Checkpointer:
         self._next: asyncio.Task[CheckpointReport] | None = None
         # The start itself has written a round.
         self.last_round_seconds = time.monotonic()
+        self.has_written_last = False
 
     def take_over(self, incarnations: Container[UUID]) -> None:
         """Register the recovered queues; the first round looks at all of them.
@@ -171,6 +173,7 @@ class Checkpointer:
         async with self._round:
             await asyncio.to_thread(self._keep_lock)
             await self._write(list(self._broker.queues()), is_last=True)
+        self.has_written_last = True
 
     async def _begin_round(self) -> CheckpointReport:
         async with self._round:

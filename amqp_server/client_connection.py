@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from amqp_server.client_session import ClientSession
 
 if TYPE_CHECKING:
-    from amqp_server.server import Server
+    from amqp_server.server_context import ServerContext
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         rest: Octets of the last read that begin a frame, or a publish, whose end has not come.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerContext) -> None:
         self.name = "?"
         self.is_writable = True
         self.heartbeat_seconds = 0
@@ -69,7 +69,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._peer = peer
         self.name = f"{_address(peer)} -> {_address(local)}"
         transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
-        if not self._server.admit(self):
+        if not self._server.connections.admit(self):
             logger.warning("connection refused peer=%s reason=too many connections", self.name)
             transport.abort()
             return
@@ -113,7 +113,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 reason = exc or "closed by peer"
                 logger.warning("connection lost peer=%s reason=%s", self.name, reason)
             self._session.end()
-        self._server.forget(self)
+        self._server.connections.forget(self)
 
     def pause_writing(self) -> None:
         """Stop deliveries: the client reads too slowly, or the connection is ending."""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from amqp_server.client_connection import ClientConnection
-    from amqp_server.server import Server
+    from amqp_server.server_context import ServerContext
     from amqp_server.time_slice import TimeSlice
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class ClientSession:
     """
 
     def __init__(
-        self, server: Server, connection: ClientConnection, machine: ConnectionMachine
+        self, server: ServerContext, connection: ClientConnection, machine: ConnectionMachine
     ) -> None:
         self.name = connection.name
         self.user = ""

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from offsets import OffsetsError, RedoFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
-    from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.transactions.commit import Commit
     from amqp_server.disk_reserve import DiskReserve
@@ -65,21 +64,21 @@ class Committer:
     """Makes commits durable, then carries them out. The event loop owns it.
 
     Args:
-        broker: Broker whose queues the commits change.
         journal: Opened journal; a worker thread writes it, one round at a time.
         reserve: Disk reserve that is released when a round finds no room, so that the next one
             does.
         spawn: Runs a coroutine in the background.
+        write_checkpoint: Writes what is settled to the disk; called when a journal file is full.
     """
 
     def __init__(
         self,
-        broker: Broker,
         journal: RedoJournal,
         reserve: DiskReserve,
         spawn: Callable[[Coroutine[None, None, None]], None],
+        write_checkpoint: Callable[[], Awaitable[object]],
     ) -> None:
-        self._broker = broker
+        self._write_checkpoint = write_checkpoint
         self._journal = journal
         self._reserve = reserve
         self._spawn = spawn
@@ -189,7 +188,7 @@ class Committer:
         for queue in {queue for file in self._files.values() for queue in file.targets}:
             await queue.store.make_durable()
         try:
-            await self._broker.write_checkpoint()
+            await self._write_checkpoint()
         except OffsetsError as error:
             logger.warning("checkpoint failed error=%s", error)
 

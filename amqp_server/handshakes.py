@@ -10,7 +10,9 @@ from amqp_server.protocol.connection_machine import ConnectionMachine
 from amqp_server.server_properties import server_properties
 
 if TYPE_CHECKING:
-    from amqp_server.server import Server
+    from collections.abc import Container
+
+    from amqp_server.config import ServerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -19,19 +21,22 @@ class Handshakes:
     """Starts the handshake of each connection.
 
     Args:
-        server: Server whose virtual hosts and settings apply.
+        config: Settings and limits.
+        vhosts: Names of the virtual hosts that exist; the broker changes it.
     """
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._properties = server_properties(server.config)
-        self._warning = ProxyWarning(from_anywhere=server.config.guest_from_anywhere)
+    def __init__(self, config: ServerConfig, vhosts: Container[str]) -> None:
+        self._limits = config.limits
+        self._from_anywhere = config.guest_from_anywhere
+        self._vhosts = vhosts
+        self._properties = server_properties(config)
+        self._warning = ProxyWarning(from_anywhere=config.guest_from_anywhere)
 
     def start(self, peer: str) -> ConnectionMachine:
         """Return the handshake of a new connection from the address `peer`."""
-        limits = self._server.config.limits
+        limits = self._limits
         return ConnectionMachine(
-            PeerAuthenticator(self._server, peer, self._warning),
+            PeerAuthenticator(peer, self._vhosts, self._warning, from_anywhere=self._from_anywhere),
             self._properties,
             frame_max=limits.frame_bytes_max,
             frame_min=limits.frame_bytes_min,
@@ -44,27 +49,30 @@ class PeerAuthenticator:
     """Authenticator of one peer; `amqp_server.protocol.connection_machine.Authenticator`.
 
     Args:
-        server: Server whose virtual hosts and settings apply.
         peer: IP address of the peer.
+        vhosts: Names of the virtual hosts that exist.
         warning: Warning about proxies, shared by all connections; notified of each login.
+        from_anywhere: Whether `guest` may log in from another machine.
     """
 
-    def __init__(self, server: Server, peer: str, warning: ProxyWarning) -> None:
-        self._server = server
+    def __init__(
+        self, peer: str, vhosts: Container[str], warning: ProxyWarning, *, from_anywhere: bool
+    ) -> None:
         self._peer = peer
+        self._vhosts = vhosts
         self._warning = warning
+        self._from_anywhere = from_anywhere
 
     def may_login(self, user: str, password: bytes) -> bool:
         """Return whether the peer may log in with this name and password from its address."""
-        anywhere = self._server.config.guest_from_anywhere
-        if not may_login(user, password, self._peer, from_anywhere=anywhere):
+        if not may_login(user, password, self._peer, from_anywhere=self._from_anywhere):
             return False
         self._warning.guest_logged_in(self._peer)
         return True
 
     def has_vhost(self, name: str) -> bool:
         """Return whether a virtual host exists."""
-        return name in self._server.broker.vhosts
+        return name in self._vhosts
 
     def secret_renewed(self, user: str, reason: str) -> None:
         """Log that a client sent a new secret, and that it has no effect."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from amqp_server.errors import StartupError
 
@@ -19,38 +19,65 @@ BACKLOG: Final = 1024
 """Connections that the kernel queues until the event loop accepts them."""
 
 
-async def bind(
-    config: ServerConfig, make_protocol: Callable[[], asyncio.BaseProtocol]
-) -> asyncio.Server:
-    """Bind the address without listening: the system refuses connections until `listen`.
+class BoundAddress:
+    """An address of this machine that the server has, and on which it may listen later.
 
-    Raises:
-        StartupError: Another process listens there, or this machine does not have the address.
+    The system refuses connections until `listen`. Made by `BoundAddress.bind`.
     """
-    try:
-        return await asyncio.get_running_loop().create_server(
-            make_protocol, config.host, config.port, backlog=BACKLOG, start_serving=False
-        )
-    except OSError as error:
-        raise _refused(config, error) from error
 
+    def __init__(self, config: ServerConfig) -> None:
+        """Bind nothing; callers use `bind`."""
+        self._config = config
+        self._listener: asyncio.Server | None = None
+        self._make_protocol: Callable[[], asyncio.BaseProtocol] = asyncio.BaseProtocol
 
-async def listen(config: ServerConfig, listener: asyncio.Server) -> tuple[str, int]:
-    """Accept connections from now on; return host and port.
+    @classmethod
+    async def bind(cls, config: ServerConfig) -> Self:
+        """Bind the address of a server.
 
-    Raises:
-        StartupError: Another process that had bound the same address began to listen earlier.
-    """
-    try:
-        await listener.start_serving()
-    except OSError as error:
-        raise _refused(config, error) from error
-    # uvloop reports no error when the kernel refuses: the listener has no socket then.
-    sockets = [each for each in cast("tuple[socket.socket | None, ...]", listener.sockets) if each]
-    if not sockets:
-        raise _refused(config, OSError(errno.EADDRINUSE, ""))
-    host, port = sockets[0].getsockname()[:2]
-    return host, port
+        Raises:
+            StartupError: Another process listens there, or this machine does not have the address.
+        """
+        bound = cls(config)
+        try:
+            bound._listener = await asyncio.get_running_loop().create_server(
+                lambda: bound._make_protocol(),
+                config.host,
+                config.port,
+                backlog=BACKLOG,
+                start_serving=False,
+            )
+        except OSError as error:
+            raise _refused(config, error) from error
+        return bound
+
+    async def listen(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> tuple[str, int]:
+        """Accept connections from now on; return host and port.
+
+        Args:
+            make_protocol: Returns the protocol of one new connection.
+
+        Raises:
+            StartupError: Another process that had bound the same address began to listen earlier.
+        """
+        assert self._listener is not None, "the address is bound first"
+        self._make_protocol = make_protocol
+        try:
+            await self._listener.start_serving()
+        except OSError as error:
+            raise _refused(self._config, error) from error
+        # uvloop reports no error when the kernel refuses: the listener has no socket then.
+        sockets = cast("tuple[socket.socket | None, ...]", self._listener.sockets)
+        listening = [each for each in sockets if each]
+        if not listening:
+            raise _refused(self._config, OSError(errno.EADDRINUSE, ""))
+        host, port = listening[0].getsockname()[:2]
+        return host, port
+
+    def close(self) -> None:
+        """Accept no more connections, and release the address; a second call does nothing."""
+        if self._listener is not None:
+            self._listener.close()
 
 
 def _refused(config: ServerConfig, error: OSError) -> StartupError:

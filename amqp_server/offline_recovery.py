@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.config import ServerConfig
 from amqp_server.errors import StartupError
-from amqp_server.server import Server
+from amqp_server.start_and_stop import recover_and_stop, try_recovery
 from appendlog.files.dry_run import DryRunFileSystem
 from metadata.errors import MetadataError
 from metadata.reading_lock import check_data_directory, reading_lock
@@ -60,7 +60,7 @@ async def _recover(
     config = ServerConfig(storage_path=storage_path)
     if is_dry_run:
         with DryRunFileSystem() as filesystem:
-            report = await Server(config, filesystem).try_recovery(accepted)
+            report = await try_recovery(config, filesystem, accepted)
         report.is_dry_run = True
         return report
-    return await Server(config).recover_and_stop(accepted)
+    return await recover_and_stop(config, accepted)

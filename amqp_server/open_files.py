@@ -20,6 +20,8 @@ from appendlog.files.open_files import CACHES_FILES_MAX, OPEN_FILES, is_for_want
 from appendlog.segments.mapped_indexes import MAPPED_INDEXES_MAX, SHARED_INDEXES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from amqp_server.config import ServerConfig
 
 logger = logging.getLogger(__name__)
@@ -67,6 +69,12 @@ def claim_open_files(config: ServerConfig) -> ServerConfig:
         HOW_TO_RAISE,
     )
     return replace(config, limits=replace(config.limits, connections_max=connections))
+
+
+def close_log_files(storage_path: Path) -> None:
+    """Close and unmap what the shared caches hold of a data directory; writes nothing."""
+    for cache in (SHARED_DESCRIPTORS, SHARED_MAPPINGS, SHARED_INDEXES):
+        cache.forget_below(storage_path)
 
 
 def refuse_start_without_files(what: object, cause: BaseException | None) -> None:

@@ -14,7 +14,7 @@ import uvloop
 
 from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
 from amqp_server.open_files import claim_open_files, refuse_start_without_files
-from amqp_server.server import Server
+from amqp_server.start_and_stop import start
 
 if TYPE_CHECKING:
     from amqp_server.config import ServerConfig
@@ -48,7 +48,6 @@ async def serve(config: ServerConfig) -> bool:
     Raises:
             StartupError: The server cannot start.
     """
-    server = Server(config)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -57,15 +56,16 @@ async def serve(config: ServerConfig) -> bool:
             os._exit(1)
         stopping.set()
 
-    await server.start()
+    running = await start(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    obey_checkpoint_signal(server)
-    host, port = server.address
+    server = running.server
+    obey_checkpoint_signal(server.checkpointer, server.tasks, lambda: server.connections.is_closing)
+    host, port = running.address
     announce(config.log_format, host, port)
     await stopping.wait()
     logger.info("stopping")
-    return await server.stop()
+    return await running.stop()
 
 
 def announce(log_format: str, host: str, port: int) -> None:

@@ -10,9 +10,8 @@ import orjson
 from appendlog import FileSystem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
-
-    from amqp_server.start_report import StartReport
 
 logger = logging.getLogger(__name__)
 
@@ -21,15 +20,22 @@ REPORT_BYTES_MAX: Final = 16 * 1024 * 1024
 """Largest size in bytes; no report is longer, so a longer file is none."""
 
 
-def store_report(storage_path: Path, filesystem: FileSystem, report: StartReport) -> None:
-    """Replace the report of the last start by this one, atomically.
+def store_report(
+    storage_path: Path, filesystem: FileSystem, report_json: Callable[[], dict[str, Any]]
+) -> None:
+    """Replace the report of the last start by this one, atomically; blocks.
 
     The start does not depend on it: a write error is only logged.
+
+    Args:
+        storage_path: The data directory.
+        filesystem: File operations.
+        report_json: Returns the report as JSON values.
     """
     path = storage_path / REPORT_NAME
     temporary = path.with_name(f"{REPORT_NAME}.tmp")
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    content = orjson.dumps(report.as_json(), option=option)
+    content = orjson.dumps(report_json(), option=option)
     try:
         filesystem.write_file(temporary, content)
         filesystem.rename(temporary, path)

@@ -165,9 +165,13 @@ class MetadataStore:
         await self._rounds.until_quiet(encoded_vhost)
         await self._workers.run(self._clear_vhost, encoded_vhost)
 
-    async def close(self) -> None:
-        """Return when every submitted change is durable or has failed; must be the last call."""
+    async def drain(self) -> None:
+        """Return when every submitted change is durable or has failed."""
         await self._rounds.drain()
+
+    async def close(self) -> None:
+        """Drain, then end the threads; must be the last call."""
+        await self.drain()
         self._workers.close()
 
     # In a worker thread

@@ -10,15 +10,18 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import uvloop
 
 from amqp_server.alarms import Sensor
+from amqp_server.client_connection import ClientConnection
 from amqp_server.config import Limits, ServerConfig
 from amqp_server.server import Server
+from amqp_server.start_and_stop import start
 from appendlog.files.filesystem import FileSystem
 
 SECONDS_MAX = 30.0
@@ -34,7 +37,14 @@ class ThreadedServer:
         limits: Bounds; the default ones when None.
         sensor: Looks at memory and disk.
         settings: Fields of `ServerConfig`.
+
+    Attributes:
+        server: Parts of the server; set once it has started.
+        address: Where to connect to; set once it has started.
     """
+
+    server: Server
+    address: tuple[str, int]
 
     def __init__(
         self,
@@ -47,7 +57,7 @@ class ThreadedServer:
         config = ServerConfig(
             port=0, storage_path=storage_path, limits=limits or Limits(), **settings
         )
-        self.server = Server(config, filesystem, sensor)
+        self._start = partial(start, config, filesystem, sensor)
         self._loop: asyncio.AbstractEventLoop
         self._started: Future[None] = Future()
         self._ending = asyncio.Event()
@@ -70,9 +80,9 @@ class ThreadedServer:
         self.stop()
 
     @property
-    def address(self) -> tuple[str, int]:
-        """Where to connect to."""
-        return self.server.address
+    def connections(self) -> list[ClientConnection]:
+        """The open connections, for a look inside them."""
+        return cast("list[ClientConnection]", list(self.server.connections))
 
     def call(self, function: Callable[[], ResultT]) -> ResultT:
         """Run a function on the server's loop and return what it returns."""
@@ -123,8 +133,9 @@ class ThreadedServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        await self.server.start()
+        running = await self._start()
+        self.server, self.address = running.server, running.address
         self._started.set_result(None)
         await self._ending.wait()
-        is_clean = await self.server.stop()
+        is_clean = await running.stop()
         assert is_clean or not self._stops_cleanly, "the last checkpoint could not be written"

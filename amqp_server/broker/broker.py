@@ -52,14 +52,14 @@ class Broker:
         definitions: Saves what survives a restart.
         turn: Turn of the event loop.
         spawn: Runs a coroutine in the background; the server awaits it when it stops.
+        commit: Makes a transaction durable and applies it.
+        write_checkpoint: Writes what is settled to the disk.
 
     Attributes:
         definition_writer: Writes definitions of new objects to the disk.
         retention_pins: Parts of logs that retention keeps because a reader needs them.
-        write_checkpoint: Writes what is settled to the disk; set by the server.
         removed_incarnations: Deleted queues that the next checkpoint removes. Only queues with an
             entry in the checkpoint are listed, so there are never more of them than entries.
-        commit: Makes a transaction durable and applies it; set by the server.
     """
 
     def __init__(
@@ -69,6 +69,9 @@ class Broker:
         definitions: Definitions,
         turn: Turn,
         spawn: Callable[[Coroutine[None, None, None]], None],
+        *,
+        commit: Callable[[Commit], Awaitable[None]],
+        write_checkpoint: Callable[[], Awaitable[object]],
     ) -> None:
         self.config = config
         self.storage = storage
@@ -78,8 +81,8 @@ class Broker:
         self.removed_incarnations: list[UUID] = []
         self.retention_pins = RetentionPins()
         self._exclusive_queues: dict[Client, set[Queue]] = {}
-        self.write_checkpoint: Callable[[], Awaitable[object]]
-        self.commit: Callable[[Commit], Awaitable[None]]
+        self.write_checkpoint = write_checkpoint
+        self.commit = commit
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
         self.definition_writer = DefinitionWriter(self, spawn)

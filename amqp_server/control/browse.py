@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -22,11 +23,11 @@ from appendlog import LogFailedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from amqp_server.broker.broker import Broker
     from amqp_server.broker.message_states import StateRun
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.subscriptions.log_pages import LogPage
     from amqp_server.broker.subscriptions.start_position import StartPosition
-    from amqp_server.server import Server
 
 PAGE_MESSAGES_MAX: Final = 1000
 """Messages in one reply; for more, pass its `next` as `start`."""
@@ -71,7 +72,7 @@ class _Page:
 
 
 async def browse(
-    server: Server,
+    broker: Broker,
     vhost: str,
     queue: str,
     start: str,
@@ -84,7 +85,7 @@ async def browse(
     """Return a page of a queue's messages, whether ready, unacked or settled.
 
     Args:
-        server: The running server.
+        broker: Broker with the queue.
         vhost: Virtual host of the queue.
         queue: Name of the queue.
         start: Position of the first message as text; see `offset_text`.
@@ -98,7 +99,7 @@ async def browse(
         ControlError: An argument is invalid, or the queue does not exist or cannot be read.
     """
     page = _checked(state, filters, limit, body_bytes)
-    found = find_queue(server, vhost, queue)
+    found = find_queue(broker, vhost, queue)
     try:
         at = await start_offset(found, written_place(start, "start"))
         end = found.visible_end
@@ -116,13 +117,13 @@ async def browse(
     }
 
 
-def find_queue(server: Server, vhost: str, name: str) -> Queue:
+def find_queue(broker: Broker, vhost: str, name: str) -> Queue:
     """Return a queue by its name.
 
     Raises:
         ControlError: The virtual host or the queue does not exist.
     """
-    host = server.broker.vhosts.get(vhost)
+    host = broker.vhosts.get(vhost)
     if host is None:
         raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
     queue = host.queues.get(name)
@@ -194,17 +195,18 @@ async def _collect(queue: Queue, at: int, end: int, page: _Page) -> int:
     return at
 
 
-QUEUES_BROWSE = Command(
-    "queues.browse",
-    browse,
-    {
-        "vhost": str,
-        "queue": str,
-        "start": str,
-        "until": str,
-        "state": str,
-        "filters": list,
-        "limit": int,
-        "body_bytes": int,
-    },
-)
+_ARGUMENTS: Final = {
+    "vhost": str,
+    "queue": str,
+    "start": str,
+    "until": str,
+    "state": str,
+    "filters": list,
+    "limit": int,
+    "body_bytes": int,
+}
+
+
+def browse_commands(broker: Broker) -> tuple[Command, ...]:
+    """Return the command `queues.browse` of a server with this broker."""
+    return (Command("queues.browse", partial(browse, broker), _ARGUMENTS),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.control.messages import ControlError, ErrorKind
@@ -9,17 +10,17 @@ from amqp_server.control.registry import Command
 from offsets import OffsetsError
 
 if TYPE_CHECKING:
-    from amqp_server.server import Server
+    from amqp_server.checkpointer import Checkpointer
 
 
-async def checkpoint(server: Server) -> dict[str, object]:
+async def checkpoint(checkpointer: Checkpointer) -> dict[str, object]:
     """Write a checkpoint; return when it is on the disk.
 
     Raises:
         ControlError: The disk refused the write.
     """
     try:
-        report = await server.checkpointer.write_now()
+        report = await checkpointer.write_now()
     except OffsetsError as error:
         raise ControlError(ErrorKind.FAILED, str(error)) from error
     return {
@@ -30,4 +31,6 @@ async def checkpoint(server: Server) -> dict[str, object]:
     }
 
 
-CHECKPOINT = Command("checkpoint", checkpoint)
+def checkpoint_commands(checkpointer: Checkpointer) -> tuple[Command, ...]:
+    """Return the command `checkpoint` of a server with this checkpointer."""
+    return (Command("checkpoint", partial(checkpoint, checkpointer)),)

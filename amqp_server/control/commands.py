@@ -1,36 +1,48 @@
-"""All commands of the control socket."""
+"""All commands of the control socket, and the parts of the server that each uses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING
 
-from amqp_server.control.browse import QUEUES_BROWSE
-from amqp_server.control.checkpoint import CHECKPOINT
-from amqp_server.control.imports import IMPORT_COMMANDS
-from amqp_server.control.offsets import OFFSETS_COMMANDS
-from amqp_server.control.queues import QUEUES_STATS
-from amqp_server.control.registry import Command
-from amqp_server.control.replay import QUEUES_REPLAY
-from amqp_server.control.shards import SHARDS_COMMANDS
-from amqp_server.control.status import STATUS
-from amqp_server.control.vhosts import VHOST_COMMANDS
+from amqp_server.control.browse import browse_commands
+from amqp_server.control.checkpoint import checkpoint_commands
+from amqp_server.control.imports import import_commands
+from amqp_server.control.offsets import offsets_commands
+from amqp_server.control.queues import statistics_commands
+from amqp_server.control.replay import replay_commands
+from amqp_server.control.shards import shards_commands
+from amqp_server.control.status import StatusSources, status_commands
+from amqp_server.control.vhosts import vhost_commands
 
-COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
-    {
-        command.name: command
-        for command in (
-            CHECKPOINT,
-            *IMPORT_COMMANDS,
-            *OFFSETS_COMMANDS,
-            QUEUES_BROWSE,
-            QUEUES_REPLAY,
-            QUEUES_STATS,
-            *SHARDS_COMMANDS,
-            STATUS,
-            *VHOST_COMMANDS,
-        )
-    }
-)
-"""Commands by name."""
+if TYPE_CHECKING:
+    from amqp_server.control.registry import Command
+    from amqp_server.server import Server
+
+
+def control_commands(
+    server: Server, address: tuple[str, int], started_seconds: float
+) -> dict[str, Command]:
+    """Return the commands by name.
+
+    Args:
+        server: Server that the commands ask.
+        address: Host and port on which it listens.
+        started_seconds: Time of its start on the clock `time.monotonic`.
+    """
+    broker, checkpointer = server.broker, server.checkpointer
+    connections, alarms = server.connections, server.alarms
+    sources = StatusSources(
+        address, started_seconds, broker, connections, alarms, server.journal, server.watch
+    )
+    families = (
+        browse_commands(broker),
+        checkpoint_commands(checkpointer),
+        import_commands(broker, server.imports),
+        offsets_commands(broker, checkpointer),
+        replay_commands(broker, alarms),
+        shards_commands(broker, checkpointer, server.tasks.spawn),
+        statistics_commands(broker, checkpointer),
+        status_commands(sources),
+        vhost_commands(broker, server.vhost_changes, connections),
+    )
+    return {command.name: command for commands in families for command in commands}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from amqp_server.control.browse import find_queue
@@ -15,9 +16,10 @@ from appendlog import LogError
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.imports.import_state import ImportState
-    from amqp_server.server import Server
+    from amqp_server.imports.imports import Imports
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +30,19 @@ NEAR_MAX: Final = 3
 
 
 async def begin(
-    server: Server, vhost: str, queue: str, source: str, again: bool, dry_run: bool
+    broker: Broker,
+    imports: Imports,
+    vhost: str,
+    queue: str,
+    source: str,
+    again: bool,
+    dry_run: bool,
 ) -> dict[str, object]:
     """Begin to import an export into a queue, or continue it.
 
     Args:
-        server: The running server.
+        broker: Broker with the queue.
+        imports: All imports of the server.
         vhost: Virtual host of the queue.
         queue: Name of the queue that gets the messages; must be durable.
         source: Name of the exported queue; must be the same for every import of it.
@@ -43,23 +52,25 @@ async def begin(
     Raises:
         ControlError: The queue does not exist, or cannot take messages.
     """
-    target = _target(server, vhost, queue)
+    target = _target(broker, vhost, queue)
     if dry_run:
-        state = await _done(server.imports.look(target, source))
+        state = await _done(imports.look(target, source))
         return _progress(state) | {"batch": "", "token": ""}
-    opened = await _done(server.imports.begin(target, source, again=again))
+    opened = await _done(imports.begin(target, source, again=again))
     return _progress(opened.state) | {
-        "batch": str(server.imports.batch_path(opened)),
+        "batch": str(imports.batch_path(opened)),
         "token": opened.token,
         "counts_all": target.is_stream,
     }
 
 
-async def append(server: Server, name: str, token: str, start: int, end: int) -> dict[str, object]:
+async def append(
+    imports: Imports, name: str, token: str, start: int, end: int
+) -> dict[str, object]:
     """Import the messages in the client's file; return when they are on the disk.
 
     Args:
-        server: The running server.
+        imports: All imports of the server.
         name: Name of the import, from the reply of `begin`.
         token: Token of the import, from the reply of `begin`.
         start: Offset of the first message in the exported queue.
@@ -71,29 +82,29 @@ async def append(server: Server, name: str, token: str, start: int, end: int) ->
     if not 0 <= start < end:
         reason = f"start {start} and end {end} are not a range of offsets"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
-    return _progress(await _done(server.imports.append(name, token, start, end)))
+    return _progress(await _done(imports.append(name, token, start, end)))
 
 
-async def end(server: Server, name: str, token: str) -> dict[str, object]:
+async def end(imports: Imports, name: str, token: str) -> dict[str, object]:
     """End an import.
 
     Args:
-        server: The running server.
+        imports: All imports of the server.
         name: Name of the import, from the reply of `begin`.
         token: Token of the import, from the reply of `begin`.
 
     Raises:
         ControlError: The import is another client's, or the disk refused the write.
     """
-    state = await _done(server.imports.end(name, token))
+    state = await _done(imports.end(name, token))
     logger.info("import done name=%s imported=%d", name, state.imported)
     return _progress(state)
 
 
-def _target(server: Server, vhost: str, name: str) -> Queue:
-    host = server.broker.vhosts.get(vhost)
+def _target(broker: Broker, vhost: str, name: str) -> Queue:
+    host = broker.vhosts.get(vhost)
     try:
-        queue = find_queue(server, vhost, name)
+        queue = find_queue(broker, vhost, name)
     except ControlError as error:
         names = [] if host is None else sorted(host.queues)
         near = difflib.get_close_matches(name, names, NEAR_MAX, cutoff=0.4) or names[:NEAR_MAX]
@@ -134,12 +145,18 @@ def _progress(state: ImportState) -> dict[str, object]:
     }
 
 
-IMPORT_COMMANDS: Final = (
-    Command(
-        "imports.begin",
-        begin,
-        {"vhost": str, "queue": str, "source": str, "again": bool, "dry_run": bool},
-    ),
-    Command("imports.append", append, {"name": str, "token": str, "start": int, "end": int}),
-    Command("imports.end", end, {"name": str, "token": str}),
-)
+def import_commands(broker: Broker, imports: Imports) -> tuple[Command, ...]:
+    """Return the commands `imports.*` of a server with these parts."""
+    return (
+        Command(
+            "imports.begin",
+            partial(begin, broker, imports),
+            {"vhost": str, "queue": str, "source": str, "again": bool, "dry_run": bool},
+        ),
+        Command(
+            "imports.append",
+            partial(append, imports),
+            {"name": str, "token": str, "start": int, "end": int},
+        ),
+        Command("imports.end", partial(end, imports), {"name": str, "token": str}),
+    )

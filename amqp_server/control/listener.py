@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.control.commands import COMMANDS
 from amqp_server.control.messages import (
     LINE_BYTES_MAX,
     ClientGoneError,
@@ -27,8 +26,7 @@ from amqp_server.control.socket_path import SOCKET_NAME, socket_address
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from amqp_server.control.registry import ReportProgress
-    from amqp_server.server import Server
+    from amqp_server.control.registry import Command, ReportProgress
 
 logger = logging.getLogger(__name__)
 
@@ -48,13 +46,14 @@ class ControlListener:
     """Answers requests on the control socket of one server, in order for each connection.
 
     Args:
-        server: Server that runs the commands; it must have locked the data directory.
+        storage_path: The data directory, which the server has locked; the socket lies in it.
+        commands: Commands by name.
     """
 
-    def __init__(self, server: Server) -> None:
-        """Store the server; `start` opens the socket."""
-        self._server = server
-        self._storage_path = server.config.storage_path
+    def __init__(self, storage_path: Path, commands: Mapping[str, Command]) -> None:
+        """Store the commands; `start` opens the socket."""
+        self._storage_path = storage_path
+        self._commands = commands
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         # Connections without a running request, the one that is idle longest first.
@@ -142,7 +141,7 @@ class ControlListener:
     async def _answer(self, line: bytes, report: ReportProgress) -> bytes:
         try:
             request = decode_request(line)
-            result = encode_result(await run_request(COMMANDS, self._server, request, report))
+            result = encode_result(await run_request(self._commands, request, report))
         except ControlError as error:
             return encode_error(error)
         except ClientGoneError:

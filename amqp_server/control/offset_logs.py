@@ -12,10 +12,10 @@ from amqp_server.control.messages import ControlError, ErrorKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from amqp_server.broker.broker import Broker
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.subscriptions.groups import Groups
     from amqp_server.broker.virtual_host import VirtualHost
-    from amqp_server.server import Server
 
 
 class GroupLog(NamedTuple):
@@ -25,7 +25,7 @@ class GroupLog(NamedTuple):
     queue: Queue
 
 
-def find_logs(server: Server, vhost: str, queue: str, shards: str) -> list[GroupLog]:
+def find_logs(broker: Broker, vhost: str, queue: str, shards: str) -> list[GroupLog]:
     """Return the logs of a command, shards in the order of their numbers.
 
     Raises:
@@ -35,8 +35,8 @@ def find_logs(server: Server, vhost: str, queue: str, shards: str) -> list[Group
         reason = "expected either a queue or an exchange with shards"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
     if queue:
-        return [GroupLog(None, find_queue(server, vhost, queue))]
-    host = server.broker.vhosts.get(vhost)
+        return [GroupLog(None, find_queue(broker, vhost, queue))]
+    host = broker.vhosts.get(vhost)
     if host is None:
         raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
     exchange = host.exchanges.get(shards)
@@ -46,13 +46,13 @@ def find_logs(server: Server, vhost: str, queue: str, shards: str) -> list[Group
     return _shards(exchange, host)
 
 
-def find_streams(server: Server, vhost: str) -> list[GroupLog]:
+def find_streams(broker: Broker, vhost: str) -> list[GroupLog]:
     """Return all streams of a virtual host, by name.
 
     Raises:
         ControlError: The virtual host does not exist.
     """
-    host = server.broker.vhosts.get(vhost)
+    host = broker.vhosts.get(vhost)
     if host is None:
         raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
     queues = sorted(host.queues.values(), key=lambda queue: queue.name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.ending import end_consumers
@@ -36,21 +37,22 @@ from offsets import GroupOffsets, OffsetsError, RegressingCommitError, check_gro
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from amqp_server.broker.broker import Broker
     from amqp_server.broker.subscriptions.groups import Groups
-    from amqp_server.server import Server
+    from amqp_server.checkpointer import Checkpointer
 
 logger = logging.getLogger(__name__)
 
 
-async def list_all(server: Server, vhost: str, queue: str, shards: str) -> list[Row]:
+async def list_all(broker: Broker, vhost: str, queue: str, shards: str) -> list[Row]:
     """Return all groups of a stream, or of all shards, by name and shard number.
 
     If neither is given, return those of all streams of the virtual host, by stream and name.
     """
     if queue or shards:
-        return await _groups_of_all(find_logs(server, vhost, queue, shards))
+        return await _groups_of_all(find_logs(broker, vhost, queue, shards))
     rows: list[Row] = []
-    for log in find_streams(server, vhost):
+    for log in find_streams(broker, vhost):
         rows += await _groups_of_all([log])
     return rows
 
@@ -68,9 +70,11 @@ async def _groups_of_all(logs: list[GroupLog]) -> list[Row]:
     return rows
 
 
-async def show(server: Server, vhost: str, queue: str, shards: str, group: str) -> list[Row]:
+async def show(
+    broker: Broker, checkpointer: Checkpointer, vhost: str, queue: str, shards: str, group: str
+) -> list[Row]:
     """Return the state of one group; without `group` the settlement of ordinary queues."""
-    logs = find_logs(server, vhost, queue, shards)
+    logs = find_logs(broker, vhost, queue, shards)
     if not group:
         for log in logs:
             check_ordinary(log.queue)
@@ -82,12 +86,20 @@ async def show(server: Server, vhost: str, queue: str, shards: str, group: str) 
         rows = [group_row(each, shard, group) for shard, each in logs]
     await add_lag_seconds(rows, [each for _, each in logs], time.time_ns())
     for row, (_, each) in zip(rows, logs, strict=True):
-        row["checkpoint_age_seconds"] = checkpoint_age_seconds(server, each)
+        row["checkpoint_age_seconds"] = checkpoint_age_seconds(checkpointer, each)
     return rows
 
 
 async def commit(
-    server: Server, vhost: str, queue: str, shards: str, group: str, to: str, *, force: bool
+    broker: Broker,
+    checkpointer: Checkpointer,
+    vhost: str,
+    queue: str,
+    shards: str,
+    group: str,
+    to: str,
+    *,
+    force: bool,
 ) -> list[Row]:
     """Commit a position: all below it is settled for the group; `force` allows a lower one."""
 
@@ -106,12 +118,20 @@ async def commit(
         except RegressingCommitError:
             groups.seek(group, offset, force=True)
 
-    logs = find_logs(server, vhost, queue, shards)
-    return await _move(server, logs, group, to, check, move)
+    logs = find_logs(broker, vhost, queue, shards)
+    return await _move(checkpointer, logs, group, to, check, move)
 
 
 async def seek(
-    server: Server, vhost: str, queue: str, shards: str, group: str, to: str, *, force: bool
+    broker: Broker,
+    checkpointer: Checkpointer,
+    vhost: str,
+    queue: str,
+    shards: str,
+    group: str,
+    to: str,
+    *,
+    force: bool,
 ) -> list[Row]:
     """Move a group to a position; `force` allows it even if the group has members."""
 
@@ -123,15 +143,22 @@ async def seek(
     def move(groups: Groups, offset: int) -> None:
         groups.seek(group, offset, force=force)
 
-    logs = find_logs(server, vhost, queue, shards)
-    return await _move(server, logs, group, to, check, move)
+    logs = find_logs(broker, vhost, queue, shards)
+    return await _move(checkpointer, logs, group, to, check, move)
 
 
 async def delete(
-    server: Server, vhost: str, queue: str, shards: str, group: str, *, force: bool
+    broker: Broker,
+    checkpointer: Checkpointer,
+    vhost: str,
+    queue: str,
+    shards: str,
+    group: str,
+    *,
+    force: bool,
 ) -> list[Row]:
     """Delete a group for good; `force` allows it with members, which are cancelled."""
-    logs = find_logs(server, vhost, queue, shards)
+    logs = find_logs(broker, vhost, queue, shards)
     with refusals():
         check_group_name(group)
         check_known(logs, group)
@@ -145,13 +172,13 @@ async def delete(
             if len(deleted.consumers):
                 end_consumers(list(deleted.consumers))
                 each.subscriptions.set_aside(deleted)
-    await _make_durable(server, f"group '{group}' is deleted")
+    await _make_durable(checkpointer, f"group '{group}' is deleted")
     _log("group deleted", rows, group)
     return rows
 
 
 async def _move(
-    server: Server,
+    checkpointer: Checkpointer,
     logs: list[GroupLog],
     group: str,
     to: str,
@@ -182,7 +209,7 @@ async def _move(
             move(groups_of(queue), offset)
             after = group_row(queue, shard, group)
             rows.append(after | {"committed_before": before.get("committed")})
-    await _make_durable(server, f"group '{group}' is moved")
+    await _make_durable(checkpointer, f"group '{group}' is moved")
     _log("group moved", rows, group)
     return rows
 
@@ -208,9 +235,9 @@ def _placings(logs: list[GroupLog], group: str) -> list[asyncio.Future[None]]:
     return [placing for placing in placings if placing is not None]
 
 
-async def _make_durable(server: Server, what: str) -> None:
+async def _make_durable(checkpointer: Checkpointer, what: str) -> None:
     try:
-        await server.checkpointer.write_round()
+        await checkpointer.write_round()
     except OffsetsError as error:
         reason = f"{what}, but a crash could undo it: {error}"
         raise ControlError(ErrorKind.FAILED, reason) from error
@@ -232,10 +259,17 @@ def _log(what: str, rows: list[Row], group: str) -> None:
 _LOG: Final = {"vhost": str, "queue": str, "shards": str}
 _MOVE: Final = {**_LOG, "group": str, "to": str, "force": bool}
 
-OFFSETS_COMMANDS: Final = (
-    Command("offsets.list", list_all, _LOG),
-    Command("offsets.show", show, {**_LOG, "group": str}),
-    Command("offsets.commit", commit, _MOVE),
-    Command("offsets.seek", seek, _MOVE),
-    Command("offsets.delete", delete, {**_LOG, "group": str, "force": bool}),
-)
+
+def offsets_commands(broker: Broker, checkpointer: Checkpointer) -> tuple[Command, ...]:
+    """Return the commands `offsets.*` of a server with these parts."""
+    return (
+        Command("offsets.list", partial(list_all, broker), _LOG),
+        Command("offsets.show", partial(show, broker, checkpointer), {**_LOG, "group": str}),
+        Command("offsets.commit", partial(commit, broker, checkpointer), _MOVE),
+        Command("offsets.seek", partial(seek, broker, checkpointer), _MOVE),
+        Command(
+            "offsets.delete",
+            partial(delete, broker, checkpointer),
+            {**_LOG, "group": str, "force": bool},
+        ),
+    )

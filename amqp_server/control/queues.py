@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.control.messages import ControlError, ErrorKind
@@ -15,20 +16,22 @@ from appendlog.log_statistics import log_statistics
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
-    from amqp_server.server import Server
+    from amqp_server.checkpointer import Checkpointer
 
 PAGE_QUEUES_MAX: Final = 500
 """Queues in one reply, so that no turn of the event loop is long; pass `after` for more."""
 
 
 async def stats(
-    server: Server, vhost: str, queue: str, after: str, limit: int
+    broker: Broker, checkpointer: Checkpointer, vhost: str, queue: str, after: str, limit: int
 ) -> dict[str, object]:
     """Return a page of queues by virtual host and name, each with its statistics.
 
     Args:
-        server: The running server.
+        broker: Broker with the queues.
+        checkpointer: Knows the age of their checkpoints.
         vhost: Virtual host of the queues; empty for all.
         queue: Name of the queues; empty for all.
         after: `next` of the page before; empty for the first page.
@@ -40,14 +43,14 @@ async def stats(
     if not 1 <= limit <= PAGE_QUEUES_MAX:
         reason = f"queues.stats: limit is {limit}, must be 1 to {PAGE_QUEUES_MAX}"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
-    if vhost and vhost not in server.broker.vhosts:
+    if vhost and vhost not in broker.vhosts:
         raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
     behind = _place_from(after)
-    chosen = (each for each in _queues(server, vhost, queue) if _place(each) > behind)
+    chosen = (each for each in _queues(broker, vhost, queue) if _place(each) > behind)
     page = heapq.nsmallest(limit + 1, chosen, key=_place)
     more = len(page) > limit
     del page[limit:]
-    rows = [queue_stats(server, each) for each in page]
+    rows = [queue_stats(checkpointer, each) for each in page]
     if queue:
         # These read files, so not for thousands of queues.
         for each, row in zip(page, rows, strict=True):
@@ -55,8 +58,7 @@ async def stats(
     return {"queues": rows, "next": _place_text(page[-1]) if more else ""}
 
 
-def _queues(server: Server, vhost: str, name: str) -> Iterator[Queue]:
-    broker = server.broker
+def _queues(broker: Broker, vhost: str, name: str) -> Iterator[Queue]:
     for host in [broker.vhosts[vhost]] if vhost else list(broker.vhosts.values()):
         if name:
             if name in host.queues:
@@ -65,7 +67,7 @@ def _queues(server: Server, vhost: str, name: str) -> Iterator[Queue]:
             yield from host.queues.values()
 
 
-def queue_stats(server: Server, queue: Queue) -> dict[str, Any]:
+def queue_stats(checkpointer: Checkpointer, queue: Queue) -> dict[str, Any]:
     """Return the statistics of one queue. Costs microseconds; reads no file."""
     store = queue.store
     settlement = queue.settlement
@@ -101,7 +103,7 @@ def queue_stats(server: Server, queue: Queue) -> dict[str, Any]:
         "log_start_offset": log.log_start_offset,
         "log_end_offset": end,
         "recovery_point": store.recovery_point if queue.is_journaled else None,
-        "checkpoint_age_seconds": checkpoint_age_seconds(server, queue),
+        "checkpoint_age_seconds": checkpoint_age_seconds(checkpointer, queue),
         **log_statistics(log, store.recovery_point if queue.is_journaled else None).as_json(),
         "damaged_chunks": log.damaged_chunks,
         "ring_messages": len(store.ring),
@@ -142,11 +144,11 @@ def traffic_stats(queue: Queue) -> dict[str, int]:
     }
 
 
-def checkpoint_age_seconds(server: Server, queue: Queue) -> float | None:
+def checkpoint_age_seconds(checkpointer: Checkpointer, queue: Queue) -> float | None:
     """Return the age of the checkpoint of a queue; None if it does not survive a restart."""
     if not queue.is_journaled:
         return None
-    return round(time.monotonic() - server.checkpointer.last_round_seconds, 3)
+    return round(time.monotonic() - checkpointer.last_round_seconds, 3)
 
 
 def _state(queue: Queue) -> str:
@@ -189,6 +191,7 @@ def _place_from(text: str) -> tuple[bytes, bytes]:
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason) from None
 
 
-QUEUES_STATS = Command(
-    "queues.stats", stats, {"vhost": str, "queue": str, "after": str, "limit": int}
-)
+def statistics_commands(broker: Broker, checkpointer: Checkpointer) -> tuple[Command, ...]:
+    """Return the command `queues.stats` of a server with these parts."""
+    arguments = {"vhost": str, "queue": str, "after": str, "limit": int}
+    return (Command("queues.stats", partial(stats, broker, checkpointer), arguments),)

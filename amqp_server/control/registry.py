@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from amqp_server.control.messages import Request
-    from amqp_server.server import Server
 
     ReportProgress = Callable[[Mapping[str, object]], Awaitable[None]]
     """Sends a progress report, as JSON values; raises OSError if the client is gone."""
@@ -31,11 +30,11 @@ class Command:
 
     Attributes:
         name: Lower-case name, the thing and the action with a dot between: `vhosts.add`.
-        run: Runs the command with the server and the arguments by name; returns JSON values. Raises
-            ControlError.
+        run: Runs the command with the arguments by name; returns JSON values. Raises ControlError.
+            The parts of the server that the command uses are bound to it.
         arguments: Name and type of each argument; all are required.
-        reports: Whether the command reports progress: `run` then takes a `ReportProgress` after the
-            server.
+        reports: Whether the command reports progress: `run` then takes a `ReportProgress` before
+            the arguments.
     """
 
     name: str
@@ -64,13 +63,12 @@ class Command:
 
 
 async def run_request(
-    commands: Mapping[str, Command], server: Server, request: Request, report: ReportProgress
+    commands: Mapping[str, Command], request: Request, report: ReportProgress
 ) -> object:
     """Run the command of a request and return its result.
 
     Args:
         commands: Commands by name.
-        server: The running server.
         request: The request, not checked yet.
         report: Sends the client a progress report.
 
@@ -85,4 +83,4 @@ async def run_request(
         )
     command.check(request.arguments)
     extra = (report,) if command.reports else ()
-    return await command.run(server, *extra, **request.arguments)
+    return await command.run(*extra, **request.arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.rules.overflow import has_room_for
@@ -16,9 +17,10 @@ from appendlog import LogFailedError
 from appendlog.layout.message import encode_message
 
 if TYPE_CHECKING:
+    from amqp_server.alarms import Alarms
+    from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.control.registry import ReportProgress
-    from amqp_server.server import Server
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +32,8 @@ REPORT_EVERY_SECONDS: Final = 0.2
 
 
 async def replay(
-    server: Server,
+    broker: Broker,
+    alarms: Alarms,
     report: ReportProgress,
     vhost: str,
     queue: str,
@@ -44,7 +47,8 @@ async def replay(
     """Publish messages of a queue again; return when they are on the disk.
 
     Args:
-        server: The running server.
+        broker: Broker with the queues.
+        alarms: Alarms that pause the replay while they are on.
         report: Sends the client a progress report; if that fails, the replay stops.
         vhost: Virtual host of both queues.
         queue: Queue of the messages.
@@ -62,13 +66,13 @@ async def replay(
     if include not in (SETTLED, ALL):
         reason = f"queues.replay: include is '{include}', must be {SETTLED} or {ALL}"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
-    source = find_queue(server, vhost, queue)
-    target = find_queue(server, vhost, to) if to else source
+    source = find_queue(broker, vhost, queue)
+    target = find_queue(broker, vhost, to) if to else source
     chosen = parse_filters(filters)
     check_target(source, target)
     started_seconds = time.monotonic()
     # Pin the log before the positions are looked up, so that what they refer to stays.
-    with server.broker.retention_pins.pin(source, 0) as pin:
+    with broker.retention_pins.pin(source, 0) as pin:
         try:
             first = await _place(source, start, "start")
             end = await _place(source, until or "next", "until")
@@ -85,7 +89,7 @@ async def replay(
                 reason = f"the start, offset {first}, is above the end, {request.end}"
                 raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
             reporter = _Reporter(request, report)
-            work = Replay(request, pin, lambda: bool(server.alarms.low), reporter.report)
+            work = Replay(request, pin, lambda: bool(alarms.low), reporter.report)
             await _run(request, work)
         except LogFailedError as error:
             raise ControlError(ErrorKind.FAILED, str(error)) from error
@@ -201,18 +205,18 @@ def _progress(request: ReplayRequest, work: Replay) -> dict[str, object]:
     }
 
 
-QUEUES_REPLAY = Command(
-    "queues.replay",
-    replay,
-    {
-        "vhost": str,
-        "queue": str,
-        "start": str,
-        "until": str,
-        "to": str,
-        "filters": list,
-        "include": str,
-        "dry_run": bool,
-    },
-    reports=True,
-)
+_ARGUMENTS: Final = {
+    "vhost": str,
+    "queue": str,
+    "start": str,
+    "until": str,
+    "to": str,
+    "filters": list,
+    "include": str,
+    "dry_run": bool,
+}
+
+
+def replay_commands(broker: Broker, alarms: Alarms) -> tuple[Command, ...]:
+    """Return the command `queues.replay` of a server with these parts."""
+    return (Command("queues.replay", partial(replay, broker, alarms), _ARGUMENTS, reports=True),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.sharding.changes import create_shards, delete_shards, find_shards
@@ -25,29 +26,35 @@ from amqp_server.protocol.tables import encode_table
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from typing import TypeVar
 
+    from amqp_server.broker.broker import Broker
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.checkpointer import Checkpointer
     from amqp_server.protocol.tables import Table
-    from amqp_server.server import Server
 
     ResultT = TypeVar("ResultT")
+    Spawn = Callable[[Coroutine[None, None, None]], None]
+    """Runs a coroutine in the background; the server awaits it when it stops."""
 
 logger = logging.getLogger(__name__)
 
 
 async def create(
-    server: Server, exchange: str, shards: int, vhost: str, arguments: dict[str, Any]
+    broker: Broker,
+    spawn: Spawn,
+    exchange: str,
+    shards: int,
+    vhost: str,
+    arguments: dict[str, Any],
 ) -> dict[str, object]:
     """Create an exchange with its shards, or the missing ones; return when it is durable."""
-    host = _vhost(server, vhost)
+    host = _vhost(broker, vhost)
     wanted = ShardSet(exchange, shards)
     with _refusals():
-        made = await _finished(
-            server, create_shards(server.broker, host, wanted, _table(arguments))
-        )
+        made = await _finished(spawn, create_shards(broker, host, wanted, _table(arguments)))
     logger.info(
         "shards created vhost=%s exchange=%s shards=%d queues_made=%d bindings_made=%d",
         vhost,
@@ -64,9 +71,9 @@ async def create(
     }
 
 
-async def list_all(server: Server, vhost: str) -> list[dict[str, object]]:
+async def list_all(broker: Broker, vhost: str) -> list[dict[str, object]]:
     """Return all sets of shards by virtual host and exchange, each with sums over its shards."""
-    hosts = [_vhost(server, vhost)] if vhost else list(server.broker.vhosts.values())
+    hosts = [_vhost(broker, vhost)] if vhost else list(broker.vhosts.values())
     found = [
         (host, exchange, shards)
         for host in hosts
@@ -77,9 +84,11 @@ async def list_all(server: Server, vhost: str) -> list[dict[str, object]]:
     return [_summary(host, exchange, shards) for host, exchange, shards in found]
 
 
-async def show(server: Server, exchange: str, vhost: str) -> dict[str, object]:
+async def show(
+    broker: Broker, checkpointer: Checkpointer, exchange: str, vhost: str
+) -> dict[str, object]:
     """Return a set of shards with each queue's statistics; `stats` is null for a missing one."""
-    host = _vhost(server, vhost)
+    host = _vhost(broker, vhost)
     with _refusals():
         shards = find_shards(host, exchange)
     bound = bound_queues(host.exchanges[exchange])
@@ -89,19 +98,21 @@ async def show(server: Server, exchange: str, vhost: str) -> dict[str, object]:
             "queue": shards.queue_name(shard),
             "is_bound": shards.queue_name(shard) in bound,
             "messages": None if queue is None else messages_of(queue),
-            "stats": None if queue is None else queue_stats(server, queue),
+            "stats": None if queue is None else queue_stats(checkpointer, queue),
         }
         for shard, queue in enumerate(shards.queues(host))
     ]
     return {**_summary(host, host.exchanges[exchange], shards), "queues": rows}
 
 
-async def delete(server: Server, exchange: str, vhost: str, *, if_empty: bool) -> dict[str, object]:
+async def delete(
+    broker: Broker, spawn: Spawn, exchange: str, vhost: str, *, if_empty: bool
+) -> dict[str, object]:
     """Delete an exchange with its shards; return when no part of it can come back."""
-    host = _vhost(server, vhost)
+    host = _vhost(broker, vhost)
     with _refusals():
         deleted, messages = await _finished(
-            server, delete_shards(server.broker, host, exchange, if_empty=if_empty)
+            spawn, delete_shards(broker, host, exchange, if_empty=if_empty)
         )
     logger.info(
         "shards deleted vhost=%s exchange=%s shards=%d messages=%d",
@@ -127,8 +138,8 @@ def _summary(host: VirtualHost, exchange: Exchange, shards: ShardSet) -> dict[st
     }
 
 
-def _vhost(server: Server, name: str) -> VirtualHost:
-    host = server.broker.vhosts.get(name)
+def _vhost(broker: Broker, name: str) -> VirtualHost:
+    host = broker.vhosts.get(name)
     if host is None:
         raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{name}' does not exist")
     return host
@@ -152,10 +163,10 @@ def _table(arguments: dict[str, Any]) -> Table:
     return table
 
 
-async def _finished(server: Server, change: Coroutine[None, None, ResultT]) -> ResultT:
+async def _finished(spawn: Spawn, change: Coroutine[None, None, ResultT]) -> ResultT:
     """Return the result of a change; it continues even if the caller is cancelled."""
     task = asyncio.ensure_future(change)
-    server.spawn(_end_of(task))
+    spawn(_end_of(task))
     return await asyncio.shield(task)
 
 
@@ -186,11 +197,23 @@ def _refusals() -> Iterator[None]:
         raise ControlError(ErrorKind.FAILED, str(error)) from error
 
 
-SHARDS_COMMANDS = (
-    Command(
-        "shards.create", create, {"exchange": str, "shards": int, "vhost": str, "arguments": dict}
-    ),
-    Command("shards.list", list_all, {"vhost": str}),
-    Command("shards.show", show, {"exchange": str, "vhost": str}),
-    Command("shards.delete", delete, {"exchange": str, "vhost": str, "if_empty": bool}),
-)
+def shards_commands(
+    broker: Broker, checkpointer: Checkpointer, spawn: Spawn
+) -> tuple[Command, ...]:
+    """Return the commands `shards.*` of a server with these parts."""
+    return (
+        Command(
+            "shards.create",
+            partial(create, broker, spawn),
+            {"exchange": str, "shards": int, "vhost": str, "arguments": dict},
+        ),
+        Command("shards.list", partial(list_all, broker), {"vhost": str}),
+        Command(
+            "shards.show", partial(show, broker, checkpointer), {"exchange": str, "vhost": str}
+        ),
+        Command(
+            "shards.delete",
+            partial(delete, broker, spawn),
+            {"exchange": str, "vhost": str, "if_empty": bool},
+        ),
+    )

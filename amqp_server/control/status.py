@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server import __version__
@@ -12,24 +14,53 @@ from amqp_server.broker.turn_watch import BOUNDS_SECONDS
 from amqp_server.control.registry import Command
 
 if TYPE_CHECKING:
-    from amqp_server.broker.turn_watch import TurnWatch
-    from amqp_server.server import Server
+    from collections.abc import Mapping
 
+    from amqp_server.alarms import Alarms
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.turn_watch import TurnWatch
+    from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.connections import OpenConnections
+    from offsets import RedoJournal
 
 DAMAGED_MAX = 1000
 """Damaged queues, exchanges and bindings that a status lists; `recovery.json` has more."""
 
 
-async def status(server: Server) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class StatusSources:
+    """What a status reports on.
+
+    Attributes:
+        address: Host and port on which the server listens.
+        started_seconds: Time of the start on the clock `time.monotonic`.
+        broker: Broker whose objects are counted.
+        open_connections: Connections of clients.
+        alarms: Alarms, with the last measurement.
+        journal: Redo journal of transactions.
+        watch: Watch that counts stalls of the event loop.
+    """
+
+    address: tuple[str, int]
+    started_seconds: float
+    broker: Broker
+    open_connections: OpenConnections
+    alarms: Alarms
+    journal: RedoJournal
+    watch: TurnWatch
+
+
+async def status(sources: StatusSources) -> dict[str, object]:
     """Return the state of the server, with counts of what it holds."""
-    queues = [queue for vhost in server.broker.vhosts.values() for queue in vhost.queues.values()]
-    host, port = server.address
-    alarms = server.alarms
+    vhosts = sources.broker.vhosts
+    queues = [queue for vhost in vhosts.values() for queue in vhost.queues.values()]
+    host, port = sources.address
+    alarms = sources.alarms
     return {
         "product": "amqp-server",
         "version": __version__,
         "pid": os.getpid(),
-        "uptime_seconds": round(time.monotonic() - server.started_seconds, 3),
+        "uptime_seconds": round(time.monotonic() - sources.started_seconds, 3),
         "host": host,
         "port": port,
         "alarms": alarms.low,
@@ -37,15 +68,15 @@ async def status(server: Server) -> dict[str, object]:
         "memory_bytes_max": alarms.memory_bytes_max,
         "disk_free_bytes": alarms.last.disk_free_bytes if alarms.last else None,
         "disk_free_bytes_min": alarms.disk_free_bytes_min,
-        "redo_file": server.journal.last_number,
-        "vhosts": len(server.broker.vhosts),
-        "connections": len(server.connections),
-        "channels": sum(connection.channel_count for connection in server.connections),
+        "redo_file": sources.journal.last_number,
+        "vhosts": len(vhosts),
+        "connections": len(sources.open_connections),
+        "channels": sum(connection.channel_count for connection in sources.open_connections),
         "queues": len(queues),
         "queues_read_only": sum(queue.store.is_failed for queue in queues),
         "messages_ready": sum(queue.ready_count for queue in queues),
-        "stalls": _stalls(server.watch),
-        "damaged": _damaged(server),
+        "stalls": _stalls(sources.watch),
+        "damaged": _damaged(vhosts),
     }
 
 
@@ -69,11 +100,11 @@ def _stalls(watch: TurnWatch) -> dict[str, object]:
     }
 
 
-def _damaged(server: Server) -> list[dict[str, str]]:
+def _damaged(vhosts: Mapping[str, VirtualHost]) -> list[dict[str, str]]:
     """Return what the start could not recover; names are encoded as in file names."""
     return [
         {"vhost": vhost.name, "kind": kind, "encoded_name": name, "reason": reason}
-        for _, vhost in sorted(server.broker.vhosts.items())
+        for _, vhost in sorted(vhosts.items())
         for kind, names in (
             ("queue", vhost.damaged.queues),
             ("exchange", vhost.damaged.exchanges),
@@ -83,4 +114,6 @@ def _damaged(server: Server) -> list[dict[str, str]]:
     ][:DAMAGED_MAX]
 
 
-STATUS = Command("status", status)
+def status_commands(sources: StatusSources) -> tuple[Command, ...]:
+    """Return the command `status` of a server."""
+    return (Command("status", partial(status, sources)),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.vhost_changes import (
@@ -19,26 +20,28 @@ from metadata.errors import MetadataError
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from amqp_server.server import Server
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.vhost_changes import VhostChanges
+    from amqp_server.connections import OpenConnections
 
 logger = logging.getLogger(__name__)
 
 
-async def add(server: Server, name: str) -> None:
+async def add(changes: VhostChanges, name: str) -> None:
     """Create a virtual host; return when it would survive a crash."""
-    await _done(server.vhost_changes.create(name))
+    await _done(changes.create(name))
     logger.info("vhost added vhost=%s", name)
 
 
-async def delete(server: Server, name: str) -> None:
+async def delete(changes: VhostChanges, name: str) -> None:
     """Delete a virtual host with everything in it; return when nothing of it can come back."""
-    await _done(server.vhost_changes.delete(name))
+    await _done(changes.delete(name))
     logger.info("vhost deleted vhost=%s", name)
 
 
-async def list_all(server: Server) -> list[dict[str, object]]:
+async def list_all(broker: Broker, open_connections: OpenConnections) -> list[dict[str, object]]:
     """Return the virtual hosts by name, each with counts of what it holds."""
-    connections = Counter(connection.vhost for connection in server.connections)
+    connections = Counter(connection.vhost for connection in open_connections)
     return [
         {
             "name": name,
@@ -48,7 +51,7 @@ async def list_all(server: Server) -> list[dict[str, object]]:
             "damaged_queues": len(vhost.damaged.queues),
             "damaged_exchanges": len(vhost.damaged.exchanges),
         }
-        for name, vhost in sorted(server.broker.vhosts.items())
+        for name, vhost in sorted(broker.vhosts.items())
     ]
 
 
@@ -72,8 +75,12 @@ async def _done(change: Awaitable[None]) -> None:
         raise ControlError(ErrorKind.FAILED, str(error)) from error
 
 
-VHOST_COMMANDS = (
-    Command("vhosts.add", add, {"name": str}),
-    Command("vhosts.list", list_all),
-    Command("vhosts.delete", delete, {"name": str}),
-)
+def vhost_commands(
+    broker: Broker, changes: VhostChanges, open_connections: OpenConnections
+) -> tuple[Command, ...]:
+    """Return the commands `vhosts.*` of a server with these parts."""
+    return (
+        Command("vhosts.add", partial(add, changes), {"name": str}),
+        Command("vhosts.list", partial(list_all, broker, open_connections)),
+        Command("vhosts.delete", partial(delete, changes), {"name": str}),
+    )

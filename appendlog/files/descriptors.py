@@ -99,6 +99,12 @@ class Descriptors:
             if (filesystem, path) in self._open:
                 self._drop((filesystem, path))
 
+    def forget_below(self, directory: Path) -> None:
+        """Close all files below a directory as soon as they are not in use."""
+        with self._lock:
+            for key in [key for key in self._open if key[1].is_relative_to(directory)]:
+                self._drop(key)
+
     def shed(self) -> int:
         """Close half of the unused files, least recently used first; return how many.
 

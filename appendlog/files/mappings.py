@@ -192,6 +192,12 @@ class Mappings:
             for key in [key for key in self._kept if key[:2] == (filesystem, path)]:
                 del self._kept[key]
 
+    def forget_below(self, directory: Path) -> None:
+        """Remove all files below a directory; each is unmapped once nothing refers to it."""
+        with self._lock:
+            for key in [key for key in self._kept if key.path.is_relative_to(directory)]:
+                del self._kept[key]
+
     def shed(self) -> int:
         """Unmap half of the unused parts, least recently used first; return how many.
 

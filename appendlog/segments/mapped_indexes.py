@@ -56,6 +56,12 @@ class MappedIndexes:
         with self._lock:
             self._tables.pop((filesystem, path), None)
 
+    def forget_below(self, directory: Path) -> None:
+        """Remove all tables of files below a directory."""
+        with self._lock:
+            for key in [key for key in self._tables if key[1].is_relative_to(directory)]:
+                del self._tables[key]
+
     def shed(self) -> int:
         """Remove half of the tables of files, least recently used first; return how many.
 

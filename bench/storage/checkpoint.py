@@ -15,6 +15,7 @@ from amqp_server.broker.queue import Queue
 from amqp_server.config import ServerConfig
 from amqp_server.server import Server
 from amqp_server.server_process import SWITCH_INTERVAL_SECONDS
+from amqp_server.start_and_stop import start
 from appendlog import FileSystem
 from appendlog.layout.message import PERSISTENT, encode_message
 from offsets import CheckpointStore, GroupOffsets, GroupSnapshot
@@ -44,8 +45,8 @@ def benchmark(queues: int, acks: int, groups: int, data_dir: Path | None) -> Non
 
 
 async def _measure(directory: Path, count: int, acks: int) -> None:
-    server = Server(ServerConfig(port=0, storage_path=directory))
-    await server.start()
+    running = await start(ServerConfig(port=0, storage_path=directory))
+    server = running.server
     # Rounds of its own would come between.
     server.checkpointer._interval_seconds = 0
     try:
@@ -66,7 +67,7 @@ async def _measure(directory: Path, count: int, acks: int) -> None:
         server.broker.storage.queues_to_checkpoint.add(large)
         await _show(f"one queue with {acks:,} acks out of order", server)
     finally:
-        await server.stop()
+        await running.stop()
 
 
 def _queue(server: Server, name: str) -> Queue:

@@ -47,7 +47,7 @@ def back_up(
     on_log: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Copy, and call something behind each log; it hears how many are copied."""
-    journal = server.server._committer._journal
+    journal = server.server.committer._journal
     backup.back_up(
         storage,
         target,

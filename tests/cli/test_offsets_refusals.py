@@ -209,7 +209,7 @@ def test_a_stream_has_room_for_so_many_groups(tmp_path: Path) -> None:
 def test_a_disk_that_refuses_is_told_of(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path / "data") as server:
         publish(server, 1)
-        store = server.server._checkpoints
+        store = server.server.checkpoints
         write_round, error = store.write_round, CheckpointFailedError(tmp_path, OSError(5, "EIO"))
 
         def fail(*_: object, **__: object) -> None:

@@ -134,7 +134,7 @@ class FailsOnce:
         self.is_writing = threading.Event()
         self._gate = threading.Event()
         self._first = threading.Lock()
-        files = server.server._metadata._files
+        files = server.server.metadata._files
         self._write = files.write
         server.call(lambda: setattr(files, "write", self._fail_first))
 

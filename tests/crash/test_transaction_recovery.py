@@ -148,7 +148,7 @@ def test_a_log_keeps_what_it_has_of_a_commit_until_all_logs_have_it(
         assert take_all(client, "left") == []
         assert len(take_all(client, "right")) == 1 + MESSAGES
         server.run(server.server.checkpointer.write_round)
-        assert server.call(server.server._committer.kept_from) == {}
+        assert server.call(server.server.committer.kept_from) == {}
 
 
 def test_the_journal_keeps_a_commit_until_the_logs_have_it_on_the_disk(power: Power) -> None:

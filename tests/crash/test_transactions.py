@@ -279,7 +279,7 @@ def test_a_commit_waits_until_what_it_settles_is_on_the_disk(power: Power) -> No
             consumer.send(Basic.Ack(1))
             consumer.publish(b"1", "other")
             consumer.send(Tx.Commit())
-            commits = server.server._committer
+            commits = server.server.committer
             server.wait_until(lambda: commits._under_way == 1)
             power.sync_gate.set()
             consumer.expect(Tx.CommitOk)
@@ -323,7 +323,7 @@ def test_commits_of_many_connections_share_a_sync(power: Power) -> None:
         assert power.sync_waiting.wait(30)
         for client in clients[1:]:
             client.send(Tx.Commit())
-        commits = server.server._committer
+        commits = server.server.committer
         server.wait_until(lambda: len(commits._waiting) == 9)
         power.sync_gate.set()
         for client in clients:

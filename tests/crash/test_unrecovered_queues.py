@@ -11,7 +11,7 @@ from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server.config import ServerConfig
 from amqp_server.errors import StartupError
-from amqp_server.server import Server
+from amqp_server.start_and_stop import start
 from appendlog.files.filesystem import FILE_MODE, FileSystem
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.power import Power
@@ -263,5 +263,5 @@ def test_a_start_on_a_taken_address_leaves_the_disk_as_it_is(tmp_path: Path) -> 
         _, port = server.address
         config = ServerConfig(port=port, storage_path=tmp_path / "other")
         with pytest.raises(StartupError, match="Address already in use"):
-            asyncio.run(Server(config).start())
+            asyncio.run(start(config))
     assert not (tmp_path / "other").exists()

@@ -76,7 +76,7 @@ def stop_at(server: ThreadedServer, operation: int) -> FaultyFileSystem:
     files = DocumentFiles(filesystem)
 
     def replace() -> None:
-        store: MetadataStore = server.server._metadata
+        store: MetadataStore = server.server.metadata
         store._files = files
         store._rounds._files = files
 

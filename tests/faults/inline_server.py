@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,6 +29,7 @@ from amqp_server.checkpointer import CheckpointReport
 from amqp_server.client_connection import ClientConnection
 from amqp_server.config import ServerConfig
 from amqp_server.server import Server
+from amqp_server.start_and_stop import RunningServer, start
 from appendlog import LogOptions
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import PERSISTENT, PROTOCOL_HEADER, AnyFrame, FrameReader
@@ -47,8 +49,11 @@ class InlineServer:
         settings: Fields of `ServerConfig`.
 
     Attributes:
+        server: Its parts; set once it has started.
         was_clean: Whether it stopped cleanly; None before.
     """
+
+    server: Server
 
     def __init__(
         self,
@@ -68,7 +73,8 @@ class InlineServer:
         self.loop = InlineLoop(seed)
         self.was_clean: bool | None = None
         self.clients: list[InlineClient] = []
-        self.server = Server(config, filesystem or UnsyncedFileSystem())
+        self._start = partial(start, config, filesystem or UnsyncedFileSystem())
+        self._running: RunningServer
         self._patches = ExitStack()
 
     def __enter__(self) -> Self:
@@ -89,7 +95,8 @@ class InlineServer:
         ):
             self._patches.enter_context(patch)
         try:
-            self.loop.run_until_complete(self.server.start())
+            self._running = self.loop.run_until_complete(self._start())
+            self.server = self._running.server
         except BaseException:
             self._end()
             raise
@@ -136,7 +143,7 @@ class InlineServer:
             client.hang_up()
         self.settle()
         try:
-            self.was_clean = self.loop.run_until_complete(self.server.stop())
+            self.was_clean = self.loop.run_until_complete(self._running.stop())
         finally:
             self._end()
         return self.was_clean
@@ -179,7 +186,7 @@ class InlineClient:
         self._waiting = b""
         self._is_read = True
         self._transport = _Transport(self, server.loop)
-        self._connection = ClientConnection(server.server)
+        self._connection = ClientConnection(server.server.context)
         server.loop.call_soon(self._connection.connection_made, self._transport)
         server.settle()
 

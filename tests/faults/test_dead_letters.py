@@ -82,7 +82,7 @@ def queue_of(server: InlineServer, name: str) -> BrokerQueue:
 
 def counts(server: InlineServer, name: str) -> tuple[int, int]:
     """Return how many messages of a queue are ready and unacked, as operators see it."""
-    stats = queue_stats(server.server, queue_of(server, name))
+    stats = queue_stats(server.server.checkpointer, queue_of(server, name))
     return stats["ready"], stats["unacked"]
 
 

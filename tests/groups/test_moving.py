@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Queue
 
+from amqp_server.broker.broker import Broker
 from amqp_server.broker.subscriptions.groups import Groups
+from amqp_server.checkpointer import Checkpointer
 from amqp_server.control import offsets
 from amqp_server.control.messages import ControlError
 from tests.faults.inline_loop import BEGIN_NS
@@ -40,6 +42,11 @@ def groups_of(server: InlineServer) -> Groups:
     return groups
 
 
+def parts(server: InlineServer) -> tuple[Broker, Checkpointer]:
+    """Return what a change of a group uses of the server."""
+    return server.server.broker, server.server.checkpointer
+
+
 def joining(server: InlineServer) -> InlineClient:
     """Return a client whose group `g` is being given its first place: 0."""
     client = server.connect()
@@ -59,7 +66,7 @@ def given(server: InlineServer, member: Member) -> list[int]:
 
 def test_a_seek_waits_for_the_first_place_that_is_being_looked_for(server: InlineServer) -> None:
     client = joining(server)
-    moved = server.loop.create_task(offsets.seek(server.server, *WHERE, "g", "3", force=True))
+    moved = server.loop.create_task(offsets.seek(*parts(server), *WHERE, "g", "3", force=True))
     server.settle()
     (row,) = moved.result()
     assert (row["committed"], row["committed_before"]) == (3, None)
@@ -71,7 +78,7 @@ def test_a_seek_waits_for_the_first_place_that_is_being_looked_for(server: Inlin
 
 def test_a_group_that_is_deleted_while_it_gets_its_place_begins_anew(server: InlineServer) -> None:
     client = joining(server)
-    server.loop.create_task(offsets.delete(server.server, *WHERE, "g", force=False))
+    server.loop.create_task(offsets.delete(*parts(server), *WHERE, "g", force=False))
     server.settle()
     client.take(Basic.ConsumeOk)
     assert given(server, Member(client, "g", 10)) == [0, 1, 2, 3]
@@ -82,7 +89,7 @@ def test_a_stream_that_is_deleted_before_a_group_is_moved_is_not_found(
     server: InlineServer,
 ) -> None:
     async def move_and_delete() -> None:
-        moving = asyncio.ensure_future(offsets.seek(server.server, *WHERE, "g", "1h", force=False))
+        moving = asyncio.ensure_future(offsets.seek(*parts(server), *WHERE, "g", "1h", force=False))
         await asyncio.sleep(0)
         client.send(Queue.Delete(queue=STREAM))
         await moving
@@ -100,7 +107,7 @@ def test_a_deleted_groups_member_leaves_nothing_behind(server: InlineServer) -> 
     assert given(server, member) == [0, 1]
     queue = server.server.broker.vhosts["/"].queues[STREAM]
     assert len(queue.subscriptions) == 1
-    deleting = server.loop.create_task(offsets.delete(server.server, *WHERE, "g", force=True))
+    deleting = server.loop.create_task(offsets.delete(*parts(server), *WHERE, "g", force=True))
     server.settle()
     assert deleting.result()[0]["members"] == 1
     assert len(queue.subscriptions) == 0

@@ -43,7 +43,7 @@ class SlowStore:
         self.gate = threading.Event()
         self.entered = threading.Event()
         self._lock = threading.Lock()
-        store = server.server._checkpoints
+        store = server.server.checkpoints
         self._write_round = store.write_round
         server.call(lambda: setattr(store, "write_round", self.write_round))
 
@@ -137,7 +137,7 @@ def test_a_second_purge_waits_for_what_the_first_one_promised(tmp_path: Path) ->
             for _ in range(3):
                 assert witness.ready_count("q") == 0
         replies = server.call(
-            lambda: [each._session._replies.is_waiting for each in server.server.connections]  # type: ignore[union-attr]
+            lambda: [each._session._replies.is_waiting for each in server.connections]  # type: ignore[union-attr]
         )
         assert replies.count(True) == 2, "the second purge was answered before the first"
         store.gate.set()

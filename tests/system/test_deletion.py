@@ -162,7 +162,7 @@ def test_a_queue_declared_again_as_its_last_consumer_leaves_is_on_the_disk(tmp_p
         second.expect(Queue.DeclareOk)
 
         is_there = server.call(lambda: "q" in server.server.broker.vhosts["/"].queues)
-        server.run(server.server._metadata.close)
+        server.run(server.server.metadata.close)
         assert is_there == (tmp_path / "metadata" / "queues" / "%2f" / "q.json").exists()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Queue
 
-from amqp_server import server as server_module
+from amqp_server import start_and_stop
 from amqp_server.config import Limits
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, connect, frame_octets
 from tests.conftest import StartServer
@@ -29,7 +29,7 @@ def server(tmp_path: Path) -> Iterator[ThreadedServer]:
 
 def still_write(server: ThreadedServer, client: AmqpClient, lingering: int = 1) -> None:
     """Send more when the server has said its last, so much that a closed socket would tell."""
-    server.wait_until(lambda: len(server.server.lingering) == lingering)
+    server.wait_until(lambda: len(server.server.context.lingering) == lingering)
     for _ in range(10):
         client.send_raw(MORE)
 
@@ -39,7 +39,7 @@ def expect_orderly_end(server: ThreadedServer, client: AmqpClient) -> None:
     assert client.socket.recv(1) == b""
     client.socket.close()
     server.wait_until(lambda: not server.server.connections)
-    assert server.call(lambda: len(server.server.lingering)) == 0
+    assert server.call(lambda: len(server.server.context.lingering)) == 0
 
 
 def test_a_client_that_still_writes_reads_the_answer_to_its_close(server: ThreadedServer) -> None:
@@ -98,7 +98,7 @@ def test_what_is_unsent_when_a_client_has_to_go_is_sent(server: ThreadedServer) 
         while client.expect(Basic.Ack).delivery_tag != 2_000:
             pass
         client.send(Basic.Consume(queue="heap", no_ack=True))
-        server.wait_until(lambda: not all(each.is_writable for each in server.server.connections))
+        server.wait_until(lambda: not all(each.is_writable for each in server.connections))
         client.send(Connection.Close(200, "", 0, 0), 0)
         still_write(server, client)
         told = client.receive()[1]
@@ -128,7 +128,7 @@ def test_no_more_than_so_many_are_waited_for(tmp_path: Path) -> None:
         for client in (waited_for, other):
             client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
         server.wait_until(lambda: len(server.server.connections) == 2)
-        assert server.call(lambda: len(server.server.lingering)) == 1
+        assert server.call(lambda: len(server.server.context.lingering)) == 1
         still_write(server, waited_for)
         witness.open_channel()
 
@@ -139,7 +139,7 @@ def test_a_connection_that_is_dropped_may_be_closed_in_the_same_turn(
     with AmqpClient(server.address) as client:
         client.send_raw(PROTOCOL_HEADER)
         client.expect(Connection.Start, 0)
-        (connection,) = server.server.connections
+        (connection,) = server.connections
 
         def drop_and_close() -> None:
             connection.pause_reading("test")
@@ -148,7 +148,7 @@ def test_a_connection_that_is_dropped_may_be_closed_in_the_same_turn(
 
         server.call(drop_and_close)
         server.wait_until(lambda: not server.server.connections)
-        assert server.call(lambda: len(server.server.lingering)) == 0
+        assert server.call(lambda: len(server.server.context.lingering)) == 0
 
 
 def test_what_a_client_had_is_free_before_it_closes(server: ThreadedServer) -> None:
@@ -175,7 +175,7 @@ def test_nothing_is_done_for_a_client_that_has_closed(server: ThreadedServer) ->
 def test_a_stop_does_not_wait_for_peers_that_do_not_close(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "SHUTDOWN_SECONDS_MAX", 0.4)
+    monkeypatch.setattr(start_and_stop, "SHUTDOWN_SECONDS_MAX", 0.4)
     limits = Limits(linger_seconds_max=FOR_EVER)
     with (
         ThreadedServer(tmp_path / "data", limits=limits) as server,
@@ -183,7 +183,7 @@ def test_a_stop_does_not_wait_for_peers_that_do_not_close(
         connect(server.address) as told,
     ):
         gone.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
-        server.wait_until(lambda: len(server.server.lingering) == 1)
+        server.wait_until(lambda: len(server.server.context.lingering) == 1)
         server.call(server._ending.set)
         assert told.expect(Connection.Close, 0).reply_code == 320
         told.send(Connection.CloseOk(), 0)

@@ -16,7 +16,7 @@ LONG = "x" * 5_000
 
 
 def sessions(server: ThreadedServer) -> list[ClientSession]:
-    found = [each._session for each in server.server.connections]
+    found = [each._session for each in server.connections]
     assert all(found)
     return [each for each in found if each is not None]
 

@@ -187,7 +187,7 @@ def test_past_its_room_a_blocked_connection_is_not_read(watched: Watched) -> Non
         parked = watched.server.call(
             lambda: max(
                 each._session.parked.held_bytes
-                for each in watched.server.server.connections
+                for each in watched.server.connections
                 if each._session is not None
             )
         )
@@ -214,17 +214,17 @@ def test_many_blocked_connections_share_what_may_be_parked(tmp_path: Path) -> No
             watched.see(LOW_MEMORY)
             small.publish(b"first", "q")
             small.expect(Connection.Blocked, 0)
-            assert not server.call(lambda: any(c._pauses for c in server.server.connections))
+            assert not server.call(lambda: any(c._pauses for c in server.connections))
             large.publish(b"large" * 10_000, "q")
             watched.wait_for_pause()
             small.publish(b"last", "q")
-            server.wait_until(lambda: all("parked" in c._pauses for c in server.server.connections))
+            server.wait_until(lambda: all("parked" in c._pauses for c in server.connections))
 
             watched.see(FINE)
             small.expect(Connection.Unblocked, 0)
             small.call(Channel.Flow(active=True), Channel.FlowOk)
             assert len(take_all(small)) == 3
-            assert server.server.parked_budget.held_bytes == 0
+            assert server.server.context.parked_budget.held_bytes == 0
 
 
 def test_with_a_full_disk_confirming_publishers_get_nacks(watched: Watched) -> None:
@@ -271,7 +271,7 @@ def test_many_channels_are_refused_in_one_read(watched: Watched) -> None:
         numbers = range(2, 1202)
         for number in numbers:
             client.open_channel(number, confirms=True)
-        (connection,) = watched.server.server.connections
+        (connection,) = watched.server.connections
         watched.see(LOW_DISK)
         method = Basic.Publish(0, "", "nobody")
         octets = client.publish_octets(method, bytes(70_000), PERSISTENT, 1)

@@ -81,7 +81,7 @@ class Alarmed:
             self.told.append(progress)
             if len(self.told) == 1:
                 meanwhile()
-                if not self.server.server.is_stopping:
+                if not self.server.server.connections.is_closing:
                     self.watched.see(FINE)
 
         request = {"start": "first", **arguments}

@@ -110,7 +110,7 @@ def fill_write_buffer(server: ThreadedServer, deaf: AmqpClient, publisher: AmqpC
     octets = publisher.publish_octets(Basic.Publish(0, "", "heap"), BODY, TRANSIENT)
     publisher.send_raw(octets * 2_000)
     expect_confirmed_up_to(publisher, 2_000)
-    server.wait_until(lambda: not all(each.is_writable for each in server.server.connections))
+    server.wait_until(lambda: not all(each.is_writable for each in server.connections))
 
 
 def test_a_deaf_client_does_not_hold_up_a_clean_stop(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_a_client_without_heartbeats_is_let_go_and_one_with_them_kept(
         seconds = 0
         while server.call(lambda: len(server.server.connections)) == 2:
             beating.send(Heartbeat(), 0)
-            server.wait_until(lambda: any(each._has_received for each in server.server.connections))
-            server.call(server.server.heartbeats.tick)
+            server.wait_until(lambda: any(each._has_received for each in server.connections))
+            server.call(server.server.context.heartbeats.tick)
             seconds += 1
         silent.expect_end()
         assert seconds > 2
@@ -163,7 +163,7 @@ def ask_for_much(server: ThreadedServer, deaf: AmqpClient, publisher: AmqpClient
     publisher.expect_confirmed()
     deaf.open_channel()
     deaf.send_raw(frame.marshal(Basic.Get(queue="large"), 1) * ASKED)
-    server.wait_until(lambda: any(each.is_clogged for each in server.server.connections))
+    server.wait_until(lambda: any(each.is_clogged for each in server.connections))
 
 
 def test_what_was_asked_for_in_one_write_is_not_answered_all_at_once(tmp_path: Path) -> None:

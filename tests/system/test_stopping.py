@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from pamqp.commands import Basic, Channel
 
-from amqp_server import server as server_module
+from amqp_server import start_and_stop
 from appendlog import FileSystem
 from offsets import QueueCheckpoint, WrittenRound
 from offsets.group_checkpoint import GroupState
@@ -24,7 +24,7 @@ BESIDE_SECONDS = 0.5
 def test_the_last_checkpoint_is_not_written_beside_another(tmp_path: Path) -> None:
     """Stopping gave up waiting for a round, but its thread went on writing to the same file."""
     with ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0.01) as server:
-        store = server.server._checkpoints
+        store = server.server.checkpoints
         write_round = store.write_round
         entered, beside = threading.Event(), threading.Event()
 
@@ -83,7 +83,7 @@ def test_dead_letters_that_cannot_be_read_do_not_keep_the_server_from_stopping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Those of a deleted queue were waited for, for ever."""
-    monkeypatch.setattr(server_module, "SHUTDOWN_SECONDS_MAX", 0.4)
+    monkeypatch.setattr(start_and_stop, "SHUTDOWN_SECONDS_MAX", 0.4)
     filesystem = UnreadableFileSystem()
     with ThreadedServer(tmp_path, filesystem, ring_size=1024) as server:
         with connect(server.address) as client:

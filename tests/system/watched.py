@@ -48,7 +48,7 @@ class Watched:
     def wait_for_pause(self) -> None:
         """Return when some connection is not read for want of room."""
         self.server.wait_until(
-            lambda: any("parked" in each._pauses for each in self.server.server.connections)
+            lambda: any("parked" in each._pauses for each in self.server.connections)
         )
 
     def ready_count(self, queue: str) -> int:

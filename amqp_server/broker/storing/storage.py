@@ -93,6 +93,7 @@ class QueueStorage:
         read_in_worker: Runs a read in a worker and calls back on the event loop.
         turn: Turn at whose end the rings release memory.
         filesystem: File system of all logs.
+        on_compacted: Called on the event loop with the result of each compaction.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class QueueStorage:
         read_in_worker: ReadInWorker,
         turn: Turn,
         filesystem: FileSystem,
+        on_compacted: Callable[[FlushResult], None],
     ) -> None:
         self.pool = PagePool(config.ring_bytes_total)
         self.flusher = flusher
@@ -117,7 +119,7 @@ class QueueStorage:
         self.failed_stores = FailedStores()
         self._stores: dict[Log, MessageStore] = {}
         self._on_deleted: dict[Log, Callable[[], None]] = {}
-        self.on_compacted: Callable[[FlushResult], None] = lambda _: None
+        self.on_compacted = on_compacted
 
     def settings(self, arguments: Table) -> StorageSettings:
         """Return how a queue with these arguments is kept on the disk."""

@@ -1,0 +1,105 @@
+"""The open connections of clients: admits new ones, and closes all of them at the stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Connection(Protocol):
+    """One client's connection, as the server uses it."""
+
+    @property
+    def vhost(self) -> str:
+        """Name of the open virtual host; empty before it is opened and after the close."""
+
+    @property
+    def channel_count(self) -> int:
+        """Number of open channels."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes that wait in this process to be sent to the client."""
+
+    def read_on(self) -> None:
+        """Resume reading: every connection had a turn since the last full read."""
+
+    def on_alarms_changed(self) -> None:
+        """Note that an alarm has begun or ended."""
+
+    def force_close(self, explanation: str) -> None:
+        """Send the client a connection.close with this explanation; close when it has answered."""
+
+    def abandon(self, reason: str) -> None:
+        """Close the socket at once, without a message to the peer."""
+
+
+class OpenConnections:
+    """The connections of one server. The event loop owns it.
+
+    Args:
+        count_max: Connections that may be open at the same time; the next one is refused.
+
+    Attributes:
+        is_closing: Whether the server stops: it admits no more connections.
+    """
+
+    def __init__(self, count_max: int) -> None:
+        self.is_closing = False
+        self._count_max = count_max
+        self._open: set[Connection] = set()
+        self._all_gone = asyncio.Event()
+
+    def __len__(self) -> int:
+        """Return the number of open connections."""
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Connection]:
+        """Iterate over the connections; they may change in the meantime. Any thread may do it."""
+        return iter(tuple(self._open))
+
+    def admit(self, connection: Connection) -> bool:
+        """Register a connection; return False if there are too many or the server is stopping."""
+        if self.is_closing or len(self._open) >= self._count_max:
+            return False
+        self._open.add(connection)
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """Remove a connection that is lost; ignore one that was not admitted."""
+        self._open.discard(connection)
+        if self.is_closing and not self._open:
+            self._all_gone.set()
+
+    def disconnect(self, vhost: str) -> None:
+        """Close the connections of a virtual host that was deleted."""
+        for connection in self:
+            if connection.vhost == vhost:
+                connection.force_close(f"vhost '{vhost}' is deleted")
+
+    def on_alarms_changed(self) -> None:
+        """Notify every connection that an alarm has begun or ended."""
+        for connection in self:
+            connection.on_alarms_changed()
+
+    async def close(self, seconds_max: float) -> None:
+        """Close all connections; return when they are gone, or after `seconds_max` seconds.
+
+        Args:
+            seconds_max: Seconds that clients have to answer connection.close; afterwards their
+                sockets are closed at once.
+        """
+        self.is_closing = True
+        if not self._open:
+            self._all_gone.set()
+        for connection in self:
+            connection.force_close("broker forced connection closure with reason 'shutdown'")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds_max):
+                await self._all_gone.wait()
+        for connection in self:
+            connection.abandon("shutdown")

@@ -1,0 +1,58 @@
+"""What every connection of a server uses of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amqp_server.alarms import Alarms
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.turn_watch import TurnWatch
+    from amqp_server.config import ServerConfig
+    from amqp_server.connections import Connection, OpenConnections
+    from amqp_server.handshakes import Handshakes
+    from amqp_server.heartbeats import HeartbeatWheel
+    from amqp_server.lingering import Lingering
+    from amqp_server.parked_publishes import ParkedBudget
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """The parts of one server that its connections share.
+
+    Attributes:
+        config: Settings and limits.
+        broker: Broker whose queues the clients use.
+        connections: The open connections; each registers itself.
+        handshakes: Starts the handshake of each connection.
+        alarms: Alarms, while which publishes are parked.
+        parked_budget: Bytes that all parked publishes may hold.
+        heartbeats: Sends heartbeats and watches silent peers.
+        lingering: Closed connections that wait for their peers.
+        watch: Measures how long each piece of work takes.
+        read_buffer: Buffer into which all sockets are read, one at a time.
+        read_view: View of the whole `read_buffer`.
+    """
+
+    config: ServerConfig
+    broker: Broker
+    connections: OpenConnections
+    handshakes: Handshakes
+    alarms: Alarms
+    parked_budget: ParkedBudget
+    heartbeats: HeartbeatWheel
+    lingering: Lingering
+    watch: TurnWatch
+    read_buffer: bytearray
+    read_view: memoryview
+
+    def note_more_input(self, connection: Connection) -> None:
+        """Resume reading a client after the turn that handles what it has sent so far."""
+        self.broker.storage.more_input = True
+        asyncio.get_running_loop().call_soon(self._read_on, connection)
+
+    def _read_on(self, connection: Connection) -> None:
+        self.broker.storage.more_input = False
+        connection.read_on()

@@ -1,0 +1,290 @@
+"""Starts and stops a server, step by step.
+
+| step                                  | start | recover_and_stop | try_recovery |
+|---------------------------------------|-------|------------------|--------------|
+| bind the address                      | yes   |                  |              |
+| claim the data directory              | yes   | yes              |              |
+| read it, assemble the server, recover | yes   | yes              | yes          |
+| begin to write                        | yes   | yes              |              |
+| serve clients                         | yes   |                  |              |
+
+Each step adds to the stack `opened` how to end what it has begun. A stop unwinds that stack: it
+ends the steps in the reverse order. A start that fails unwinds it too, so it closes exactly what it
+has opened. If it has begun to write, the clean stop that recovery has revoked is on record again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from amqp_server.client_connection import ClientConnection
+from amqp_server.control.commands import control_commands
+from amqp_server.control.listener import ControlListener
+from amqp_server.directory_upgrade import DirectoryUpgrade
+from amqp_server.disk_reserve import DiskReserve
+from amqp_server.errors import StartupError
+from amqp_server.listening import BoundAddress
+from amqp_server.message_loading import load_messages
+from amqp_server.open_files import close_log_files
+from amqp_server.queue_shutdown import shut_queues_down
+from amqp_server.server import assemble, restore_reserve
+from amqp_server.server_recovery import recover_server
+from amqp_server.start_report_file import store_report
+from amqp_server.storage_lock import keep_lock, lock_storage
+from amqp_server.stored_state import open_stores
+from appendlog import FileSystem
+from offsets.errors import OffsetsError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from amqp_server.alarms import Sensor
+    from amqp_server.config import ServerConfig
+    from amqp_server.missing_parts import Part
+    from amqp_server.server import Server
+    from amqp_server.start_report import StartReport
+    from metadata.directory_lock import DirectoryLock
+
+logger = logging.getLogger(__name__)
+
+SHUTDOWN_SECONDS_MAX = 8.0
+"""Seconds that a stop may take; the server then closes what is still open without waiting."""
+
+
+class RunningServer:
+    """A server that listens; made by `start`.
+
+    Args:
+        server: Its parts.
+        address: Host and port on which it listens.
+        opened: How to end each step of the start.
+
+    Attributes:
+        server: Its parts.
+        address: Host and port on which it listens.
+    """
+
+    def __init__(self, server: Server, address: tuple[str, int], opened: AsyncExitStack) -> None:
+        self.server = server
+        self.address = address
+        self._opened = opened
+
+    async def stop(self) -> bool:
+        """Stop cleanly: afterwards no settled message returns and redelivered flags are exact.
+
+        Returns:
+            Whether the stop was clean. False means that the disk refused the last checkpoint: the
+            next start recovers as after a crash.
+        """
+        await self._opened.aclose()
+        return self.server.checkpointer.has_written_last
+
+
+async def start(
+    config: ServerConfig, filesystem: FileSystem | None = None, sensor: Sensor | None = None
+) -> RunningServer:
+    """Bind, recover and listen. The system refuses clients until the server listens.
+
+    Args:
+        config: Settings; not changed.
+        filesystem: File operations for definitions, logs and checkpoints. Tests pass one that
+            fails.
+        sensor: Measures memory and disk; tests pass one whose readings they set.
+
+    Raises:
+        StartupError: The data directory or the address cannot be used.
+    """
+    async with AsyncExitStack() as opened:
+        # Bind first: a server that cannot have its address must not touch the data directory.
+        bound = await _bind(config, opened)
+        directory = await _claim(config, filesystem or FileSystem(), opened)
+        server, report = await _recover(config, directory, (), sensor, opened)
+        await _begin_to_write(server, directory, report, opened)
+        address = await _serve(server, bound, opened)
+        return RunningServer(server, address, opened.pop_all())
+
+
+async def recover_and_stop(config: ServerConfig, accepted: Collection[Part] = ()) -> StartReport:
+    """Recover the data directory as a start does, then stop cleanly without listening.
+
+    Args:
+        config: Settings; not changed.
+        accepted: Parts of the directory whose loss the operator accepts if they are missing.
+
+    Raises:
+        StartupError: The data directory cannot be used.
+    """
+    async with AsyncExitStack() as opened:
+        directory = await _claim(config, FileSystem(), opened)
+        server, report = await _recover(config, directory, accepted, None, opened)
+        await _begin_to_write(server, directory, report, opened)
+    if not server.checkpointer.has_written_last:
+        raise StartupError(
+            "recovery succeeded, but the disk refused the last checkpoint: "
+            "the next start recovers again"
+        )
+    return report
+
+
+async def try_recovery(
+    config: ServerConfig, filesystem: FileSystem, accepted: Collection[Part] = ()
+) -> StartReport:
+    """Return what a start would do; takes no lock.
+
+    Args:
+        config: Settings; not changed.
+        filesystem: File operations that change nothing.
+        accepted: Parts of the directory whose loss the operator accepts if they are missing.
+
+    Raises:
+        StartupError: The data directory cannot be used.
+    """
+    async with AsyncExitStack() as opened:
+        directory = _Directory(filesystem, _reserve(config, filesystem), None, None)
+        _, report = await _recover(config, directory, accepted, None, opened)
+    return report
+
+
+# The steps of a start, each with its end
+
+
+class _Directory(NamedTuple):
+    """How a start uses the data directory.
+
+    Attributes:
+        filesystem: File operations.
+        reserve: Disk reserve.
+        lock: Claim on the directory; None in a dry run.
+        upgrade: Upgrade from an earlier format; None if there is none.
+    """
+
+    filesystem: FileSystem
+    reserve: DiskReserve
+    lock: DirectoryLock | None
+    upgrade: DirectoryUpgrade | None
+
+    def keep_lock(self) -> None:
+        """Create the file LOCK again if it was deleted.
+
+        Raises:
+            CheckpointFailedError: Another server has claimed the directory.
+        """
+        assert self.lock is not None, "a dry run writes no rounds of checkpoints"
+        keep_lock(self.lock)
+
+
+async def _bind(config: ServerConfig, opened: AsyncExitStack) -> BoundAddress:
+    """Bind the address; ends by releasing it."""
+    bound = await BoundAddress.bind(config)
+    opened.callback(bound.close)
+    return bound
+
+
+async def _claim(
+    config: ServerConfig, filesystem: FileSystem, opened: AsyncExitStack
+) -> _Directory:
+    """Lock the data directory; ends by releasing the lock."""
+    lock = lock_storage(config.storage_path, filesystem)
+    opened.callback(lock.release)
+    reserve = _reserve(config, filesystem)
+    await asyncio.to_thread(reserve.open)
+    upgrade = DirectoryUpgrade(lock) if lock.is_upgrade else None
+    return _Directory(filesystem, reserve, lock, upgrade)
+
+
+async def _recover(
+    config: ServerConfig,
+    directory: _Directory,
+    accepted: Collection[Part],
+    sensor: Sensor | None,
+    opened: AsyncExitStack,
+) -> tuple[Server, StartReport]:
+    """Read the data directory, assemble the server and recover it; ends by closing all files."""
+    filesystem, reserve = directory.filesystem, directory.reserve
+    stored = await open_stores(config, filesystem, reserve, opened)
+    server = assemble(config, filesystem, reserve, stored, directory.keep_lock, sensor)
+    # A clean stop has closed the logs already. Other ends must not write to them.
+    opened.callback(close_log_files, config.storage_path)
+    opened.push_async_callback(asyncio.to_thread, server.flusher.close)
+    return server, await recover_server(server, stored, directory.upgrade, accepted)
+
+
+async def _begin_to_write(
+    server: Server, directory: _Directory, report: StartReport, opened: AsyncExitStack
+) -> None:
+    """Start the flusher; ends by writing everything that is only in memory."""
+    if directory.upgrade is not None:
+        await asyncio.to_thread(directory.upgrade.finish)
+    queues = tuple(server.broker.queues())
+    await asyncio.to_thread(server.imports.settle_all, queues)
+    server.flusher.start()
+    opened.push_async_callback(_write_last, server)
+    path = server.config.storage_path
+    await asyncio.to_thread(store_report, path, server.filesystem, report.as_json)
+
+
+async def _write_last(server: Server) -> None:
+    """Finish all work, then write the last checkpoint. Logs if the stop is not clean."""
+    server.broker.cancel_expiry_timers()
+    await server.committer.drain()
+    if server.tasks:
+        await server.tasks.wait(SHUTDOWN_SECONDS_MAX / 4)
+        # A disk that cannot be read must not keep the server from stopping.
+        server.broker.stop_forwarding()
+    await server.tasks.finish()
+    await server.metadata.drain()
+    try:
+        await shut_queues_down(
+            server.broker,
+            server.compactor,
+            server.checkpointer,
+            server.flusher,
+            seconds_max=SHUTDOWN_SECONDS_MAX / 4,
+        )
+    except OffsetsError as error:
+        logger.error("stop is not clean error=%s", error)  # noqa: TRY400 - one line, no traceback
+
+
+async def _serve(server: Server, bound: BoundAddress, opened: AsyncExitStack) -> tuple[str, int]:
+    """Listen for clients and commands; return the address. Ends by closing all connections."""
+    await server.alarms.look()
+    await restore_reserve(server.reserve, server.alarms)
+    opened.push_async_callback(server.connections.close, SHUTDOWN_SECONDS_MAX / 2)
+    address = await bound.listen(partial(ClientConnection, server.context))
+    opened.callback(bound.close)
+    commands = control_commands(server, address, time.monotonic())
+    control = ControlListener(server.config.storage_path, commands)
+    await control.start()
+    opened.push_async_callback(control.stop)
+    server.watch.watch_collections()
+    opened.callback(server.watch.stop)
+    _run_in_background(server, opened)
+    return address
+
+
+def _run_in_background(server: Server, opened: AsyncExitStack) -> None:
+    """Start the work that goes on until the stop; ends by cancelling it."""
+    queues = tuple(server.broker.queues())
+    check_seconds = server.config.limits.alarm_check_seconds
+    tasks = [
+        asyncio.create_task(server.context.heartbeats.turn(), name="heartbeats"),
+        asyncio.create_task(load_messages(queues), name="message loading"),
+        asyncio.create_task(server.checkpointer.run(), name="checkpointer"),
+        asyncio.create_task(server.alarms.run(check_seconds), name="alarms"),
+    ]
+
+    async def end() -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    opened.push_async_callback(end)
+
+
+def _reserve(config: ServerConfig, filesystem: FileSystem) -> DiskReserve:
+    return DiskReserve(config.storage_path, filesystem, config.disk_free_limit_bytes)
