@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.errors import StartupError
 from amqp_server.evidence import find_evidence
-from amqp_server.maintenance.quarantine import Quarantine
+from amqp_server.quarantine import Quarantine
 from metadata.errors import MetadataError
 from metadata.log_directories import find_logs, remove_log
 from metadata.names import LOGS_NAME, SPILL_NAME, encode_name, is_encoded_name

@@ -52,7 +52,7 @@ from amqp_server.unexpected_frames import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from amqp_server.client_connection import ClientConnection
+    from amqp_server.client_socket import ClientSocket
     from amqp_server.server_context import ServerContext
     from amqp_server.time_slice import TimeSlice
 
@@ -76,7 +76,7 @@ class ClientSession:
     """
 
     def __init__(
-        self, server: ServerContext, connection: ClientConnection, machine: ConnectionMachine
+        self, server: ServerContext, connection: ClientSocket, machine: ConnectionMachine
     ) -> None:
         self.name = connection.name
         self.user = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from amqp_server.maintenance.quarantine import Quarantine
+from amqp_server.quarantine import Quarantine
 from amqp_server.start_report import QueueReport
 from appendlog import Log, LogError, LogReader, RecoveryReport
 from appendlog.files.descriptors import Descriptors

@@ -18,7 +18,7 @@ from amqp_server.maintenance.log_view import (
 )
 from amqp_server.maintenance.settlement_view import checkpoint_rows, redo_rows, round_rows
 from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
-from amqp_server.maintenance.values import text_json
+from amqp_server.views.values import text_json
 from appendlog.segments.segment import SegmentName, segment_names
 from cli.command_failure import CommandFailedError
 from cli.control import check_utf8

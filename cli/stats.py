@@ -13,7 +13,7 @@ from amqp_server.control.client import ControlError, UnreachableError, ask
 from amqp_server.control.messages import ErrorKind
 from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
 from amqp_server.maintenance.stored_stats import stored_stats
-from amqp_server.maintenance.values import time_text
+from amqp_server.views.values import time_text
 from cli.command_failure import CommandFailedError
 from cli.control import check_utf8
 from cli.data_directory import HELP, data_directory_option, refusals

@@ -16,8 +16,8 @@ from amqp_server.broker.subscriptions.log_pages import read_page
 from amqp_server.broker.subscriptions.start_position import start_offset
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
-from amqp_server.maintenance.browsed import browsed_rows
 from amqp_server.offset_text import parse_offset_text
+from amqp_server.views.browsed import browsed_rows
 from appendlog import LogFailedError
 
 if TYPE_CHECKING:

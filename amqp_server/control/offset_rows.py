@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.subscriptions.group_lag import lag_bytes, timestamp_ns_at
-from amqp_server.maintenance.values import text_json
+from amqp_server.views.values import text_json
 from appendlog import LogError
 
 if TYPE_CHECKING:

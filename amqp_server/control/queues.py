@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
-from amqp_server.maintenance.values import text_json
+from amqp_server.views.values import text_json
 from appendlog.log_statistics import log_statistics
 
 if TYPE_CHECKING:

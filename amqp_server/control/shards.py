@@ -19,10 +19,10 @@ from amqp_server.broker.sharding.shard_set import ShardSet, bound_queues, messag
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.queues import queue_stats
 from amqp_server.control.registry import Command
-from amqp_server.maintenance.values import text_json
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.field_values import table_of
 from amqp_server.protocol.tables import encode_table
+from amqp_server.views.values import text_json
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:

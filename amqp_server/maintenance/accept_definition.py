@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.definition_values import InvalidDefinitionError
 from amqp_server.broker.definitions import check_definition, names_queue, queue_from
 from amqp_server.errors import StartupError
-from amqp_server.maintenance.quarantine import Quarantine
+from amqp_server.quarantine import Quarantine
 from amqp_server.storage_lock import lock_storage
 from appendlog import FileSystem
 from metadata.direct_write import write_document

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.broker.definitions import BINDINGS, QUEUES, binding_ends
 from amqp_server.errors import StartupError
 from amqp_server.maintenance.directory_check import DirectoryCheck, check_directory
-from amqp_server.maintenance.quarantine import Quarantine
 from amqp_server.maintenance.repair_plan import Remedy, Step, plan_repair
 from amqp_server.maintenance.settling import settle_in_checkpoint
 from amqp_server.maintenance.stored_queues import StoredQueue, load_stored_queues
 from amqp_server.missing_parts import Part
 from amqp_server.offline_recovery import recover_directory
+from amqp_server.quarantine import Quarantine
 from amqp_server.storage_lock import lock_storage
 from appendlog import FileSystem
 from appendlog.recovery.own_segments import own_segments

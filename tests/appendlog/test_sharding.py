@@ -151,7 +151,7 @@ def test_programs_of_users_import_it_from_the_package() -> None:
 def test_importing_it_starts_no_server_and_no_event_loop() -> None:
     code = (
         "import sys; from amqp_server import pick_shard; pick_shard('key', 4);"
-        "print(sorted({'asyncio', 'uvloop', 'amqp_server.start_and_stop'} & set(sys.modules)))"
+        "print(sorted({'asyncio', 'uvloop', 'amqp_server.server'} & set(sys.modules)))"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

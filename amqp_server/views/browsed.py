@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.header_filter import matches
-from amqp_server.maintenance.record_view import record_view
+from amqp_server.views.record_view import record_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

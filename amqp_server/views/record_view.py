@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from amqp_server.maintenance.values import octets_json, text_json, time_text
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.properties import decode_properties
 from amqp_server.protocol.table_json import table_to_json
+from amqp_server.views.values import octets_json, text_json, time_text
 from appendlog import decode_message
 
 

@@ -1,0 +1,53 @@
+"""The socket of one client, as its session uses it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class ClientSocket(Protocol):
+    """Sends and receives the octets of one client; `ClientConnection` is one.
+
+    Attributes:
+        name: Addresses of both ends, for log lines.
+        is_writable: Whether the write buffer has room for deliveries.
+        rest: Octets of the last read that begin a frame, or a publish, whose end has not come.
+    """
+
+    name: str
+    is_writable: bool
+    rest: bytes
+
+    @property
+    def is_clogged(self) -> bool:
+        """Whether so much is unsent that the session should send no more replies."""
+
+    def write(self, octets: bytes | bytearray) -> None:
+        """Send frames; the caller must not change `octets` afterwards."""
+
+    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
+        """Send frames that are given in pieces; the caller must not change them afterwards."""
+
+    def pause_reading(self, reason: object) -> None:
+        """Stop reading the socket until every reason is lifted."""
+
+    def is_paused_by(self, reason: object) -> bool:
+        """Return whether this is one of the reasons for which the socket is not read."""
+
+    def resume_reading(self, reason: object) -> None:
+        """Lift one reason for not reading."""
+
+    def handshake_done(self) -> None:
+        """Cancel the timeout of the handshake."""
+
+    def begin_heartbeats(self, interval_seconds: int) -> None:
+        """Send heartbeats and watch the peer for silence; an interval of 0 does neither."""
+
+    def close(self) -> None:
+        """Send nothing more; close the socket when the peer closes its side, or after a timeout."""
+
+    def close_later(self) -> None:
+        """Wait for the peer's connection.close-ok, at most a few seconds, then close the socket."""
+
+    def close_in_silence(self) -> None:
+        """Close the socket after a delay, without a reply: this slows down password guessing."""
