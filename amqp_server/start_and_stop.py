@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +30,7 @@ from amqp_server.disk_reserve import DiskReserve
 from amqp_server.errors import StartupError
 from amqp_server.listening import BoundAddress
 from amqp_server.message_loading import load_messages
-from amqp_server.open_files import close_log_files
+from amqp_server.open_files import close_log_files, refuse_start_without_files
 from amqp_server.queue_shutdown import shut_queues_down
 from amqp_server.server import assemble, restore_reserve
 from amqp_server.server_recovery import recover_server
@@ -41,7 +41,7 @@ from appendlog import FileSystem
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from amqp_server.alarms import Sensor
     from amqp_server.config import ServerConfig
@@ -192,7 +192,8 @@ async def _claim(
     lock = lock_storage(config.storage_path, filesystem)
     opened.callback(lock.release)
     reserve = _reserve(config, filesystem)
-    await asyncio.to_thread(reserve.open)
+    with _refusing_bad_storage(config):
+        await asyncio.to_thread(reserve.open)
     upgrade = DirectoryUpgrade(lock) if lock.is_upgrade else None
     return _Directory(filesystem, reserve, lock, upgrade)
 
@@ -211,7 +212,9 @@ async def _recover(
     # A clean stop has closed the logs already. Other ends must not write to them.
     opened.callback(close_log_files, config.storage_path)
     opened.push_async_callback(asyncio.to_thread, server.flusher.close)
-    return server, await recover_server(server, stored, directory.upgrade, accepted)
+    with _refusing_bad_storage(config):
+        report = await recover_server(server, stored, directory.upgrade, accepted)
+    return server, report
 
 
 async def _begin_to_write(
@@ -284,6 +287,24 @@ def _run_in_background(server: Server, opened: AsyncExitStack) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     opened.push_async_callback(end)
+
+
+@contextmanager
+def _refusing_bad_storage(config: ServerConfig) -> Iterator[None]:
+    """Convert errors of the disk without which a start cannot go on.
+
+    Raises:
+        StartupError: The block raised an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        refuse_start_without_files(error, error)
+        reason = error.strerror or str(error)
+        name = f"{error.filename}: " if error.filename else ""
+        raise StartupError(
+            f"cannot use the data directory {config.storage_path}: {name}{reason}"
+        ) from error
 
 
 def _reserve(config: ServerConfig, filesystem: FileSystem) -> DiskReserve:
