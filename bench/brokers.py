@@ -1,4 +1,4 @@
-"""The brokers that a benchmark can start, by the names that the command line has for them."""
+"""The brokers that a benchmark can start, by their names on the command line."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -11,30 +11,21 @@ from bench.rabbitmq import start_rabbitmq
 from bench.running_broker import RunningBroker
 
 Starter = Callable[[Path, int | None], AbstractContextManager[RunningBroker]]
-"""Starts a broker with its data in an empty directory, and stops it at the end.
+"""Starts a broker with its data in an empty directory, and stops it at the end of the `with`.
 
-The number is that of the slots of each queue's ring, for a server of ours; None for its default.
+The number is the value of `--ring-size` for a server of ours; None for its default.
 """
 
 OURS: Final = "ours"
 OURS_PURE: Final = "ours-pure"
 RABBITMQ: Final = "rabbitmq"
 
-
-def _start_ours(directory: Path, ring_slots: int | None) -> AbstractContextManager[RunningBroker]:
-    return start_our_server(OURS, directory, ring_slots=ring_slots)
-
-
-def _start_ours_pure(
-    directory: Path, ring_slots: int | None
-) -> AbstractContextManager[RunningBroker]:
-    return start_our_server(OURS_PURE, directory, ring_slots=ring_slots, is_pure=True)
-
-
-def _start_rabbitmq(directory: Path, _: int | None) -> AbstractContextManager[RunningBroker]:
-    return start_rabbitmq(RABBITMQ, directory)
-
-
 STARTERS: Final[Mapping[str, Starter]] = MappingProxyType(
-    {OURS: _start_ours, OURS_PURE: _start_ours_pure, RABBITMQ: _start_rabbitmq}
+    {
+        OURS: lambda path, slots: start_our_server(OURS, path, ring_slots=slots),
+        OURS_PURE: lambda path, slots: start_our_server(
+            OURS_PURE, path, ring_slots=slots, is_pure=True
+        ),
+        RABBITMQ: lambda path, _: start_rabbitmq(RABBITMQ, path),
+    }
 )

@@ -19,7 +19,7 @@ from bench.errors import BenchError
 from bench.isolation.command import isolation
 from bench.machine import Machine
 from bench.message_body import BODY_BYTES_MAX, BODY_BYTES_MIN
-from bench.option_types import Names
+from bench.options import CONTEXT, Names, data_dir_option, json_option
 from bench.report import format_table, to_json
 from bench.running_broker import RunningBroker
 from bench.session import Outcome, Session
@@ -33,14 +33,14 @@ _BOUND_RUNS: Final = 5
 
 
 class _Url(click.ParamType[BrokerUrl]):
-    """The URL of a broker."""
+    """The URL of a running broker."""
 
     name = "URL"
 
     def convert(
         self, value: str | BrokerUrl, param: click.Parameter | None, ctx: click.Context | None
     ) -> BrokerUrl:
-        """Take the URL apart."""
+        """Parse the URL."""
         if isinstance(value, BrokerUrl):
             return value
         try:
@@ -49,55 +49,46 @@ class _Url(click.ParamType[BrokerUrl]):
             self.fail(str(error))
 
 
-@click.group(
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
-)
+@click.group(invoke_without_command=True, context_settings=CONTEXT)
 @click.option(
     "--workloads",
     type=Names(list(WORKLOADS)),
     default=",".join(DEFAULT_WORKLOADS),
-    help="What to run; see docs/benchmarks.md.",
+    help="Workloads to run; docs/benchmarks.md describes them.",
 )
 @click.option(
     "--brokers",
     type=Names(list(STARTERS)),
     help=f"Brokers to start and measure in turn.  [default: {OURS},{RABBITMQ}; none with --url]",
 )
-@click.option("--url", type=_Url(), help="A running broker to measure as well: amqp://...")
-@click.option("--server-pid", type=int, help="Its process, when it is on this machine.")
-@click.option("--quick", is_flag=True, help="Everything short: less than a minute, rough figures.")
-@click.option("--seconds", type=click.FloatRange(0.1), help="How long to publish.  [default: 5]")
-@click.option("--count", type=click.IntRange(1), help="Messages to publish, instead of a time.")
+@click.option("--url", type=_Url(), help="Running broker to measure too: amqp://...")
+@click.option("--server-pid", type=int, help="Process id of that broker, if it is on this machine.")
+@click.option("--quick", is_flag=True, help="Short runs and rough figures, in less than a minute.")
+@click.option("--seconds", type=click.FloatRange(0.1), help="Seconds to publish.  [default: 5]")
+@click.option("--count", type=click.IntRange(1), help="Messages to publish, instead of --seconds.")
 @click.option(
-    "--warm-up", type=click.FloatRange(0), help="Seconds before each run.  [default: 0.5]"
+    "--warm-up",
+    type=click.FloatRange(0),
+    help="Seconds of warm-up before each run.  [default: 0.5]",
 )
 @click.option(
     "--rate", type=click.IntRange(1), help="Messages a second of `latency`.  [default: 10000]"
 )
-@click.option("--soak-seconds", type=click.FloatRange(1), help="How long to soak.  [default: 30]")
+@click.option("--soak-seconds", type=click.FloatRange(1), help="Seconds of `soak`.  [default: 30]")
 @click.option(
     "--backlog-count", type=click.IntRange(1), help="Messages of `backlog`.  [default: 5000000]"
 )
 @click.option(
     "--body-bytes",
     type=click.IntRange(BODY_BYTES_MIN, BODY_BYTES_MAX),
-    help="Size of a body.  [default: 128]",
-)
-@click.option("--runs", type=click.IntRange(1), default=1, help="Runs of each; medians are shown.")
-@click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=tempfile.gettempdir,
-    help="Where servers keep their data: a disk, not memory, or fsync costs nothing.",
+    help="Size of each body.  [default: 128]",
 )
 @click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="File for all figures of all runs.",
+    "--runs", type=click.IntRange(1), default=1, help="Runs of each workload; medians are shown."
 )
-@click.option("--bounds", is_flag=True, help="Measure the generator itself, and nothing else.")
+@data_dir_option("the servers' data", tempfile.gettempdir)
+@json_option
+@click.option("--bounds", is_flag=True, help="Measure only the generator itself.")
 @click.pass_context
 def main(
     context: click.Context,
@@ -118,11 +109,11 @@ def main(
     json_file: Path | None,
     bounds: bool,
 ) -> None:
-    """Measure AMQP 0-9-1 brokers: ours beside RabbitMQ, or any by its URL.
+    """Measure AMQP 0-9-1 brokers: ours beside RabbitMQ, or any broker by its URL.
 
-    The exit status is 1 when a figure does not count: messages lost, a standstill, or a failure.
-    `table` measures all rows of the benchmark table, and says which of them reach their bars;
-    `isolation` measures what other clients notice while one attacks the broker.
+    The exit status is 1 if a figure does not count: messages were lost, nothing was delivered for
+    a second, or a run failed. `table` measures all rows of the benchmark table and judges their
+    bars; `isolation` measures what other clients notice while one attacks the broker.
     """
     if context.invoked_subcommand:
         _refuse_options(context)
@@ -137,7 +128,7 @@ def main(
         backlog_count=backlog_count,
         body_bytes=body_bytes,
     )
-    # Servers run in sessions of their own: nobody else would stop them.
+    # The servers run in sessions of their own: only this process stops them.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     machine = Machine.inspect()
     click.echo(machine.describe())
@@ -151,7 +142,7 @@ def main(
     outcomes: list[Outcome] = []
     for name in workloads:
         try:
-            found = session.run(WORKLOADS[name])
+            found = session.run(name)
         except BenchError as error:
             raise click.ClickException(str(error)) from error
         click.echo(format_table(found))
@@ -164,19 +155,19 @@ def main(
 
 
 def _refuse_options(context: click.Context) -> None:
-    """Refuse options that stand before a command's name: they are not the command's."""
+    """Refuse options before the name of a sub-command, which does not get them."""
     for name in context.params:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name.replace('_', '-')} belongs behind the command's name")
 
 
 def _adjust(scale: Scale, **given: Any) -> Scale:  # noqa: ANN401 - each has the type of its field
-    """Give a scale with what was said on the command line instead of its own."""
+    """Return the scale with the values that the command line gives."""
     return replace(scale, **{name: value for name, value in given.items() if value is not None})
 
 
 def _reach(url: BrokerUrl, pid: int | None) -> Starter:
-    """Give a starter for a broker that runs already."""
+    """Return a starter for a broker that already runs."""
     return lambda _directory, _ring_slots: nullcontext(RunningBroker(URL_BROKER, url, pid))
 
 

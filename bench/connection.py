@@ -1,41 +1,42 @@
-"""A client connection over a plain blocking socket: what a benchmark needs before and after."""
+"""A client connection over a plain blocking socket, for what a benchmark does around its load."""
 
 import socket
 import struct
-from types import TracebackType
+import threading
+from collections.abc import Sequence
 from typing import Final, Self
 
+from bench import handshake, requests
 from bench.amqp_frames import (
     BASIC,
-    FRAME_OVERHEAD_BYTES,
+    CLOSE_ARGUMENTS,
+    EMPTY_TABLE,
     Frame,
-    long_string,
     method_frame,
     short_string,
     try_parse_frame,
 )
 from bench.broker_url import BrokerUrl
 from bench.errors import BenchError, UnexpectedFrameError
+from bench.requests import Request
 
 CONSUMER_TAG: Final = "bench"
 STALL_SECONDS_MAX: Final = 30
-"""How long a broker may leave a publisher's socket unread, or a request unanswered."""
+"""Longest time for which a broker may not read from a publisher or not answer a request."""
 
 _READ_BYTES: Final = 65_536
-_PROTOCOL_HEADER: Final = b"AMQP\0\0\x09\x01"
-_EMPTY_TABLE: Final = struct.pack(">I", 0)
 
 
 class Connection:
-    """One connection with one channel open; closed by `with`.
+    """One connection with one open channel; the end of its `with` closes the socket.
 
-    The socket stays blocking, with a time limit in the kernel (SO_RCVTIMEO): a limit of Python's
-    own would cost a poll for every read.
+    The socket stays blocking, with a time limit in the kernel (SO_RCVTIMEO): with Python's own
+    time limit, each read would cost an extra `poll`.
 
     Attributes:
         socket: The connected socket; the caller may read and write it between requests.
         channel: Number of the open channel.
-        product: Name and version that the broker gives of itself; "" when it gives none.
+        product: Name and version that the broker reports; "" if it reports none.
     """
 
     def __init__(self, url: BrokerUrl, channel: int) -> None:
@@ -43,7 +44,7 @@ class Connection:
 
         Raises:
             OSError: The broker cannot be reached.
-            BenchError: It refused, or does not answer.
+            BenchError: The broker refuses, or does not answer.
         """
         self.channel = channel
         self.product = ""
@@ -63,63 +64,84 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.socket.close()
 
     def limit_read(self, seconds: float) -> None:
-        """Let every read of the socket give up with `BlockingIOError` after this long."""
+        """Make every read of the socket end with `BlockingIOError` after this time."""
         whole = int(seconds)
         limit = struct.pack("@ll", whole, int((seconds - whole) * 1_000_000))
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
     def read_at_least(self, least_bytes: int) -> None:
-        """Let every read of the socket wait for this many bytes, or for its time limit."""
+        """Make every read of the socket wait for this many bytes, or for its time limit."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least_bytes)
 
-    def declare_queue(self, queue: str, durable: bool, arguments: bytes = _EMPTY_TABLE) -> None:
-        """Declare a queue that is neither exclusive nor deleted by itself; see `text_table`."""
-        flags = bytes((durable << 1,))
-        self._request(50, 10, b"\0\0" + short_string(queue) + flags + arguments, (50, 11))
+    def declare_queue(self, queue: str, durable: bool, arguments: bytes = EMPTY_TABLE) -> None:
+        """Declare a queue that is neither exclusive nor deleted automatically; see `text_table`."""
+        self.ask(requests.declare_queue(self.channel, queue, durable=durable, arguments=arguments))
 
     def delete_queue(self, queue: str) -> None:
-        """Delete a queue with all that is in it; a queue that is not there is deleted too."""
-        self._request(50, 40, b"\0\0" + short_string(queue) + b"\0", (50, 41))
+        """Delete a queue with its messages; a queue that does not exist is no error."""
+        self.ask(requests.delete_queue(self.channel, queue))
 
     def count_ready(self, queue: str) -> int:
-        """Ask how many messages of a queue are ready (declare passive)."""
-        arguments = b"\0\0" + short_string(queue) + b"\x01" + _EMPTY_TABLE
-        answer = self._request(50, 10, arguments, (50, 11))
+        """Return how many messages of a queue are ready (declare passive)."""
+        arguments = b"\0\0" + short_string(queue) + b"\x01" + EMPTY_TABLE
+        answer = self._ask_method(50, 10, arguments, (50, 11))
         count: int = struct.unpack_from(">I", answer.payload, 5 + answer.payload[4])[0]
         return count
 
     def select_confirms(self) -> None:
-        """Make the channel confirm its publishes."""
-        self._request(85, 10, b"\0", (85, 11))
+        """Make the broker confirm the publishes of the channel."""
+        self._ask_method(85, 10, b"\0", (85, 11))
 
-    def start_consumer(self, queue: str, prefetch: int, arguments: bytes = _EMPTY_TABLE) -> None:
-        """Consume a queue; deliveries follow the answer at once, see `take_unread`.
+    def start_consumer(self, queue: str, prefetch: int, arguments: bytes = EMPTY_TABLE) -> None:
+        """Consume a queue; deliveries may arrive together with the answer, see `take_unread`.
 
         Args:
             queue: Name of the queue.
-            prefetch: Most deliveries unacknowledged at a time; 0 for a consumer without acks.
-            arguments: Its arguments; see `text_table`.
+            prefetch: Most deliveries without an ack at a time; 0 for a consumer without acks.
+            arguments: Arguments of `basic.consume`, encoded; see `text_table`.
         """
         if prefetch:
-            self._request(BASIC, 10, struct.pack(">IHB", 0, prefetch, 0), (BASIC, 11))
+            self._ask_method(BASIC, 10, struct.pack(">IHB", 0, prefetch, 0), (BASIC, 11))
         flags = bytes((0 if prefetch else 2,))
         named = b"\0\0" + short_string(queue) + short_string(CONSUMER_TAG) + flags
-        self._request(BASIC, 20, named + arguments, (BASIC, 21))
+        self._ask_method(BASIC, 20, named + arguments, (BASIC, 21))
 
-    def send(self, octets: bytes) -> None:
-        """Send all of it, however long the broker takes to read.
+    def ask(self, request: Request) -> Frame:
+        """Send a request and return the answer.
 
         Raises:
-            BenchError: It read nothing for STALL_SECONDS_MAX.
+            UnexpectedFrameError: The broker refuses the request.
+            BenchError: The broker does not answer.
+        """
+        self.send(request.octets)
+        return self._expect(request.answer)
+
+    def ask_one_by_one(self, requests: Sequence[Request]) -> None:
+        """Send each request after the answer to the one before it; raises as `ask`."""
+        for request in requests:
+            self.ask(request)
+
+    def ask_pipelined(self, requests: Sequence[Request]) -> None:
+        """Send all requests at once and read the answers at the same time; raises as `ask`."""
+        octets = b"".join(request.octets for request in requests)
+        # A broker whose answers are not read stops to read requests: one thread would deadlock.
+        sender = threading.Thread(target=self.send, args=(octets,), name="sender")
+        sender.start()
+        try:
+            for request in requests:
+                self._expect(request.answer)
+        finally:
+            sender.join()
+
+    def send(self, octets: bytes) -> None:
+        """Send all bytes; waits while the broker reads.
+
+        Raises:
+            BenchError: The broker read nothing for STALL_SECONDS_MAX.
         """
         try:
             self.socket.sendall(octets)
@@ -127,7 +149,7 @@ class Connection:
             raise BenchError(f"the broker read nothing for {STALL_SECONDS_MAX} s") from None
 
     def receive(self) -> bytes:
-        """Read what is there, or wait for it.
+        """Return the bytes that have arrived; waits for the first.
 
         Raises:
             BenchError: Nothing came for STALL_SECONDS_MAX, or the broker closed the connection.
@@ -141,47 +163,41 @@ class Connection:
         return received
 
     def take_unread(self) -> bytes:
-        """Hand over what came behind the last answer; the connection forgets it."""
+        """Return the bytes that arrived behind the last answer, and remove them from here."""
         unread = bytes(self._unread)
         self._unread.clear()
         return unread
 
     def close_channel(self) -> None:
         """Close the channel; the answer comes when the broker has handled all that was sent."""
-        self._request(20, 40, struct.pack(">HBHH", 200, 0, 0, 0), (20, 41))
+        self._ask_method(20, 40, CLOSE_ARGUMENTS, (20, 41))
 
     def close(self) -> None:
-        """Close the connection in good order; what is still on its way to us is thrown away."""
-        arguments = struct.pack(">HBHH", 200, 0, 0, 0)
+        """Close the connection with the protocol's handshake; discards what still arrives."""
         self.limit_read(STALL_SECONDS_MAX)
         self.read_at_least(1)
-        self.socket.sendall(method_frame(0, 10, 50, arguments))
-        while self._next_frame().method_id != (10, 51):
+        self.socket.sendall(handshake.close_connection())
+        while self._next_frame().method_id != handshake.CLOSE_OK:
             pass
         self.socket.close()
 
     def _log_in(self, url: BrokerUrl) -> None:
-        self.socket.sendall(_PROTOCOL_HEADER)
-        start = self._expect((10, 10))
+        self.socket.sendall(handshake.PROTOCOL_HEADER)
+        start = self._expect(handshake.START)
         self.product = " ".join(
             filter(None, (_find_text(start.payload, name) for name in ("product", "version")))
         )
-        plain = long_string(f"\0{url.user}\0{url.password}".encode())
-        login = _EMPTY_TABLE + short_string("PLAIN") + plain + short_string("en_US")
-        self.socket.sendall(method_frame(0, 10, 11, login))
-        tune = self._expect((10, 30))
-        channel_max, frame_bytes_max, _heartbeat = struct.unpack_from(">HIH", tune.payload, 4)
-        tune_ok = struct.pack(">HIH", channel_max, frame_bytes_max, 0)
-        self.socket.sendall(method_frame(0, 10, 31, tune_ok))
-        self.socket.sendall(method_frame(0, 10, 40, short_string(url.vhost) + b"\0\0"))
-        self._expect((10, 41))
-        self._request(20, 10, b"\0", (20, 11))
+        self.socket.sendall(handshake.start_ok(url))
+        tune = self._expect(handshake.TUNE)
+        self.socket.sendall(handshake.tune_ok(tune) + handshake.open_vhost(url))
+        self._expect(handshake.OPEN_OK)
+        self.socket.sendall(handshake.open_channel(self.channel))
+        self._expect(handshake.CHANNEL_OPEN_OK)
 
-    def _request(
+    def _ask_method(
         self, class_id: int, method_id: int, arguments: bytes, answer: tuple[int, int]
     ) -> Frame:
-        self.socket.sendall(method_frame(self.channel, class_id, method_id, arguments))
-        return self._expect(answer)
+        return self.ask(Request(method_frame(self.channel, class_id, method_id, arguments), answer))
 
     def _expect(self, method_id: tuple[int, int]) -> Frame:
         answer = self._next_frame()
@@ -192,12 +208,12 @@ class Connection:
     def _next_frame(self) -> Frame:
         while (parsed := try_parse_frame(self._unread, 0)) is None:
             self._unread += self.receive()
-        del self._unread[: FRAME_OVERHEAD_BYTES + len(parsed.payload)]
+        del self._unread[: parsed.wire_bytes]
         return parsed
 
 
 def _find_text(properties: bytes, name: str) -> str:
-    # Server properties are read for the report's heading only; a table parser would be too much.
+    # Only the report's heading needs server properties: a table parser would be too much.
     key = short_string(name) + b"S"
     start = properties.find(key)
     if start < 0:

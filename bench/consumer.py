@@ -1,215 +1,182 @@
-"""A consumer's process: one connection that counts deliveries by their bytes."""
+"""The process of the consumers: one connection, or several, that count deliveries."""
 
+import selectors
 import time
 from array import array
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from bench.amqp_frames import acknowledge, text_table
+from bench.amqp_frames import EMPTY_TABLE
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
-from bench.delivery_layout import DeliveryLayout
-from bench.errors import BenchError, BrokenRhythmError
+from bench.delivery_counter import (
+    CONSUME_CHANNEL,
+    AllTimed,
+    DeliveryCounter,
+    LastInOrder,
+    SeenMessages,
+)
 from bench.worker import UNKNOWN, Counters, StartLine
 
-CONSUME_CHANNEL: Final = 7
-"""Another than the publisher's: a broker must not be able to hand frames on as they came."""
-
 IDLE_SECONDS_MAX: Final = 10.0
-"""How long to wait for what is missing, once it is known how much that is."""
+"""Longest wait for the next delivery after the publishers have finished."""
+
+READ_BYTES_LEAST: Final = 16_384
 
 _BUFFER_BYTES: Final = 1 << 20
+_BUFFER_BYTES_OF_SEVERAL: Final = 1 << 18
 _LOOK_SECONDS: Final = 0.01
-_READ_BYTES_LEAST: Final = 16384
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOrder:
-    """What a consumer is to do.
+    """Instructions for the consumers of one process.
 
     Attributes:
         url: The broker.
-        queue: Name of a queue that is there.
-        block_messages: Messages in a block of the publisher: says which message comes when.
-        prefetch: Most deliveries without an ack; 0 to consume without acks.
-        ack_every: Deliveries for each ack (multiple); at most `prefetch`.
-        reads_latency: Whether to read every stamp, rather than look at one delivery in each read.
-        arguments: Of `basic.consume`, encoded.
+        queues: Names of existing queues; each gets one consumer with a connection of its own. If
+            one name occurs several times, its consumers share the queue.
+        block_messages: Messages in a block of the publisher; gives the order of the messages.
+        prefetch: Most deliveries without an ack, for each consumer; 0 to consume without acks.
+        ack_every: Deliveries for each ack, at most `prefetch`; 1 for an ack without `multiple`.
+        is_timed: Whether to read the stamp of every message; for one consumer.
+        publishers: Publishers of the shared queue; 1 if each queue has one publisher, in order.
+        read_bytes_least: Bytes that each read waits for, less than `prefetch` deliveries have. A
+            broker that writes message by message would otherwise wake the consumer for each
+            message, and so lose the CPU that it needs itself. A run ends up to 10 ms later.
+        arguments: Arguments of `basic.consume`, encoded.
+        marks_seconds: Times after the start at which to note the deliveries of each queue.
     """
 
     url: BrokerUrl
-    queue: str
+    queues: tuple[str, ...]
     block_messages: int
     prefetch: int = 0
     ack_every: int = 0
-    reads_latency: bool = False
-    arguments: bytes = text_table()
+    is_timed: bool = False
+    publishers: int = 1
+    read_bytes_least: int = READ_BYTES_LEAST
+    arguments: bytes = EMPTY_TABLE
+    marks_seconds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeResult:
-    """What a consumer saw.
+    """Deliveries of the consumers of one process.
 
     Attributes:
-        received: Deliveries, each checked to be in its place, or counted between two that are.
+        received_of_each: Deliveries of each consumer, each checked or between two checked ones.
+        distinct: Different messages among them, where publishers share a queue; otherwise the
+            checks already make sure that no message comes twice.
         start_ns: CLOCK_MONOTONIC at the start of the run.
-        end_ns: CLOCK_MONOTONIC at the last delivery; 0 when there was none.
-        cpu_seconds: CPU that the consumer used.
-        latencies_ns: For each message, the time from its stamp to its read; empty unless asked.
+        end_ns: CLOCK_MONOTONIC at the last delivery; 0 if there was none.
+        cpu_seconds: CPU that the process used.
+        latencies_ns: Time from each message's stamp to its read; empty unless `is_timed`.
+        received_at: Deliveries of each consumer at each of the order's marks that was reached.
     """
 
-    received: int
+    received_of_each: tuple[int, ...]
+    distinct: int
     start_ns: int
     end_ns: int
     cpu_seconds: float
     latencies_ns: "array[int]"
+    received_at: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def received(self) -> int:
+        """Deliveries of all consumers."""
+        return sum(self.received_of_each)
 
 
 def consume(start_line: StartLine, order: ConsumeOrder, counters: Counters) -> ConsumeResult:
-    """Carry out an order, in a process of its own, until `counters.expected` are received.
+    """Consume in a process of its own, until `counters.expected` messages are received.
 
-    Gives up when nothing has come for IDLE_SECONDS_MAX and the publisher is done.
+    Stops early if nothing comes for IDLE_SECONDS_MAX after the publishers have finished.
 
     Raises:
         OSError: The broker went away.
         BrokenRhythmError: A message was lost, repeated or out of order.
         BenchError: The broker sent something unexpected.
     """
-    with Connection(order.url, CONSUME_CHANNEL) as connection:
-        connection.start_consumer(order.queue, order.prefetch, order.arguments)
-        counter = DeliveryCounter(connection, order, counters)
+    timed = AllTimed(order.block_messages)
+    seen = SeenMessages(order.publishers, order.block_messages)
+    in_order = timed if order.is_timed else LastInOrder(order.block_messages)
+    is_alone = len(order.queues) == 1
+    with ExitStack() as stack:
+        consumers = []
+        for queue in order.queues:
+            connection = stack.enter_context(Connection(order.url, CONSUME_CHANNEL))
+            connection.start_consumer(queue, order.prefetch, order.arguments)
+            connection.limit_read(_LOOK_SECONDS)
+            if not order.is_timed:
+                connection.read_at_least(order.read_bytes_least)
+            consumers.append(
+                DeliveryCounter(
+                    connection,
+                    prefetch=order.prefetch,
+                    ack_every=order.ack_every,
+                    check=seen if order.publishers > 1 else in_order,
+                    buffer_bytes=_BUFFER_BYTES if is_alone else _BUFFER_BYTES_OF_SEVERAL,
+                )
+            )
         start_line.wait()
         start_ns = time.monotonic_ns()
-        counter.run()
+        end_ns, received_at = _count_until_complete(consumers, order.marks_seconds, counters)
         cpu_seconds = start_line.cpu_seconds()
-        connection.close()
-        return ConsumeResult(
-            received=counter.received,
-            start_ns=start_ns,
-            end_ns=counter.end_ns,
-            cpu_seconds=cpu_seconds,
-            latencies_ns=counter.latencies_ns,
-        )
+        for each in consumers:
+            each.finish()
+    received_of_each = tuple(each.received for each in consumers)
+    return ConsumeResult(
+        received_of_each=received_of_each,
+        distinct=seen.count() if order.publishers > 1 else sum(received_of_each),
+        start_ns=start_ns,
+        end_ns=end_ns,
+        cpu_seconds=cpu_seconds,
+        latencies_ns=timed.latencies_ns,
+        received_at=tuple(received_at),
+    )
 
 
-class DeliveryCounter:
-    """Reads deliveries off a socket in large pieces, counts them, and acknowledges them.
+def _count_until_complete(
+    consumers: Sequence[DeliveryCounter], marks_seconds: Sequence[float], counters: Counters
+) -> tuple[int, list[tuple[int, ...]]]:
+    """Read until all expected messages have come.
 
-    One delivery of each read is checked in full. Messages come from one publisher in order, so a
-    message lost or repeated anywhere puts all that follow out of place, and the next check sees it.
-
-    Attributes:
-        received: Whole deliveries so far.
-        end_ns: CLOCK_MONOTONIC at the last read.
-        latencies_ns: As in `ConsumeResult`.
+    Returns:
+        Time of the last delivery, 0 for none; deliveries of each consumer at each mark.
     """
-
-    def __init__(self, connection: Connection, order: ConsumeOrder, counters: Counters) -> None:
-        self.received = 0
-        self.end_ns = 0
-        self.latencies_ns: array[int] = array("q")
-        self._connection = connection
-        self._order = order
-        self._counters = counters
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
-        self._filled = 0
-        """Bytes at the buffer's start that belong to a delivery that is not whole yet."""
-        self._acked = 0
-
-    def run(self) -> None:
-        """Count until all that is expected has come, or nothing comes any more.
-
-        Raises:
-            As `consume`.
-        """
-        self._connection.limit_read(_LOOK_SECONDS)
-        if not self._order.reads_latency:
-            # A broker that writes message by message would wake us for each, and so take the CPU
-            # that it needs itself. The price is at most _LOOK_SECONDS at the end of a run.
-            self._connection.read_at_least(_READ_BYTES_LEAST)
-        self._take(self._connection.take_unread())
-        layout = self._learn_layout()
-        if layout is None:
-            return
-        read = self._read_stamps if self._order.reads_latency else self._count
+    end_ns = 0
+    start_ns = moved_ns = time.monotonic_ns()
+    marks_ns = [start_ns + int(mark * 1e9) for mark in marks_seconds]
+    received_at: list[tuple[int, ...]] = []
+    received = sum(each.count() for each in consumers)
+    if received:
+        end_ns = time.monotonic_ns()
+    with selectors.DefaultSelector() as selector:
+        if len(consumers) > 1:
+            for each in consumers:
+                each.connection.socket.setblocking(False)
+                selector.register(each.connection.socket, selectors.EVENT_READ, each)
         while True:
-            read(layout)
-            if self._is_complete() or not self._fill():
-                break
-        if self._filled:
-            raise BrokenRhythmError(self.received, f"{self._filled} bytes of a delivery at the end")
-        self._acknowledge()
-
-    def _learn_layout(self) -> DeliveryLayout | None:
-        while (layout := DeliveryLayout.try_learn(self._buffer[: self._filled])) is None:
-            if not self._fill():
-                return None
-        return layout
-
-    def _take(self, octets: bytes) -> None:
-        self._buffer[: len(octets)] = octets
-        self._filled = len(octets)
-
-    def _fill(self) -> bool:
-        """Read once into the buffer; False when there is nothing more to wait for."""
-        idle_since = time.monotonic()
-        while True:
-            try:
-                read_bytes = self._connection.socket.recv_into(self._buffer[self._filled :])
-            except BlockingIOError:
-                idle_seconds = time.monotonic() - idle_since
-                expected = self._counters.expected.value
-                if self._is_complete() or (expected != UNKNOWN and idle_seconds > IDLE_SECONDS_MAX):
-                    return False
-                continue
-            if not read_bytes:
-                raise BenchError("the broker closed the connection")
-            self._filled += read_bytes
-            return True
-
-    def _count(self, layout: DeliveryLayout) -> None:
-        """Count the whole deliveries in the buffer; check the last one."""
-        whole = self._filled // layout.delivery_bytes
-        if not whole:
-            return
-        end = whole * layout.delivery_bytes
-        place = self.received + whole - 1
-        block_messages = self._order.block_messages
-        layout.check(self._buffer, end - layout.delivery_bytes, place, block_messages)
-        self._advance(whole, end)
-
-    def _read_stamps(self, layout: DeliveryLayout) -> None:
-        """Read stamp and number of each whole delivery in the buffer."""
-        now_ns = time.monotonic_ns()
-        whole = self._filled // layout.delivery_bytes
-        if not whole:
-            return
-        end = whole * layout.delivery_bytes
-        place = self.received
-        block_messages = self._order.block_messages
-        for _, index, block, stamp_ns in layout.read_fields(self._buffer[:end]):
-            if block * block_messages + index != place:
-                raise BrokenRhythmError(place, f"block {block}, index {index}")
-            self.latencies_ns.append(now_ns - stamp_ns)
-            place += 1
-        self._advance(whole, end)
-
-    def _advance(self, whole: int, end: int) -> None:
-        self.received += whole
-        self.end_ns = time.monotonic_ns()
-        self._counters.received.value = self.received
-        rest = self._filled - end
-        self._buffer[:rest] = self._buffer[end : self._filled]
-        self._filled = rest
-        ack_every = self._order.ack_every
-        if ack_every and self.received - self._acked >= ack_every:
-            self._acknowledge()
-
-    def _acknowledge(self) -> None:
-        if self._order.prefetch and self.received > self._acked:
-            self._acked = self.received
-            self._connection.socket.sendall(acknowledge(CONSUME_CHANNEL, self.received))
-
-    def _is_complete(self) -> bool:
-        expected: int = self._counters.expected.value
-        return expected != UNKNOWN and self.received >= expected
+            counters.received.value = received
+            expected = counters.expected.value
+            if expected != UNKNOWN and (
+                received >= expected or time.monotonic_ns() - moved_ns > IDLE_SECONDS_MAX * 1e9
+            ):
+                return end_ns, received_at
+            ready = consumers  # a single consumer waits in its blocking read
+            if len(consumers) > 1:
+                # Fewer than `read_bytes_least` bytes make no socket ready: after a wait, all are
+                # read, or the last messages of a run would never come.
+                ready = [key.data for key, _ in selector.select(_LOOK_SECONDS)] or consumers
+            counted = sum(each.read() for each in ready)
+            now_ns = time.monotonic_ns()
+            if counted:
+                received += counted
+                moved_ns = end_ns = now_ns
+            if marks_ns and now_ns >= marks_ns[0]:
+                del marks_ns[0]
+                received_at.append(tuple(each.received for each in consumers))

@@ -1,128 +1,62 @@
-"""How many durable definitions a second a broker takes in: queues, exchanges, bindings.
+"""Durable definitions a second that a broker stores: queues, exchanges, bindings.
 
     python -m bench.declares [--count 5000] [--brokers ours,rabbitmq]
 
-Declares durable queues and exchanges, binds and deletes them: each request sent when the one
-before it is answered ("one by one"), and all of them sent at once ("pipelined"), over one
-connection and over several. An answer promises that the definition survives a power cut, so this
-measures the disk as much as the broker. Every answer is checked.
+Declares durable queues and exchanges, binds and deletes them. "One by one" sends each request after
+the answer to the one before it, "pipelined" sends all at once; both use one connection and several.
+An answer promises that the definition survives a power cut, so the disk counts as much as the
+broker. Every answer is checked.
 """
 
-import struct
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
-from bench.amqp_frames import FRAME_OVERHEAD_BYTES, method_frame, parse_frames, short_string
+from bench import requests
 from bench.broker_url import BrokerUrl
+from bench.brokers import OURS, RABBITMQ, STARTERS
 from bench.connection import Connection
-from bench.errors import BenchError, UnexpectedFrameError
-from bench.our_server import start_our_server
-from bench.rabbitmq import start_rabbitmq
-from bench.running_broker import RunningBroker
+from bench.errors import BenchError
+from bench.options import Names, data_dir_option
+from bench.requests import Request
+from bench.startable_broker import StartableBroker
 
 _CHANNEL: Final = 1
-_NO_TABLE: Final = struct.pack(">I", 0)
-_DURABLE: Final = b"\x02"
-_Starter = Callable[[str, Path], AbstractContextManager[RunningBroker]]
-_STARTERS: Final[Mapping[str, _Starter]] = {"ours": start_our_server, "rabbitmq": start_rabbitmq}
-
-
-class Request(NamedTuple):
-    """One method that a broker answers.
-
-    Attributes:
-        octets: Its frame.
-        answer: Class and method number of its answer.
-    """
-
-    octets: bytes
-    answer: tuple[int, int]
 
 
 def declare_queue(number: int) -> Request:
-    """Ask for a durable queue."""
-    arguments = b"\0\0" + short_string(f"q{number}") + _DURABLE + _NO_TABLE
-    return Request(method_frame(_CHANNEL, 50, 10, arguments), (50, 11))
-
-
-def declare_exchange(number: int) -> Request:
-    """Ask for a durable direct exchange."""
-    name, kind = short_string(f"x{number}"), short_string("direct")
-    arguments = b"\0\0" + name + kind + _DURABLE + _NO_TABLE
-    return Request(method_frame(_CHANNEL, 40, 10, arguments), (40, 11))
-
-
-def bind_queue(number: int) -> Request:
-    """Ask for a binding between an exchange and a queue of the same number."""
-    names = short_string(f"q{number}") + short_string(f"x{number}") + short_string("key")
-    return Request(method_frame(_CHANNEL, 50, 20, b"\0\0" + names + b"\0" + _NO_TABLE), (50, 21))
-
-
-def unbind_queue(number: int) -> Request:
-    """Ask for that binding to go."""
-    names = short_string(f"q{number}") + short_string(f"x{number}") + short_string("key")
-    return Request(method_frame(_CHANNEL, 50, 50, b"\0\0" + names + _NO_TABLE), (50, 51))
-
-
-def delete_exchange(number: int) -> Request:
-    """Ask for an exchange to go."""
-    arguments = b"\0\0" + short_string(f"x{number}") + b"\0"
-    return Request(method_frame(_CHANNEL, 40, 20, arguments), (40, 21))
+    """Declare the durable queue of this number."""
+    return requests.declare_queue(_CHANNEL, f"q{number}", durable=True)
 
 
 def delete_queue(number: int) -> Request:
-    """Ask for a queue to go."""
-    arguments = b"\0\0" + short_string(f"q{number}") + b"\0"
-    return Request(method_frame(_CHANNEL, 50, 40, arguments), (50, 41))
+    """Delete the queue of this number."""
+    return requests.delete_queue(_CHANNEL, f"q{number}")
 
 
 STEPS: Final[tuple[tuple[str, Callable[[int], Request]], ...]] = (
     ("queue.declare", declare_queue),
-    ("exchange.declare", declare_exchange),
-    ("queue.bind", bind_queue),
-    ("queue.unbind", unbind_queue),
-    ("exchange.delete", delete_exchange),
+    (
+        "exchange.declare",
+        lambda number: requests.declare_exchange(_CHANNEL, f"x{number}", "direct", durable=True),
+    ),
+    (
+        "queue.bind",
+        lambda number: requests.bind_queue(_CHANNEL, f"q{number}", f"x{number}", "key"),
+    ),
+    (
+        "queue.unbind",
+        lambda number: requests.unbind_queue(_CHANNEL, f"q{number}", f"x{number}", "key"),
+    ),
+    ("exchange.delete", lambda number: requests.delete_exchange(_CHANNEL, f"x{number}")),
     ("queue.delete", delete_queue),
 )
-"""In this order nothing is left at the end."""
-
-
-def send_one_by_one(connection: Connection, requests: Sequence[Request]) -> None:
-    """Send each request when the one before it is answered."""
-    for request in requests:
-        connection.send(request.octets)
-        _await_answers(connection, request.answer, 1)
-
-
-def send_pipelined(connection: Connection, requests: Sequence[Request]) -> None:
-    """Send all requests, and read their answers meanwhile."""
-    octets = b"".join(request.octets for request in requests)
-    sender = threading.Thread(target=connection.send, args=(octets,), name="sender")
-    sender.start()
-    try:
-        _await_answers(connection, requests[0].answer, len(requests))
-    finally:
-        sender.join()
-
-
-def _await_answers(connection: Connection, answer: tuple[int, int], count: int) -> None:
-    octets = b""
-    while count:
-        octets += connection.receive()
-        used = 0
-        for frame in parse_frames(octets):
-            used += len(frame.payload) + FRAME_OVERHEAD_BYTES
-            if frame.method_id != answer:
-                raise UnexpectedFrameError(frame.describe(), f"method {answer}")
-            count -= 1
-        octets = octets[used:]
+"""Names of the methods and their requests by number; after the last step nothing is left."""
 
 
 def measure(
@@ -133,17 +67,18 @@ def measure(
     count: int,
     connections: int,
 ) -> float:
-    """Send requests over some connections and return how many a second were answered.
+    """Send requests over some connections and return the answers a second.
 
     Args:
-        url: Where to.
-        make: Makes the request of a number.
-        send: Sends the requests of one connection and returns when they are answered.
-        count: Requests in all.
-        connections: Over how many connections.
+        url: The broker.
+        make: Returns the request of a number.
+        send: Sends the requests of one connection and waits for the answers:
+            `Connection.ask_one_by_one` or `Connection.ask_pipelined`.
+        count: Requests of all connections.
+        connections: Number of connections.
 
     Raises:
-        BenchError: A request was refused or not answered.
+        BenchError: The broker refused a request or did not answer it.
     """
     with ExitStack() as stack:
         opened = [stack.enter_context(Connection(url, _CHANNEL)) for _ in range(connections)]
@@ -152,7 +87,7 @@ def measure(
         def work(at: int) -> None:
             try:
                 send(opened[at], [make(number) for number in range(at, count, connections)])
-            except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            except BaseException as error:  # noqa: BLE001 - raised again below
                 failures.append(error)
 
         threads = [threading.Thread(target=work, args=(at,)) for at in range(connections)]
@@ -167,37 +102,37 @@ def measure(
     return count / seconds
 
 
-@click.command()
-@click.option("--count", type=click.IntRange(1), default=5000, show_default=True)
-@click.option("--connections", type=click.IntRange(1), default=8, show_default=True)
+@click.command(context_settings={"show_default": True})
+@click.option("--count", type=click.IntRange(1), default=5000, help="Requests of each method.")
+@click.option(
+    "--connections", type=click.IntRange(1), default=8, help="Connections where several are used."
+)
 @click.option(
     "--brokers",
-    default="ours,rabbitmq",
-    show_default=True,
-    help="Which to start and measure in turn.",
+    type=Names(list(STARTERS)),
+    default=f"{OURS},{RABBITMQ}",
+    help="Brokers to start and measure in turn.",
 )
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=None,
-    help="Where the brokers keep their data: a disk.  [default: the current directory]",
-)
-def main(count: int, connections: int, brokers: str, data_dir: Path | None) -> None:
-    """Measure declares, binds and deletes of durable definitions, answers a second."""
+@data_dir_option("the brokers' data")
+def main(count: int, connections: int, brokers: list[str], data_dir: Path) -> None:
+    """Measure declares, binds and deletes of durable definitions, in answers a second."""
+    one_by_one, pipelined = Connection.ask_one_by_one, Connection.ask_pipelined
     ways = (
-        ("one by one", send_one_by_one, 1),
-        (f"one by one, {connections} connections", send_one_by_one, connections),
-        ("pipelined", send_pipelined, 1),
-        (f"pipelined, {connections} connections", send_pipelined, connections),
+        ("one by one", one_by_one, 1),
+        (f"one by one, {connections} connections", one_by_one, connections),
+        ("pipelined", pipelined, 1),
+        (f"pipelined, {connections} connections", pipelined, connections),
     )
     figures: dict[str, dict[tuple[str, str], float]] = {}
-    for broker in brokers.split(","):
+    for broker in brokers:
         figures[broker] = {}
-        with _started(broker, data_dir) as url:
+        starter = STARTERS[broker]
+        startable = StartableBroker(broker, lambda path: starter(path, None), data_dir)  # noqa: B023 - called in this turn
+        with startable.start() as running:
             for title, send, over in ways:
                 for step, make in STEPS:
                     try:
-                        rate = measure(url, make, send, count=count, connections=over)
+                        rate = measure(running.url, make, send, count=count, connections=over)
                     except BenchError as error:
                         raise click.ClickException(f"{broker}: {step}: {error}") from error
                     figures[broker][title, step] = rate
@@ -207,18 +142,6 @@ def main(count: int, connections: int, brokers: str, data_dir: Path | None) -> N
         for (title, step), rate in figures[one].items():
             ratio = rate / figures[other][title, step]
             click.echo(f"{one}/{other}  {title:<28}{step:<18}{ratio:>9.2f}")
-
-
-@contextmanager
-def _started(broker: str, data_dir: Path | None) -> Iterator[BrokerUrl]:
-    starter = _STARTERS.get(broker)
-    if starter is None:
-        raise click.UsageError(f"--brokers: '{broker}' is none of {', '.join(_STARTERS)}")
-    with (
-        tempfile.TemporaryDirectory(prefix="declares-", dir=data_dir or Path.cwd()) as name,
-        starter(broker, Path(name)) as running,
-    ):
-        yield running.url
 
 
 if __name__ == "__main__":

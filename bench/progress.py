@@ -1,43 +1,42 @@
-"""Whether a long run goes on: looked at every second."""
+"""Progress of a long run, looked at every second."""
 
 import time
 from collections.abc import Callable
 
 from bench.worker import Counters
 
-Progress = Callable[[int, int, int], None]
+Report = Callable[[int, int, int], None]
 """Called each second with: seconds so far, messages published, messages received."""
 
 
 class ProgressWatch:
-    """Looks at the counters of a run, and counts the seconds in which nothing moved.
+    """Reports the counters of a run every second, and counts the seconds without a delivery.
+
+    Args:
+        report: Called each second.
 
     Attributes:
-        stalled_seconds: Whole seconds without a delivery, though messages were outstanding.
+        stalled_seconds: Whole seconds without a delivery although messages were in the queue.
     """
 
-    def __init__(self, counters: Counters, progress: Progress | None) -> None:
+    def __init__(self, report: Report) -> None:
         self.stalled_seconds = 0
-        self._counters = counters
-        self._progress = progress
-        self._start = time.monotonic()
+        self._report = report
+        self._start: float | None = None
         self._seconds = 0
         self._received = 0
 
-    def start(self) -> None:
-        """Start the clock."""
-        self._start = time.monotonic()
-
-    def look(self) -> None:
-        """Take the figures when another second is full; call it more often than that."""
-        seconds = int(time.monotonic() - self._start)
+    def look(self, counters: Counters) -> None:
+        """Look at the counters if another second has passed; call it ten times a second."""
+        now = time.monotonic()
+        if self._start is None:
+            self._start = now
+        seconds = int(now - self._start)
         if seconds == self._seconds:
             return
-        published = self._counters.published.value
-        received = self._counters.received.value
+        published, received = counters.published.value, counters.received.value
         if received == self._received and published > received:
             self.stalled_seconds += seconds - self._seconds
-        if self._progress:
-            self._progress(seconds, published, received)
+        self._report(seconds, published, received)
         self._seconds = seconds
         self._received = received

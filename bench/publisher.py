@@ -21,19 +21,19 @@ _TICK_SECONDS: Final = 0.001
 
 @dataclass(frozen=True, slots=True)
 class PublishOrder:
-    """What a publisher is to do. It sends whole blocks, so `count` is rounded up.
+    """Instructions for one publisher. It sends whole blocks, so `count` is rounded up.
 
     Attributes:
         url: The broker.
-        queue: Routing key: the name of a queue that is there, for the default exchange.
+        queue: Name of an existing queue, the routing key in the default exchange.
         body_bytes: Size of each body.
-        persistent: Whether messages are.
+        persistent: Whether the messages are persistent.
         count: Messages to send; None to send for `seconds`.
-        seconds: How long to send when there is no count.
-        confirm_window: Most publishes without an answer; 0 for none confirmed at all.
+        seconds: How long to send if there is no count.
+        confirm_window: Most publishes without an answer; 0 for no confirms.
         rate_per_second: Messages a second; 0 for as fast as the broker takes them.
-        exchange: Name of an exchange that is there.
-        routing_keys: Routing keys of the messages in turn, instead of `queue`; of one length.
+        exchange: Name of an existing exchange; "" for the default exchange.
+        routing_keys: Routing keys of the messages in turn, all of one length; `queue` if empty.
     """
 
     url: BrokerUrl
@@ -49,7 +49,7 @@ class PublishOrder:
 
     @property
     def block_messages(self) -> int:
-        """Messages in a block: 64 KiB of them, a quarter of the window, or those of one tick."""
+        """Messages in a block: those of 64 KiB, of a quarter of the window, or of one tick."""
         if self.rate_per_second:
             return max(1, round(self.rate_per_second * _TICK_SECONDS))
         most = self.encode_block(None).block_messages
@@ -59,7 +59,7 @@ class PublishOrder:
         """Encode this order's publishes.
 
         Args:
-            block_messages: As for `PublishBlock`.
+            block_messages: Messages in a block, as in `PublishBlock`.
         """
         return PublishBlock(
             PUBLISH_CHANNEL,
@@ -74,19 +74,19 @@ class PublishOrder:
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """What a publisher did.
+    """Publishes of one process.
 
     Attributes:
         published: Messages sent.
-        confirmed: Messages that the broker acknowledged; all, when none were to be confirmed.
-        nacked: Messages that it refused.
+        confirmed: Messages that the broker acknowledged; all of them if none are to be confirmed.
+        nacked: Messages that the broker refused.
         start_ns: CLOCK_MONOTONIC before the first byte.
-        end_ns: CLOCK_MONOTONIC when the broker had handled all: the last confirm, or the answer
-            to closing the channel. So bytes that wait in a socket are not counted as published.
-        cpu_seconds: CPU that the publisher used.
-        late_ns_max: For a fixed rate: how late the latest write was; a large one is either a
-            broker that reads slowly or a machine too busy to keep time.
-        confirm_latencies_ns: For a fixed rate with confirms: the time from the moment when a block
+        end_ns: CLOCK_MONOTONIC when the broker had handled all: at the last confirm, or at the
+            answer to closing the channel. Bytes that wait in a socket do not count as published.
+        cpu_seconds: CPU that the process used.
+        late_ns_max: Longest delay of a write at a fixed rate. A large one means a broker that
+            reads slowly, or a machine that is too busy to keep time.
+        confirm_latencies_ns: At a fixed rate with confirms, the time from the moment when a block
             was due to the answer to all of it.
     """
 
@@ -101,11 +101,12 @@ class PublishResult:
 
 
 def publish(start_line: StartLine, order: PublishOrder, counters: Counters) -> PublishResult:
-    """Carry out an order, in a process of its own.
+    """Publish in a process of its own.
 
     Raises:
         OSError: The broker went away.
-        BenchError: It read or sent nothing for STALL_SECONDS_MAX, or sent something unexpected.
+        BenchError: The broker read or sent nothing for STALL_SECONDS_MAX, or sent something
+            unexpected.
     """
     block = order.encode_block(order.block_messages)
     with Connection(order.url, PUBLISH_CHANNEL) as connection:
@@ -142,7 +143,7 @@ def publish(start_line: StartLine, order: PublishOrder, counters: Counters) -> P
 
 
 def _blocks(order: PublishOrder, block_messages: int) -> Iterator[tuple[int, int]]:
-    """Give number and stamp of each block to send, until the count or the time is reached."""
+    """Return number and stamp of each block to send, until the count or the time is reached."""
     block = 0
     if order.count is not None:
         for block in range(-(-order.count // block_messages)):
@@ -185,7 +186,8 @@ def _publish_confirmed(
 
 
 def _sharpen_timers() -> None:
-    # Linux wakes a sleeper up to 50 us late to save power: as much as a fast broker's latency.
+    # Linux wakes a sleeping process up to 50 us late to save power. That is as long as the
+    # latency of a fast broker.
     slack = Path("/proc/self/timerslack_ns")
     try:
         slack.write_text("1")

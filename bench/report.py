@@ -1,4 +1,4 @@
-"""The figures as a table for people, and as JSON with every single run."""
+"""The figures of `python -m bench` as a table, and as JSON with every run."""
 
 import dataclasses
 import statistics
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bench.brokers import RABBITMQ
+from bench.latency import milliseconds
 from bench.machine import Machine
 from bench.measurement import Measurement
 from bench.process_stats import BUSY_CORES
@@ -20,25 +21,13 @@ _COLUMN_WIDTH: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One figure: its name with the unit, where it comes from, decimals, and how runs add up."""
+    """One figure: name with unit, source, decimals, and how several runs become one figure."""
 
     label: str
     read: Callable[[Measurement], float | None]
     decimals: int = 0
     combine: Callable[[Sequence[float]], float] = statistics.median
     has_ratio: bool = True
-
-
-def _latency_ms(measurement: Measurement, percentile: str) -> float | None:
-    if measurement.latency is None:
-        return None
-    seconds: float = getattr(measurement.latency, percentile)
-    return seconds * 1e3
-
-
-def _confirm_p99_ms(measurement: Measurement) -> float | None:
-    latency = measurement.confirm_latency
-    return None if latency is None else latency.p99 * 1e3
 
 
 def _mib(octets: float | None) -> float | None:
@@ -48,11 +37,11 @@ def _mib(octets: float | None) -> float | None:
 _ROWS: Final = (
     _Row("published, msg/s", lambda each: each.published_per_second),
     _Row("consumed, msg/s", lambda each: each.consumed_per_second),
-    _Row("latency p50, ms", lambda each: _latency_ms(each, "p50"), 3),
-    _Row("latency p99, ms", lambda each: _latency_ms(each, "p99"), 3),
-    _Row("latency p99.9, ms", lambda each: _latency_ms(each, "p999"), 3),
-    _Row("latency worst, ms", lambda each: _latency_ms(each, "worst"), 3),
-    _Row("confirm p99, ms", _confirm_p99_ms, 3),
+    _Row("latency p50, ms", lambda each: milliseconds(each.latency, "p50"), 3),
+    _Row("latency p99, ms", lambda each: milliseconds(each.latency, "p99"), 3),
+    _Row("latency p99.9, ms", lambda each: milliseconds(each.latency, "p999"), 3),
+    _Row("latency worst, ms", lambda each: milliseconds(each.latency, "worst"), 3),
+    _Row("confirm p99, ms", lambda each: milliseconds(each.confirm_latency, "p99"), 3),
     _Row(
         "publisher late by at most, ms",
         lambda each: None if each.late_seconds_max is None else each.late_seconds_max * 1e3,
@@ -79,19 +68,19 @@ _ROWS: Final = (
 
 
 def format_table(outcomes: Sequence[Outcome]) -> str:
-    """Write the outcomes of one workload: a row for each figure, a column for each broker.
+    """Return one workload's table: a row for each figure, a column for each broker.
 
-    Figures are medians of the runs; LOST and other faults are the worst of them. The last columns
-    are the ratios of the others to RabbitMQ, when it is there.
+    Figures are medians of the runs; LOST and other faults are those of the worst run. With
+    RabbitMQ among the brokers, the last columns are the ratios of the others to it.
 
     Args:
-        outcomes: Of one workload, one for each broker, at least one.
+        outcomes: Outcomes of one workload, one for each broker, at least one.
     """
     workload = WORKLOADS[outcomes[0].workload]
     brokers = [outcome.broker for outcome in outcomes]
     others = [name for name in brokers if name != RABBITMQ] if RABBITMQ in brokers else []
     heads = [*brokers, *(f"{name}/{RABBITMQ}" for name in others)]
-    lines = ["", f"{workload.name}: {workload.summary}", _line("", heads)]
+    lines = ["", f"{outcomes[0].workload}: {workload.summary}", _line("", heads)]
     for row in _ROWS:
         values = {outcome.broker: _combine(row, outcome) for outcome in outcomes}
         if all(value is None for value in values.values()):
@@ -108,7 +97,7 @@ def format_table(outcomes: Sequence[Outcome]) -> str:
 def to_json(
     machine: Machine, command: Sequence[str], scale: Scale, outcomes: Sequence[Outcome]
 ) -> dict[str, Any]:
-    """Give all figures of all runs, with what they were measured on."""
+    """Return all figures of all runs, with the machine and the command."""
     return {
         "machine": dataclasses.asdict(machine),
         "command": list(command),
@@ -119,20 +108,15 @@ def to_json(
                 "broker": outcome.broker,
                 "counts": outcome.counts,
                 "fault": outcome.fault,
-                "runs": [_run_to_json(each) for each in outcome.measurements],
+                "runs": [each.to_json() for each in outcome.measurements],
             }
             for outcome in outcomes
         ],
     }
 
 
-def _run_to_json(measurement: Measurement) -> dict[str, Any]:
-    derived = ("published_per_second", "consumed_per_second", "server_cpu_seconds_per_million")
-    return dataclasses.asdict(measurement) | {name: getattr(measurement, name) for name in derived}
-
-
 def _notes(outcome: Outcome) -> Iterator[str]:
-    """Give what a reader must know before quoting these figures."""
+    """Return the reasons not to quote these figures."""
     if not outcome.counts:
         fault = outcome.fault.strip().splitlines()
         yield ": ".join([f"{outcome.broker}: THESE FIGURES DO NOT COUNT", *fault[-1:]])

@@ -1,248 +1,236 @@
-"""Runs one workload against one broker: two worker processes, a clean queue, one measurement."""
+"""Runs one workload against one broker: two worker processes, empty queues, one measurement."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
-from bench.consumer import ConsumeOrder, consume
+from bench.consumer import ConsumeOrder, ConsumeResult, consume
+from bench.errors import BenchError
 from bench.latency import LatencySummary
 from bench.measurement import Measurement
 from bench.process_stats import ServerProbe
-from bench.progress import Progress, ProgressWatch
-from bench.publish_block import PublishBlock
-from bench.publisher import PUBLISH_CHANNEL, PublishOrder, PublishResult, publish
-from bench.soak_consumer import SoakConsumeOrder, soak_consume
-from bench.soak_publisher import SoakPublishOrder, soak_publish
-from bench.worker import Counters
+from bench.publisher import PUBLISH_CHANNEL, PublishOrder, PublishResult
+from bench.publishers import PublishersOrder, publish_side_by_side
+from bench.running_broker import RunningBroker
+from bench.worker import Counters, Worker
 from bench.workers import Workers
 from bench.workloads import Kind, Scale, Workload
 
-QUEUE: Final = "bench"
+_MARKS: Final = (0.25, 0.95)
+"""Parts of the time of `Kind.PAIRS` between which all of its publishers are publishing."""
+
+Watch = Callable[[Counters], None]
+"""Called ten times a second while publishers and consumers work."""
 
 
 def run_workload(
-    url: BrokerUrl,
-    pid: int | None,
-    workload: Workload,
-    scale: Scale,
-    progress: Progress | None = None,
-    look: Callable[[Counters], None] | None = None,
+    broker: RunningBroker, workload: Workload, *scales: Scale, watch: Watch | None = None
 ) -> Measurement:
-    """Run a workload once, on a queue of its own that is gone afterwards.
+    """Run a workload on empty queues that are deleted afterwards, and return its last measurement.
 
     Args:
-        url: The broker; nothing else should be using it.
-        pid: Its process, to measure it; None when it is not on this machine.
+        broker: The broker; no other client should use it.
         workload: What to run.
-        scale: How much of it.
-        progress: Told how the soak goes.
-        look: Called about ten times a second while publisher and consumer work at once.
+        scales: How much of it, run by run on the same queues: a warm-up, the measured run.
+        watch: Called ten times a second while publishers and consumers work.
 
     Raises:
         OSError: The broker cannot be reached, or went away.
-        BenchError: It broke the protocol, lost the order of messages, or a worker failed.
+        BenchError: The broker broke the protocol or the order of messages, or a worker failed.
+    """
+    queues, exchange = workload.queues, workload.exchange
+    with (
+        empty_queues(broker.url, queues, durable=workload.is_durable) as connection,
+        exchange.declared(connection) if exchange else nullcontext(),
+    ):
+        for scale in scales:
+            measurement = _Run(broker, connection, workload, scale).measure(watch)
+    return measurement
+
+
+@contextmanager
+def empty_queues(
+    url: BrokerUrl, queues: Sequence[str], *, durable: bool = False
+) -> Iterator[Connection]:
+    """Declare empty queues and return the connection; delete them at the end of the `with`.
+
+    Args:
+        url: The broker.
+        queues: Names of the queues; existing queues with these names are deleted first.
+        durable: Whether the queues are durable.
+
+    Raises:
+        OSError: The broker cannot be reached.
+        BenchError: The broker refuses.
     """
     with Connection(url, PUBLISH_CHANNEL) as connection:
-        connection.delete_queue(QUEUE)
-        connection.declare_queue(QUEUE, durable=workload.is_durable)
-        run = _Run(url, connection, pid, workload, scale)
-        if workload.kind == Kind.SOAK:
-            measurement = run.soak(progress)
-        elif workload.kind == Kind.BACKLOG:
-            measurement = run.backlog()
-        else:
-            measurement = run.both_directions(look)
-        connection.delete_queue(QUEUE)
+        for queue in queues:
+            connection.delete_queue(queue)
+            connection.declare_queue(queue, durable)
+        yield connection
+        for queue in queues:
+            connection.delete_queue(queue)
         connection.close()
-        return measurement
 
 
 class _Run:
-    """One run, and what its kinds share."""
+    """One run of a workload on existing queues."""
 
     def __init__(
-        self,
-        url: BrokerUrl,
-        connection: Connection,
-        pid: int | None,
-        workload: Workload,
-        scale: Scale,
+        self, broker: RunningBroker, connection: Connection, workload: Workload, scale: Scale
     ) -> None:
-        self._url = url
+        self._broker = broker
         self._connection = connection
         self._workload = workload
         self._scale = scale
         self._counters = Counters()
-        self._probe = ServerProbe(pid)
+        self._probe = ServerProbe(broker.pid)
 
-    def both_directions(self, look: Callable[[Counters], None] | None) -> Measurement:
-        """Publish and consume at once, as fast as it goes or at a fixed rate."""
-
-        def look_at_all() -> None:
-            self._probe.sample()
-            if look:
-                look(self._counters)
-
-        publish_order = self._publish_order()
-        consume_order = self._consume_order(publish_order)
-        with Workers(look_at_all) as workers:
-            consumer = workers.start(consume, consume_order, self._counters)
-            publisher = workers.start(publish, publish_order, self._counters)
-            self._probe.start()
-            consumer.go()
-            publisher.go()
-            sent = workers.wait_for(publisher)
-            self._counters.expected.value = sent.confirmed
-            seen = workers.wait_for(consumer)
-        return self._measure(
-            sent,
-            received=seen.received,
-            distinct=seen.received,
-            consume_ns=seen.end_ns - sent.start_ns,
-            consumer_cpu_seconds=seen.cpu_seconds,
-            latency=LatencySummary.of(seen.latencies_ns),
-            confirm_latency=LatencySummary.of(sent.confirm_latencies_ns),
-            late_seconds_max=sent.late_ns_max / 1e9 if publish_order.rate_per_second else None,
-        )
-
-    def backlog(self) -> Measurement:
-        """Publish all, look at the memory, then consume all."""
-        publish_order = self._publish_order()
-        with Workers(self._probe.sample) as workers:
-            publisher = workers.start(publish, publish_order, self._counters)
-            self._probe.start()
-            publisher.go()
-            sent = workers.wait_for(publisher)
-            rss_anon_bytes = self._probe.rss_anon_bytes()
-            self._counters.expected.value = sent.confirmed
-            consumer = workers.start(consume, self._consume_order(publish_order), self._counters)
-            consumer.go()
-            seen = workers.wait_for(consumer)
-        return self._measure(
-            sent,
-            received=seen.received,
-            distinct=seen.received,
-            consume_ns=seen.end_ns - seen.start_ns,
-            consumer_cpu_seconds=seen.cpu_seconds,
-            rss_anon_bytes_backlog=rss_anon_bytes,
-        )
-
-    def soak(self, progress: Progress | None) -> Measurement:
-        """Publish and consume over many connections, and look at the progress each second."""
-        watch = ProgressWatch(self._counters, progress)
-
+    def measure(self, watch: Watch | None) -> Measurement:
         def look() -> None:
             self._probe.sample()
-            watch.look()
+            if watch:
+                watch(self._counters)
 
+        rss_anon_bytes = None
         with Workers(look) as workers:
-            consumer = workers.start(soak_consume, self._soak_consume_order(), self._counters)
-            publisher = workers.start(soak_publish, self._soak_publish_order(), self._counters)
-            watch.start()
+            # Connected before the server's CPU is counted; a backlog has no consumer yet.
+            consumer = None if self._is_backlog else self._start_consumer(workers)
+            publisher = self._start_publisher(workers)
             self._probe.start()
-            consumer.go()
+            if consumer:
+                consumer.go()
             publisher.go()
             sent = workers.wait_for(publisher)
-            self._counters.expected.value = sent.confirmed
+            if self._is_backlog:
+                rss_anon_bytes = self._probe.rss_anon_bytes()
+            self._counters.expected.value = sent.confirmed * self._workload.copies
+            if consumer is None:
+                consumer = self._start_consumer(workers)
+                consumer.go()
             seen = workers.wait_for(consumer)
-        return self._measure(
-            sent,
-            received=seen.received,
-            distinct=seen.distinct,
-            consume_ns=seen.end_ns - sent.start_ns,
-            consumer_cpu_seconds=seen.cpu_seconds,
-            stalled_seconds=watch.stalled_seconds,
-        )
+        return self._to_measurement(sent, seen, rss_anon_bytes)
+
+    @property
+    def _is_backlog(self) -> bool:
+        return self._workload.kind == Kind.BACKLOG
+
+    @property
+    def _is_latency(self) -> bool:
+        return self._workload.kind == Kind.LATENCY
+
+    @property
+    def _has_several_publishers(self) -> bool:
+        return self._workload.kind in (Kind.PAIRS, Kind.SOAK)
+
+    @property
+    def _queues(self) -> tuple[str, ...]:
+        """The queue of each consumer."""
+        is_shared = self._workload.kind == Kind.SOAK
+        return self._workload.queues * (self._scale.soak_connections if is_shared else 1)
+
+    def _start_publisher(self, workers: Workers) -> Worker[PublishResult]:
+        if self._has_several_publishers:
+            return workers.start(publish_side_by_side, self._publishers_order(), self._counters)
+        return workers.start(self._workload.client.publish, self._publish_order(), self._counters)
+
+    def _start_consumer(self, workers: Workers) -> Worker[ConsumeResult]:
+        function = consume if self._has_several_publishers else self._workload.client.consume
+        return workers.start(function, self._consume_order(), self._counters)
 
     def _publish_order(self) -> PublishOrder:
         workload, scale = self._workload, self._scale
-        is_latency = workload.kind == Kind.LATENCY
-        count = scale.backlog_count if workload.kind == Kind.BACKLOG else scale.count
+        count = scale.backlog_count if self._is_backlog else scale.count
         return PublishOrder(
-            self._url,
-            QUEUE,
+            self._broker.url,
+            "" if workload.exchange else workload.queues[0],
             body_bytes=scale.body_bytes,
             persistent=workload.is_durable,
-            count=None if is_latency else count,
+            count=None if self._is_latency else count,
             seconds=scale.seconds,
             confirm_window=workload.confirm_window,
-            rate_per_second=scale.rate_per_second if is_latency else 0,
+            rate_per_second=scale.rate_per_second if self._is_latency else 0,
+            exchange=workload.exchange.name if workload.exchange else "",
+            routing_keys=workload.routing_keys,
         )
 
-    def _consume_order(self, publish_order: PublishOrder) -> ConsumeOrder:
+    def _publishers_order(self) -> PublishersOrder:
+        is_soak = self._workload.kind == Kind.SOAK
+        seconds = self._scale.soak_seconds if is_soak else self._scale.seconds
+        return PublishersOrder(self._broker.url, self._queues, self._scale.body_bytes, seconds)
+
+    def _consume_order(self) -> ConsumeOrder:
+        workload, seconds = self._workload, self._scale.seconds
+        order = self._publishers_order() if self._has_several_publishers else self._publish_order()
         return ConsumeOrder(
-            self._url,
-            QUEUE,
-            block_messages=publish_order.block_messages,
-            prefetch=self._workload.prefetch,
-            ack_every=self._workload.ack_every,
-            reads_latency=self._workload.kind == Kind.LATENCY,
+            self._broker.url,
+            self._queues,
+            block_messages=order.block_messages,
+            prefetch=workload.prefetch,
+            ack_every=workload.ack_every,
+            is_timed=self._is_latency,
+            publishers=self._scale.soak_connections if workload.kind == Kind.SOAK else 1,
+            read_bytes_least=workload.read_bytes_least,
+            marks_seconds=(
+                tuple(seconds * mark for mark in _MARKS) if workload.kind == Kind.PAIRS else ()
+            ),
         )
 
-    def _soak_publish_order(self) -> SoakPublishOrder:
-        return SoakPublishOrder(
-            self._url,
-            QUEUE,
-            body_bytes=self._scale.body_bytes,
-            seconds=self._scale.soak_seconds,
-            publishers=self._scale.soak_connections,
-        )
-
-    def _soak_consume_order(self) -> SoakConsumeOrder:
-        block = PublishBlock(PUBLISH_CHANNEL, QUEUE, body_bytes=self._scale.body_bytes)
-        return SoakConsumeOrder(
-            self._url,
-            QUEUE,
-            block_messages=block.block_messages,
-            publishers=self._scale.soak_connections,
-            consumers=self._scale.soak_connections,
-            prefetch=self._workload.prefetch,
-            ack_every=self._workload.ack_every,
-        )
-
-    def _measure(
-        self,
-        sent: PublishResult,
-        *,
-        received: int,
-        distinct: int,
-        consume_ns: int,
-        consumer_cpu_seconds: float,
-        rss_anon_bytes_backlog: int | None = None,
-        latency: LatencySummary | None = None,
-        confirm_latency: LatencySummary | None = None,
-        late_seconds_max: float | None = None,
-        stalled_seconds: int | None = None,
+    def _to_measurement(
+        self, sent: PublishResult, seen: ConsumeResult, rss_anon_bytes_backlog: int | None
     ) -> Measurement:
         server_cpu_seconds = self._probe.cpu_seconds()
-        generator_cpu_seconds = sent.cpu_seconds + consumer_cpu_seconds
-        others_cores = self._probe.others_cores(generator_cpu_seconds)
+        others_cores = self._probe.others_cores(sent.cpu_seconds + seen.cpu_seconds)
         publish_seconds = (sent.end_ns - sent.start_ns) / 1e9
-        consume_seconds = max(0, consume_ns) / 1e9
-        is_backlog = self._workload.kind == Kind.BACKLOG
-        still_there = self._connection.count_ready(QUEUE)
+        consume_start_ns = seen.start_ns if self._is_backlog else sent.start_ns
+        consume_seconds = max(0, seen.end_ns - consume_start_ns) / 1e9
+        copies = self._workload.copies
+        missing = sent.confirmed * copies - seen.distinct
+        surplus = seen.distinct - sent.published * copies
+        repeated = seen.received - seen.distinct
+        ready = sum(self._connection.count_ready(queue) for queue in self._workload.queues)
         return Measurement(
             published=sent.published,
             confirmed=sent.confirmed,
             nacked=sent.nacked,
-            received=received,
-            lost=max(0, sent.confirmed - distinct) + (received - distinct) + still_there,
+            received=seen.received,
+            lost=max(0, missing, surplus) + repeated + ready,
             publish_seconds=publish_seconds,
             consume_seconds=consume_seconds,
             wall_seconds=(
                 publish_seconds + consume_seconds
-                if is_backlog
+                if self._is_backlog
                 else max(publish_seconds, consume_seconds)
             ),
             server_cpu_seconds=server_cpu_seconds,
-            generator_cpu_seconds=generator_cpu_seconds,
+            publisher_cpu_seconds=sent.cpu_seconds,
+            consumer_cpu_seconds=seen.cpu_seconds,
             others_cores=others_cores,
             peak_rss_bytes=self._probe.peak_rss_bytes(),
             rss_anon_bytes_max=self._probe.rss_anon_bytes_max,
             rss_anon_bytes_backlog=rss_anon_bytes_backlog,
-            latency=latency,
-            confirm_latency=confirm_latency,
-            late_seconds_max=late_seconds_max,
-            stalled_seconds=stalled_seconds,
+            latency=LatencySummary.of(seen.latencies_ns),
+            confirm_latency=LatencySummary.of(sent.confirm_latencies_ns),
+            late_seconds_max=sent.late_ns_max / 1e9 if self._is_latency else None,
+            received_of_each=seen.received_of_each,
+            passed_of_each=(
+                passed_between_marks(seen) if self._workload.kind == Kind.PAIRS else ()
+            ),
         )
+
+
+def passed_between_marks(seen: ConsumeResult) -> tuple[int, ...]:
+    """Return the deliveries of each queue while all publishers were publishing.
+
+    The consumers count them: bytes that a publisher's socket took may still be in the kernel. Its
+    buffers grow by megabytes, for one connection and not for the other.
+
+    Raises:
+        BenchError: The run ended before both marks.
+    """
+    if len(seen.received_at) < 2:
+        raise BenchError("the run ended before its publishers had to stop; publish for longer")
+    start, end = seen.received_at
+    return tuple(after - before for before, after in zip(start, end, strict=True))

@@ -1,28 +1,29 @@
-"""Several workloads against several brokers: fresh servers for each workload, runs interleaved."""
+"""Runs a workload against several brokers: fresh servers, runs in turn."""
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.brokers import Starter
 from bench.errors import BenchError
 from bench.measurement import Measurement
+from bench.progress import ProgressWatch
 from bench.run import run_workload
 from bench.running_broker import RunningBroker
-from bench.workloads import Kind, Scale, Workload
+from bench.startable_broker import StartableBroker
+from bench.workloads import WORKLOADS, Kind, Scale
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one workload against one broker.
+    """All runs of one workload against one broker.
 
     Attributes:
         workload: Name of the workload.
         broker: Name of the broker.
-        measurements: One for each run that went through.
-        fault: Why there are fewer than were asked for; "" when there are not.
+        measurements: One for each run that ended without an error.
+        fault: Error of the first run that failed; no further run follows. "" for none.
     """
 
     workload: str
@@ -32,7 +33,7 @@ class Outcome:
 
     @property
     def counts(self) -> bool:
-        """Whether its figures may be quoted: no fault, nothing lost, no second of standstill."""
+        """Whether the figures may be quoted: no error, no loss, no second without a delivery."""
         return not self.fault and all(
             each.lost == 0 and not each.stalled_seconds for each in self.measurements
         )
@@ -40,16 +41,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What to run, and where to tell how it goes.
+    """Settings for all workloads of a command.
 
     Attributes:
-        starters: How to start each broker, by name; all of a workload run side by side, and all
-            but the one that is measured stand idle.
+        starters: How to start each broker, by name. The brokers of a workload run side by side;
+            all but the one that is measured are idle.
         scale: How much of each workload.
-        runs: Runs of each workload and broker, from 1, in turn: what slows the machine down for a
-            while then slows all brokers.
-        data_parent: Where each server gets a directory for its data, removed afterwards.
-        say: Called with a line for people.
+        runs: Runs of each workload and broker, from 1. The brokers take turns, so that a temporary
+            slowdown of the machine affects all of them.
+        data_parent: Directory for the servers' data directories, which are removed afterwards.
+        say: Called with each progress line.
     """
 
     starters: Mapping[str, Starter]
@@ -58,11 +59,11 @@ class Session:
     data_parent: Path
     say: Callable[[str], None]
 
-    def run(self, workload: Workload) -> list[Outcome]:
-        """Run one workload against each broker.
+    def run(self, workload: str) -> list[Outcome]:
+        """Run the workload of this name against each broker.
 
         Raises:
-            BrokerStartError: One did not start.
+            BrokerStartError: A broker did not start.
         """
         measurements: dict[str, list[Measurement]] = {name: [] for name in self.starters}
         faults: dict[str, str] = {}
@@ -72,35 +73,36 @@ class Session:
                 for broker in brokers:
                     if broker.name in faults:
                         continue
-                    self.say(f"{workload.name}: {broker.name}, run {run + 1} of {self.runs}")
+                    self.say(f"{workload}: {broker.name}, run {run + 1} of {self.runs}")
                     try:
                         measurements[broker.name].append(self._run_once(broker, workload))
                     except (BenchError, OSError) as error:
                         faults[broker.name] = str(error)
-                        self.say(f"{workload.name}: {broker.name} failed: {error}")
+                        self.say(f"{workload}: {broker.name} failed: {error}")
         return [
-            Outcome(workload.name, name, measurements[name], faults.get(name, ""))
+            Outcome(workload, name, measurements[name], faults.get(name, ""))
             for name in self.starters
         ]
 
-    def _start(self, stack: ExitStack, name: str, workload: Workload) -> RunningBroker:
-        directory = tempfile.TemporaryDirectory(
-            prefix="bench-", dir=self.data_parent, ignore_cleanup_errors=True
+    def _start(self, stack: ExitStack, name: str, workload: str) -> RunningBroker:
+        ring_slots = WORKLOADS[workload].ring_slots
+        startable = StartableBroker(
+            name, lambda directory: self.starters[name](directory, ring_slots), self.data_parent
         )
-        path = Path(stack.enter_context(directory))
-        return stack.enter_context(self.starters[name](path, workload.ring_slots))
+        return stack.enter_context(startable).running()
 
-    def _run_once(self, broker: RunningBroker, workload: Workload) -> Measurement:
-        scale = self.scale
-        if workload.kind in (Kind.RATE, Kind.LATENCY) and scale.warm_up_seconds:
-            run_workload(broker.url, broker.pid, workload, scale.for_warm_up())
-        return run_workload(
-            broker.url,
-            broker.pid,
-            workload,
-            scale,
-            lambda seconds, published, received: self.say(
-                f"  {seconds:3d} s  published {published:>12,}  received {received:>12,}  "
-                f"waiting {published - received:>12,}"
-            ),
+    def _run_once(self, broker: RunningBroker, name: str) -> Measurement:
+        workload = WORKLOADS[name]
+        if workload.kind == Kind.SOAK:
+            watch = ProgressWatch(self._say_progress)
+            measured = run_workload(broker, workload, self.scale, watch=watch.look)
+            return replace(measured, stalled_seconds=watch.stalled_seconds)
+        if workload.kind == Kind.BACKLOG or not self.scale.warm_up_seconds:
+            return run_workload(broker, workload, self.scale)
+        return run_workload(broker, workload, self.scale.for_warm_up(), self.scale)
+
+    def _say_progress(self, seconds: int, published: int, received: int) -> None:
+        self.say(
+            f"  {seconds:3d} s  published {published:>12,}  received {received:>12,}  "
+            f"waiting {published - received:>12,}"
         )

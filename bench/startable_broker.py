@@ -4,17 +4,21 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from bench.running_broker import RunningBroker
 
 
 class StartableBroker:
-    """Starts one broker, as often as asked; stops what is left at the end of its `with`.
+    """Starts one broker as often as needed; stops what still runs at the end of its `with`.
+
+    Args:
+        name: Name in the report; one of `bench.brokers.STARTERS`.
+        start: Starts the broker with its data in an empty directory.
+        data_parent: Directory for the data directories, which are removed afterwards.
 
     Attributes:
-        name: What it is called in the report; one of `bench.brokers.STARTERS`.
+        name: The same name.
     """
 
     def __init__(
@@ -23,13 +27,6 @@ class StartableBroker:
         start: Callable[[Path], AbstractContextManager[RunningBroker]],
         data_parent: Path,
     ) -> None:
-        """Start nothing yet.
-
-        Args:
-            name: As the attribute.
-            start: Starts it with its data in an empty directory.
-            data_parent: Where it gets its directories, which are removed afterwards.
-        """
         self.name = name
         self._start = start
         self._data_parent = data_parent
@@ -39,35 +36,30 @@ class StartableBroker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def running(self) -> RunningBroker:
-        """Give the one that stays up for all runs; started when first asked for, empty then.
+        """Return the broker that stays up for all runs; the first call starts it, empty.
 
         Raises:
-            BrokerStartError: It did not start.
+            BrokerStartError: The broker did not start.
         """
         if self._running is None:
             self._running = self._stack.enter_context(self.start())
         return self._running
 
     def stop(self) -> None:
-        """Stop the one that stays up; the next one is fresh."""
+        """Stop the broker that stays up; the next call of `running` starts a fresh one."""
         self._running = None
         self._stack.close()
 
     @contextmanager
     def start(self) -> Iterator[RunningBroker]:
-        """Start another one beside it, in an empty directory; stops it at the end of the `with`.
+        """Start another broker in an empty directory; stop it at the end of the `with`.
 
         Raises:
-            BrokerStartError: It did not start.
+            BrokerStartError: The broker did not start.
         """
         with (
             tempfile.TemporaryDirectory(

@@ -1,11 +1,11 @@
-"""How fast a stream is read by one consumer and by many, beside a queue that is drained.
+"""Speed of one consumer and of many consumers of a stream, beside one consumer of a queue.
 
     python -m bench.streams [--count 1000000] [--consumers 10]
 
-A durable queue and a stream get the same persistent messages. One consumer drains the queue; then
-one reads the whole stream, and then many do at once, each in a process of its own, with a
-prefetch and acks. Every consumer must get every message once, in order, with its offset. The
-server says how often it read and mapped its files for that.
+A durable queue and a stream get the same persistent messages. One consumer drains the queue. Then
+one consumer reads the whole stream, and then many read it at once, each in a process of its own,
+with a prefetch and acks. Every consumer must get every message once, in order, with its offset.
+The server reports how often it read and mapped its files.
 """
 
 import tempfile
@@ -20,20 +20,21 @@ from amqp_server.control.client import ask
 from bench.amqp_frames import text_table
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
-from bench.consumer import ConsumeOrder, ConsumeResult, consume
+from bench.consumer import ConsumeOrder, consume
 from bench.errors import BenchError
+from bench.options import data_dir_option
 from bench.our_server import start_our_server
 from bench.process_stats import ServerProbe
 from bench.publisher import PUBLISH_CHANNEL, PublishOrder, publish
-from bench.worker import Counters, Worker
-from bench.workers import Workers
+from bench.worker import Counters
+from bench.workers import Workers, run_alone
 
 QUEUE: Final = "drained"
 STREAM: Final = "read"
 TOTAL_RATIO_MIN: Final = 1.0
-"""Bar: what many consumers of a stream get together, by what one of a queue gets."""
+"""Bar: rate of many consumers of a stream together, divided by the rate of a queue's consumer."""
 MAPPED_MAX: Final = 1.0
-"""Bar: how often a segment is mapped while all of them follow each other."""
+"""Bar: mappings of each sealed segment for all consumers of the stream together."""
 _CONFIRM_WINDOW: Final = 10_000
 _FORGET_SECONDS_MAX: Final = 30
 _LOOK_SECONDS: Final = 0.1
@@ -42,15 +43,15 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What some consumers of one queue got together.
+    """Figures of the consumers of one queue.
 
     Attributes:
-        title: What they are called in the report.
-        messages_per_second: All of them together.
-        lost: Messages that one of them did not get.
-        windows_read: Reads of the log for them.
-        segments_mapped: How often a part of a segment was mapped for them.
-        rss_anon_bytes: The most that the server had meanwhile.
+        title: Name of the consumers in the report.
+        messages_per_second: Rate of all consumers together.
+        lost: Messages that a consumer did not get, of all consumers.
+        windows_read: Reads of the log for these consumers.
+        segments_mapped: How often the server mapped a part of a segment for these consumers.
+        rss_anon_bytes: Largest RssAnon of the server during the run.
     """
 
     title: str
@@ -61,7 +62,7 @@ class Reading:
     rss_anon_bytes: int
 
     def describe(self) -> str:
-        """Return a line for the report."""
+        """Return the line of the report."""
         return (
             f"{self.title:<24}{self.messages_per_second:>12,.0f} msg/s   LOST {self.lost:,}   "
             f"windows read {self.windows_read:,}   segments mapped {self.segments_mapped:,}   "
@@ -73,11 +74,11 @@ class StreamBench:
     """A server with a queue and a stream.
 
     Args:
-        url: The server.
-        pid: Its process.
-        storage_path: Its data directory.
-        count: Messages in each of the two; rounded up to whole blocks.
-        body_bytes: Of each message.
+        url: Address of the server.
+        pid: Id of the server's process.
+        storage_path: Data directory of the server.
+        count: Messages in the queue, and in the stream; rounded up to whole blocks.
+        body_bytes: Size of each body.
     """
 
     def __init__(
@@ -100,20 +101,17 @@ class StreamBench:
         self._counts: dict[str, int] = {}
 
     def fill(self) -> None:
-        """Declare both and publish all messages, confirmed.
+        """Declare the queue and the stream, and publish all messages with confirms.
 
         Raises:
-            BenchError: One was refused.
+            BenchError: The server refused a message.
         """
         with Connection(self._url, PUBLISH_CHANNEL) as connection:
             connection.declare_queue(QUEUE, durable=True)
             connection.declare_queue(STREAM, True, text_table(x_queue_type="stream"))
             connection.close()
         for queue, order in self._orders.items():
-            with Workers(_look_at_nothing) as workers:
-                publisher = workers.start(publish, order, Counters())
-                publisher.go()
-                sent = workers.wait_for(publisher)
+            sent = run_alone(ServerProbe(None), publish, order, Counters())
             if sent.confirmed != sent.published:
                 raise BenchError(f"{sent.published - sent.confirmed} messages not confirmed")
             self._counts[queue] = sent.confirmed
@@ -124,7 +122,7 @@ class StreamBench:
         return segments
 
     def read(self, title: str, queue: str, consumers: int, prefetch: int) -> Reading:
-        """Let some consumers read all of a queue, each of them all of it.
+        """Let some consumers read a queue or stream, each consumer all messages.
 
         Raises:
             BenchError: A message was lost, repeated, or out of order.
@@ -132,7 +130,7 @@ class StreamBench:
         arguments = text_table(x_stream_offset="first") if queue == STREAM else text_table()
         order = ConsumeOrder(
             self._url,
-            queue,
+            (queue,),
             self._orders[queue].block_messages,
             prefetch=prefetch,
             ack_every=max(1, prefetch // 4),
@@ -148,7 +146,7 @@ class StreamBench:
                 reading.append(workers.start(consume, order, counters))
             for worker in reading:
                 worker.go()
-            results = [_result_of(worker, probe) for worker in reading]
+            results = [workers.wait_for(worker) for worker in reading]
         after = self._stats(queue)
         received = sum(result.received for result in results)
         start_ns = min(result.start_ns for result in results)
@@ -163,11 +161,11 @@ class StreamBench:
         )
 
     def _until_forgotten(self, queue: str) -> dict[str, int]:
-        """Wait until the server holds nothing that was read for the figure before this one."""
+        """Wait until the server has released the windows of the run before this one."""
         deadline = time.monotonic() + _FORGET_SECONDS_MAX
         while (found := self._stats(queue))["window_bytes"]:
             if time.monotonic() > deadline:
-                raise BenchError(f"{found['window_bytes']} bytes of windows are not given up")
+                raise BenchError(f"{found['window_bytes']} bytes of windows are not released")
             time.sleep(_LOOK_SECONDS)
         return found
 
@@ -178,31 +176,16 @@ class StreamBench:
         return row
 
 
-def _result_of(worker: Worker[ConsumeResult], probe: ServerProbe) -> ConsumeResult:
-    while not worker.pipe.poll(_LOOK_SECONDS):
-        probe.sample()
-    return worker.take_result()
-
-
-def _look_at_nothing() -> None:
-    """Stand in for what is looked at while workers run."""
-
-
-@click.command()
-@click.option("--count", type=click.IntRange(1), default=1_000_000, show_default=True)
-@click.option("--consumers", type=click.IntRange(2), default=10, show_default=True)
-@click.option("--prefetch", type=click.IntRange(4), default=1000, show_default=True)
-@click.option("--body-bytes", type=click.IntRange(32), default=128, show_default=True)
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=None,
-    help="Where the server keeps its data: a disk.  [default: the current directory]",
-)
-def main(count: int, consumers: int, prefetch: int, body_bytes: int, data_dir: Path | None) -> None:
-    """Read a stream with one consumer and with many, beside a queue that one drains."""
+@click.command(context_settings={"show_default": True})
+@click.option("--count", type=click.IntRange(1), default=1_000_000, help="Messages of each queue.")
+@click.option("--consumers", type=click.IntRange(2), default=10, help="Consumers of the stream.")
+@click.option("--prefetch", type=click.IntRange(4), default=1000, help="Prefetch of each consumer.")
+@click.option("--body-bytes", type=click.IntRange(32), default=128, help="Size of each body.")
+@data_dir_option("the server's data")
+def main(count: int, consumers: int, prefetch: int, body_bytes: int, data_dir: Path) -> None:
+    """Read a stream with one consumer and with many, beside one consumer of a queue."""
     with (
-        tempfile.TemporaryDirectory(prefix="streams-", dir=data_dir or Path.cwd()) as name,
+        tempfile.TemporaryDirectory(prefix="streams-", dir=data_dir) as name,
         start_our_server("ours", Path(name)) as server,
     ):
         bench = StreamBench(server.url, server.pid, Path(name) / "data", count, body_bytes)
@@ -225,7 +208,7 @@ def main(count: int, consumers: int, prefetch: int, body_bytes: int, data_dir: P
 def _judge(queue: Reading, one: Reading, many: Reading, segments: int) -> None:
     alone = one.messages_per_second / queue.messages_per_second
     total = many.messages_per_second / queue.messages_per_second
-    # The last segment still grows: it is read by copy.
+    # The server copies from the last segment, which still grows, and does not map it.
     mapped = (one.segments_mapped + many.segments_mapped) / max(segments - 1, 1)
     windows = many.windows_read / max(one.windows_read, 1)
     click.echo(f"one of the stream / one of the queue    {alone:.2f}")

@@ -1,21 +1,19 @@
-"""A broker that does nothing: swallows publishes and sends deliveries made beforehand.
+"""A broker that does nothing: it discards publishes and sends prepared deliveries.
 
-What the generator reaches against it is the generator's own bound. It answers just what `bench`
-asks, to one client after another.
+Against it, the generator reaches its own bound. It answers only the requests that `bench` sends.
 """
 
 import socket
 import struct
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Final, Self
 
 from bench.amqp_frames import (
     BASIC,
     BODY,
     CHANNEL_CLOSE,
-    FRAME_OVERHEAD_BYTES,
+    CLOSE_ARGUMENTS,
     HEADER,
     Frame,
     frame,
@@ -45,23 +43,21 @@ _ANSWERS: Final = {
 
 
 class StubBroker:
-    """Listens on a free port of the loopback interface until its `with` ends.
+    """Listens on a free port of the loopback interface until the end of its `with`.
+
+    Args:
+        deliveries: Bytes that each consumer gets, from `encode_deliveries`.
 
     Attributes:
-        url: Where it is.
-        swallowed_bytes: Bytes of publishes that it has thrown away.
+        url: Address of the stub.
+        swallowed_bytes: Bytes of publishes that the stub has discarded, for one publisher.
     """
 
     def __init__(self, deliveries: bytes = b"") -> None:
-        """Listen.
-
-        Args:
-            deliveries: What each consumer is sent, from `encode_deliveries`.
-        """
         self.swallowed_bytes = 0
         self._deliveries = deliveries
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._serve_all, name="stub-broker")
+        self._thread = threading.Thread(target=self._accept_all, name="stub-broker")
         port = self._listener.getsockname()[1]
         self.url = BrokerUrl("127.0.0.1", port, "guest", "guest", "/")
 
@@ -69,26 +65,30 @@ class StubBroker:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        # Closing alone would leave the thread in its accept.
+    def __exit__(self, *_: object) -> None:
+        # Only `shutdown` wakes the thread from its `accept`; `close` does not.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join()
 
-    def _serve_all(self) -> None:
+    def _accept_all(self) -> None:
+        threads = []
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                with client:
-                    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    self._serve(client)
+                thread = threading.Thread(target=self._serve, args=(client,), name="stub-client")
+                thread.start()
+                threads.append(thread)
+        for thread in threads:
+            thread.join()
 
     def _serve(self, client: socket.socket) -> None:
+        # A client whose test has ended closes its socket, and may not wait for the answer.
+        with client, suppress(OSError):
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._answer_all(client)
+
+    def _answer_all(self, client: socket.socket) -> None:
         client.recv(8, socket.MSG_WAITALL)
         client.sendall(method_frame(0, 10, 10, _START))
         unread = b""
@@ -99,7 +99,7 @@ class StubBroker:
                     self._swallow(client, len(unread), unread[-_LONGEST_METHOD_BYTES:])
                     unread = b""
                     break
-                unread = unread[FRAME_OVERHEAD_BYTES + len(parsed.payload) :]
+                unread = unread[parsed.wire_bytes :]
                 self._answer(client, parsed)
 
     def _answer(self, client: socket.socket, request: Frame) -> None:
@@ -111,11 +111,10 @@ class StubBroker:
             client.sendall(self._deliveries)
 
     def _swallow(self, client: socket.socket, before_bytes: int, tail: bytes) -> None:
-        """Throw away what comes, unread, until it ends with a channel.close."""
+        """Discard all bytes until they end with a channel.close."""
         self.swallowed_bytes += before_bytes
         buffer = memoryview(bytearray(_READ_BYTES))
-        closing = struct.pack(">HBHH", 200, 0, 0, 0)
-        close = method_frame(1, *CHANNEL_CLOSE, closing)
+        close = method_frame(1, *CHANNEL_CLOSE, CLOSE_ARGUMENTS)
         while not tail.endswith(close):
             read_bytes = client.recv_into(buffer)
             if not read_bytes:
@@ -130,12 +129,12 @@ class StubBroker:
 def encode_deliveries(
     count: int, block_messages: int, *, channel: int, routing_key: str, body_bytes: int
 ) -> bytes:
-    """Encode what a consumer of one publisher's messages is sent.
+    """Encode deliveries of one publisher's messages.
 
     Args:
-        count: How many deliveries.
+        count: Number of deliveries.
         block_messages: Messages in a block of the publisher.
-        channel: The consumer's channel.
+        channel: Number of the consumer's channel.
         routing_key: Routing key of the messages.
         body_bytes: Size of each body.
     """

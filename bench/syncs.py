@@ -1,14 +1,15 @@
-"""How many syncs of files a broker spends on persistent publishes, and whether confirms wait.
+"""File syncs that a broker makes for persistent publishes, and whether its confirms wait for them.
 
     python -m bench.syncs [--brokers ours,rabbitmq] [--delay 50]
 
-Publishes persistent messages with confirms into a durable queue, at most so many of them without
-an answer, and counts the server's system calls that wait for the disk: `fsync`, `fdatasync`,
-`sync_file_range`, and `pwritev2` that is synced (RWF_DSYNC). With `--delay` each of them takes that
-many milliseconds longer. A broker whose confirms wait for a sync then confirms at most a window of
-messages for each delay, which the table says.
+Publishes persistent messages with confirms to a durable queue, with a limit of unanswered publishes
+(the window). Counts the server's system calls that wait for the disk: `fsync`, `fdatasync`,
+`sync_file_range`, and synced `pwritev2` (RWF_DSYNC). With `--delay`, each of them takes that many
+milliseconds longer. A broker whose confirms wait for a sync then confirms at most one window of
+messages in each delay; the table shows this limit.
 
-Needs strace, which may trace the server, and makes it slower: rates mean nothing without a delay.
+Needs strace and the permission to trace the server. strace slows the server down: rates are
+meaningful only with a delay.
 """
 
 import re
@@ -25,18 +26,19 @@ from typing import Final
 
 import click
 
-from bench.amqp_frames import FRAME_OVERHEAD_BYTES, acknowledge, parse_frames
+from bench.amqp_frames import acknowledge, take_frames
 from bench.broker_url import BrokerUrl
 from bench.brokers import OURS, RABBITMQ, STARTERS
 from bench.confirm_window import ConfirmWindow
 from bench.connection import Connection
+from bench.delivery_layout import DELIVER
 from bench.errors import BenchError
+from bench.options import Names, data_dir_option
 from bench.publish_block import PublishBlock
+from bench.workloads import QUEUE
 
 _CHANNEL: Final = 1
-_QUEUE: Final = "bench"
 _PREFETCH: Final = 1000
-_DELIVER: Final = (60, 60)
 _CALLS: Final = "fsync,fdatasync,sync_file_range,pwritev2"
 _SYNC: Final = re.compile(
     r"\b(?:(?:fsync|fdatasync|sync_file_range)\(|pwritev2\(.*RWF_D?SYNC)", re.MULTILINE
@@ -47,13 +49,13 @@ _REST_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is published.
+    """What to publish.
 
     Attributes:
         body_bytes: Size of each body.
         window: Most publishes without an answer; 1 for one at a time.
-        count: Publishes in all.
-        is_consumed: Whether a consumer with acks takes them meanwhile.
+        count: Number of publishes.
+        is_consumed: Whether a consumer with acks takes the messages at the same time.
     """
 
     body_bytes: int
@@ -74,27 +76,27 @@ LOADS: Final = (
 
 
 def publish(url: BrokerUrl, load: Load) -> float:
-    """Publish a load into a new durable queue, delete the queue, and return the seconds it took.
+    """Publish a load to a new durable queue, delete the queue, and return the seconds it took.
 
     Args:
         url: The broker.
         load: What to publish.
 
     Raises:
-        BenchError: The broker refused a publish, or does not answer.
+        BenchError: The broker refused a publish, or did not answer.
     """
     block = PublishBlock(
-        _CHANNEL, _QUEUE, body_bytes=load.body_bytes, persistent=True, block_messages=1
+        _CHANNEL, QUEUE, body_bytes=load.body_bytes, persistent=True, block_messages=1
     )
     with ExitStack() as stack:
         connection = stack.enter_context(Connection(url, _CHANNEL))
-        connection.delete_queue(_QUEUE)
-        connection.declare_queue(_QUEUE, durable=True)
+        connection.delete_queue(QUEUE)
+        connection.declare_queue(QUEUE, durable=True)
         connection.select_confirms()
         consumer = None
         if load.is_consumed:
             reading = stack.enter_context(Connection(url, _CHANNEL))
-            reading.start_consumer(_QUEUE, _PREFETCH)
+            reading.start_consumer(QUEUE, _PREFETCH)
             consumer = threading.Thread(
                 target=_consume, args=(reading, load.count), name="consumer", daemon=True
             )
@@ -112,48 +114,46 @@ def publish(url: BrokerUrl, load: Load) -> float:
         seconds = time.perf_counter() - begin
         if consumer is not None:
             consumer.join()
-        connection.delete_queue(_QUEUE)
+        connection.delete_queue(QUEUE)
     if answered.nacked:
         raise BenchError(f"{answered.nacked} publishes were refused")
     return seconds
 
 
 def _consume(connection: Connection, count: int) -> None:
-    octets = connection.take_unread()
+    unread = bytearray(connection.take_unread())
     taken = 0
     while True:
-        used, tag = 0, 0
-        for frame in parse_frames(octets):
-            used += FRAME_OVERHEAD_BYTES + len(frame.payload)
-            if frame.method_id == _DELIVER:
-                # Class, method and the consumer's tag stand before the delivery's.
+        tag = 0
+        for frame in take_frames(unread):
+            if frame.method_id == DELIVER:
+                # Class, method and the consumer tag stand before the delivery tag.
                 start = 5 + frame.payload[4]
                 tag = int.from_bytes(frame.payload[start : start + 8])
                 taken += 1
-        octets = octets[used:]
         if tag:
             connection.send(acknowledge(connection.channel, tag))
         if taken >= count:
             return
-        octets += connection.receive()
+        unread += connection.receive()
 
 
 def count_syncs(trace: str) -> int:
-    """Count the system calls in what strace wrote that wait for the disk, each once."""
+    """Return how many system calls in the output of strace wait for the disk, each once."""
     return len(_SYNC.findall(trace))
 
 
 @contextmanager
 def traced(pid: int, trace: Path, delay_milliseconds: int = 0) -> Iterator[None]:
-    """Let strace write down the syncs of a process and its threads.
+    """Trace the syncs of a process and its threads with strace, until the end of the `with`.
 
     Args:
-        pid: The process.
-        trace: File to write.
-        delay_milliseconds: How much longer each of these calls is to take.
+        pid: Id of the process.
+        trace: File for the output of strace.
+        delay_milliseconds: Time by which strace delays each sync.
 
     Raises:
-        BenchError: strace is not installed, or may not trace.
+        BenchError: strace is not installed, or may not trace the process.
     """
     program = shutil.which("strace")
     if program is None:
@@ -163,7 +163,7 @@ def traced(pid: int, trace: Path, delay_milliseconds: int = 0) -> Iterator[None]
         command += ["-e", f"inject={_CALLS}:delay_enter={delay_milliseconds * 1000}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        # It says this when all threads are attached; later ones are too, by `-f`.
+        # strace prints this line when it is attached to all threads; `-f` adds later threads.
         line = process.stderr.readline()
         if "attached" not in line:
             process.wait(_ATTACH_SECONDS_MAX)
@@ -176,37 +176,30 @@ def traced(pid: int, trace: Path, delay_milliseconds: int = 0) -> Iterator[None]
             process.terminate()
 
 
-@click.command()
+@click.command(context_settings={"show_default": True})
 @click.option(
-    "--brokers", default=f"{OURS},{RABBITMQ}", show_default=True, help="Which to start in turn."
+    "--brokers",
+    type=Names(list(STARTERS)),
+    default=f"{OURS},{RABBITMQ}",
+    help="Brokers to start and measure in turn.",
 )
 @click.option(
     "--delay",
     type=click.IntRange(0, 1000),
     default=0,
-    show_default=True,
-    help="Milliseconds that each sync is to take longer.",
+    help="Milliseconds by which each sync is delayed.",
 )
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=None,
-    help="Where the brokers keep their data: a disk.  [default: the current directory]",
-)
-def main(brokers: str, delay: int, data_dir: Path | None) -> None:
+@data_dir_option("the brokers' data")
+def main(brokers: list[str], delay: int, data_dir: Path) -> None:
     """Count the syncs of persistent publishes with confirms."""
-    names = brokers.split(",")
-    unknown = [name for name in names if name not in STARTERS]
-    if unknown:
-        raise click.UsageError(f"--brokers: '{unknown[0]}' is none of {', '.join(STARTERS)}")
     bound = "at most" if delay else ""
     click.echo(
         f"{'broker':<10}{'body':>8}{'window':>8}{'consumed':>10}{'publishes':>11}{'syncs':>8}"
         f"{'a sync':>9}{'msg/s':>9}  {bound}".rstrip()
     )
-    for name in names:
+    for name in brokers:
         with tempfile.TemporaryDirectory(
-            prefix="syncs-", dir=data_dir or Path.cwd(), ignore_cleanup_errors=True
+            prefix="syncs-", dir=data_dir, ignore_cleanup_errors=True
         ) as directory:
             _measure(name, Path(directory), delay)
 
@@ -217,7 +210,7 @@ def _measure(name: str, directory: Path, delay: int) -> None:
     try:
         with STARTERS[name](data, None) as running:
             assert running.pid is not None
-            # What a broker does once, such as to make a queue's directory, is not counted.
+            # The first publishes pay for what a broker does once: they are not counted.
             publish(running.url, Load(128, 1, 10))
             for load in LOADS:
                 time.sleep(_REST_SECONDS)

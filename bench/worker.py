@@ -27,15 +27,15 @@ class _Failure:
 
 
 class Counters:
-    """Numbers that workers write and the coordinator reads while they run; no lock needed.
+    """Numbers in shared memory that workers write and the coordinator reads while they run.
 
-    Each has one writer. A plain shared integer costs a worker 50 ns, once for each read or write
-    of its socket.
+    Each has one writer, so they need no lock. A plain shared integer costs a worker 50 ns for
+    each read or write of its socket.
 
     Attributes:
-        published: Messages sent so far, by the publisher's worker.
-        received: Messages received so far, by the consumer's worker.
-        expected: Messages to receive in all, by the coordinator; UNKNOWN until it is known.
+        published: Messages sent so far; the publisher's worker writes it.
+        received: Messages received so far; the consumer's worker writes it.
+        expected: Messages to receive; the coordinator writes it, and it is UNKNOWN before.
     """
 
     def __init__(self) -> None:
@@ -45,28 +45,32 @@ class Counters:
 
 
 class StartLine:
-    """Where a worker waits, connected and ready, until all others are too."""
+    """Place where a worker waits, connected and ready, until all workers are ready.
+
+    Args:
+        pipe: The worker's end of the pipe to the coordinator.
+    """
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
         self._cpu_seconds_at_start = 0.0
 
     def wait(self) -> None:
-        """Say that this worker is ready, and return when the run starts."""
+        """Report that this worker is ready, and return when the run starts."""
         self._pipe.send(None)
         self._pipe.recv()
         self._cpu_seconds_at_start = time.process_time()
 
     def cpu_seconds(self) -> float:
-        """CPU that this worker has used since the start of the run."""
+        """Return the CPU that this worker has used since the start of the run."""
         return time.process_time() - self._cpu_seconds_at_start
 
 
 class Worker(Generic[_Result]):
-    """A process that runs one function; made ready at once, started by `go`.
+    """A process that runs one function; `go` starts the run.
 
     Attributes:
-        pipe: What becomes readable when the result is there, for `multiprocessing.connection.wait`.
+        pipe: Becomes readable when the result is there, for `multiprocessing.connection.wait`.
     """
 
     def __init__(
@@ -76,18 +80,21 @@ class Worker(Generic[_Result]):
         *args: _Parameters.args,
         **kwargs: _Parameters.kwargs,
     ) -> None:
-        """Start the process and wait until it stands at its start line.
+        """Start the process and wait until it is at its start line.
 
         Args:
             function: Called in the process with its `StartLine`; importable by name.
-            args: Its other arguments; pickled, save the `Counters`.
+            args: Other arguments, pickled; `Counters` are shared instead.
             kwargs: The same, by name.
 
         Raises:
-            BenchError: It failed, or was not ready within START_SECONDS_MAX.
+            BenchError: The function failed, or was not ready within START_SECONDS_MAX.
         """
         self.pipe, theirs = _context.Pipe()
         self._name = function.__name__
+        # The process object forgets its arguments. Without a reference here, the memory of the
+        # counters would be freed, and the counters of the next worker would share it.
+        self._arguments = (args, kwargs)
         self._process = _context.Process(
             target=_run, args=(function, theirs, args, kwargs), name=self._name, daemon=True
         )
@@ -99,7 +106,7 @@ class Worker(Generic[_Result]):
         self._receive()
 
     def go(self) -> None:
-        """Let it run."""
+        """Start the run."""
         self.pipe.send(None)
 
     def take_result(self) -> _Result:
@@ -114,12 +121,12 @@ class Worker(Generic[_Result]):
         return result
 
     def stop(self) -> None:
-        """End the process, whatever it is doing; does nothing when it has ended."""
+        """Terminate the process; does nothing if it has ended."""
         self._process.terminate()
         self._process.join()
         self.pipe.close()
 
-    def _receive(self) -> Any:  # noqa: ANN401 - what a pipe brings has no static type
+    def _receive(self) -> Any:  # noqa: ANN401 - a pipe has no static type
         try:
             received = self.pipe.recv()
         except EOFError:
@@ -138,5 +145,5 @@ def _run(
         pipe.send(function(StartLine(pipe), *args, **kwargs))
     except KeyboardInterrupt:
         pass
-    except Exception:  # noqa: BLE001 - it goes on in the coordinator, which raises it
+    except Exception:  # noqa: BLE001 - the coordinator raises it again
         pipe.send(_Failure(traceback.format_exc()))

@@ -1,23 +1,43 @@
-"""The workloads: which guarantees each asks of the broker, and how much of each to run."""
+"""The workloads: what publishers and consumers do, and how much of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
+
+from bench.consumer import READ_BYTES_LEAST, ConsumeOrder, ConsumeResult, consume
+from bench.exchange import Exchange
+from bench.publisher import PublishOrder, PublishResult, publish
+from bench.worker import Counters, StartLine
+
+QUEUE: Final = "bench"
 
 
 class Kind(StrEnum):
-    """What a workload measures, and so which code runs it."""
+    """Which connections publish and consume, and when."""
 
     RATE = "rate"
-    """Publish and consume at once, as fast as the broker goes."""
+    """One publisher and one consumer a queue, at once, as fast as the broker goes."""
     LATENCY = "latency"
     """The same at a fixed rate, with the time of every message."""
-    SOAK = "soak"
-    """Many publishers, many consumers, one queue; every message looked at."""
     BACKLOG = "backlog"
-    """Publish first, look at the memory, then consume."""
+    """One publisher; when it has finished, one consumer."""
+    PAIRS = "pairs"
+    """A publisher and a consumer for each queue, as fast as the broker goes."""
+    SOAK = "soak"
+    """Several publishers and consumers that share one queue; every message is checked."""
+
+
+class Client(NamedTuple):
+    """The functions of the publisher's and the consumer's process; importable by name."""
+
+    publish: Callable[[StartLine, PublishOrder, Counters], PublishResult]
+    consume: Callable[[StartLine, ConsumeOrder, Counters], ConsumeResult]
+
+
+PLAIN: Final = Client(publish, consume)
+"""The generator's own client, which burns little CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,39 +45,53 @@ class Workload:
     """One workload.
 
     Attributes:
-        name: What it is called on the command line.
-        summary: One line for the help page and the report.
-        kind: What it measures.
-        is_durable: Whether the queue is durable and the messages are persistent.
-        confirm_window: Most publishes without an answer; 0 for none confirmed.
+        kind: Which connections publish and consume, and when.
+        summary: One line for the report of `python -m bench`.
+        is_durable: Whether the queues are durable and the messages are persistent.
+        confirm_window: Most publishes without an answer; 0 for no confirms.
         prefetch: Most deliveries without an ack; 0 to consume without acks.
-        ack_every: Deliveries for each ack (multiple).
-        ring_slots: What our server is started with as `--ring-size`; None for its default.
+        ack_every: Deliveries for each ack; 1 for an ack without `multiple`.
+        ring_slots: Value of `--ring-size` for our server; None for its default.
+        queues: Names of the queues, which each run creates and deletes.
+        exchange: Exchange to publish to; None for the default exchange.
+        routing_keys: Routing keys of the messages in turn, all of one length; empty for the name
+            of the queue, or for no key with a fanout exchange.
+        read_bytes_least: As in `ConsumeOrder`.
+        client: Publishes and consumes in the kinds with one publisher.
     """
 
-    name: str
-    summary: str
-    kind: Kind
+    kind: Kind = Kind.RATE
+    summary: str = ""
     is_durable: bool = False
     confirm_window: int = 0
     prefetch: int = 0
     ack_every: int = 0
     ring_slots: int | None = None
+    queues: tuple[str, ...] = (QUEUE,)
+    exchange: Exchange | None = None
+    routing_keys: tuple[str, ...] = ()
+    read_bytes_least: int = READ_BYTES_LEAST
+    client: Client = PLAIN
+
+    @property
+    def copies(self) -> int:
+        """Queues that get each message."""
+        return len(self.queues) if self.exchange and self.exchange.kind == "fanout" else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much to run.
+    """How much of a workload to run.
 
     Attributes:
-        seconds: How long the rate and latency workloads publish.
-        warm_up_seconds: The same before each of their runs, not reported; 0 for no warm-up.
+        seconds: How long to publish.
+        warm_up_seconds: The same for the warm-up, which is not reported; 0 for no warm-up.
         count: Messages of a rate workload instead of `seconds`; None for the time.
         body_bytes: Size of each body.
-        rate_per_second: Rate of the latency workload.
+        rate_per_second: Messages a second of a latency workload.
         soak_seconds: How long the soak publishes.
         soak_connections: Publishers of the soak, and as many consumers.
-        backlog_count: Messages of the backlog.
+        backlog_count: Messages of a backlog.
     """
 
     seconds: float = 5.0
@@ -70,66 +104,62 @@ class Scale:
     backlog_count: int = 5_000_000
 
     def for_warm_up(self) -> Self:
-        """Give the scale of the run that is not reported."""
+        """Return the scale of the warm-up."""
         return replace(self, seconds=self.warm_up_seconds, count=None)
 
 
-_ALL: Final = (
-    Workload("transient", "transient messages, no acks, both directions at once", Kind.RATE),
-    Workload(
-        "acks",
-        "transient messages, acks, prefetch 1000",
-        Kind.RATE,
-        prefetch=1000,
-        ack_every=250,
-    ),
-    Workload(
-        "durable",
-        "durable queue, persistent messages, confirms (window 1000), acks",
-        Kind.RATE,
-        is_durable=True,
-        confirm_window=1000,
-        prefetch=1000,
-        ack_every=250,
-    ),
-    Workload(
-        "latency",
-        "transient messages at a fixed rate, acks, every message timed",
-        Kind.LATENCY,
-        prefetch=1000,
-        ack_every=100,
-    ),
-    Workload(
-        "latency-durable",
-        "persistent messages at a fixed rate, confirms, acks, every message timed",
-        Kind.LATENCY,
-        is_durable=True,
-        confirm_window=1000,
-        prefetch=1000,
-        ack_every=100,
-    ),
-    Workload(
-        "soak",
-        "20 publishers and 20 consumers on one queue, acks, every message checked",
-        Kind.SOAK,
-        prefetch=1000,
-        ack_every=250,
-        ring_slots=1024,
-    ),
-    Workload(
-        "backlog",
-        "persistent messages pile up in a durable queue, then are consumed",
-        Kind.BACKLOG,
-        is_durable=True,
-        confirm_window=1000,
-        prefetch=1000,
-        ack_every=250,
-    ),
+WORKLOADS: Final[Mapping[str, Workload]] = MappingProxyType(
+    {
+        "transient": Workload(
+            summary="transient messages, no acks, both directions at once",
+        ),
+        "acks": Workload(
+            summary="transient messages, acks, prefetch 1000",
+            prefetch=1000,
+            ack_every=250,
+        ),
+        "durable": Workload(
+            summary="durable queue, persistent messages, confirms (window 1000), acks",
+            is_durable=True,
+            confirm_window=1000,
+            prefetch=1000,
+            ack_every=250,
+        ),
+        "latency": Workload(
+            Kind.LATENCY,
+            "transient messages at a fixed rate, acks, every message timed",
+            prefetch=1000,
+            ack_every=100,
+        ),
+        "latency-durable": Workload(
+            Kind.LATENCY,
+            "persistent messages at a fixed rate, confirms, acks, every message timed",
+            is_durable=True,
+            confirm_window=1000,
+            prefetch=1000,
+            ack_every=100,
+        ),
+        "soak": Workload(
+            Kind.SOAK,
+            "20 publishers and 20 consumers on one queue, acks, every message checked",
+            prefetch=1000,
+            ack_every=250,
+            ring_slots=1024,
+            read_bytes_least=1,
+        ),
+        "backlog": Workload(
+            Kind.BACKLOG,
+            "persistent messages pile up in a durable queue, then are consumed",
+            is_durable=True,
+            confirm_window=1000,
+            prefetch=1000,
+            ack_every=250,
+        ),
+    }
 )
-
-WORKLOADS: Final[Mapping[str, Workload]] = MappingProxyType({each.name: each for each in _ALL})
+"""The workloads of `python -m bench --workloads`, by name."""
 
 DEFAULT_WORKLOADS: Final = ("transient", "acks", "durable", "latency")
-"""Those that take seconds; soak and backlog take minutes and are run by name."""
+"""Workloads that take seconds; soak and backlog take minutes and run only when named."""
 
 QUICK: Final = Scale(seconds=1.0, warm_up_seconds=0.25, soak_seconds=3.0, backlog_count=100_000)

@@ -18,7 +18,7 @@ from bench.isolation.measuring import TimeLimits
 from bench.isolation.report import format_head, format_notes, format_row, to_json
 from bench.isolation.session import IsolationSession
 from bench.machine import Machine
-from bench.option_types import Names
+from bench.options import Names
 from bench.rabbitmq import is_rabbitmq_installed
 
 _INTERRUPTED: Final = 130

@@ -1,5 +1,6 @@
-"""The rows of the benchmark table, and the experiments that fill them.
+"""The rows of the benchmark table: each file declares one family of them.
 
-`row` says what a row promises, `experiment` what an experiment is given and gives back, `table`
-which rows and experiments there are. Each other file is one kind of experiment.
+A file has a tuple `EXPERIMENTS` of `bench.table.experiment.Experiment`; nothing else lists it. Most
+experiments run a `Workload`; `fanout` is a short example. The others count their messages
+themselves; `start_time` is the shortest of them.
 """

@@ -1,55 +1,37 @@
-"""How many connections a second a broker opens and closes: handshake, one channel, clean close."""
+"""Connections a second that a broker opens and closes: handshake, one channel, clean close."""
 
 import selectors
 import socket
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from bench.amqp_frames import (
-    FRAME_OVERHEAD_BYTES,
-    Frame,
-    long_string,
-    method_frame,
-    parse_frames,
-    short_string,
-)
+from bench import handshake
+from bench.amqp_frames import Frame, take_frames
 from bench.broker_url import BrokerUrl
 from bench.connection import STALL_SECONDS_MAX
 from bench.errors import BenchError, UnexpectedFrameError
 from bench.process_stats import ServerProbe
-from bench.rows.effort import Effort
-from bench.rows.experiment import Experiment, Findings
-from bench.rows.row import Row
 from bench.startable_broker import StartableBroker
+from bench.table.experiment import Effort, Experiment, Findings, Row
 from bench.worker import StartLine
-from bench.workers import Workers
-
-ROW: Final = Row(
-    "connections",
-    "connections opened and closed, each with a channel, 8 at a time",
-    "/s",
-    ratio_bar=3,
-)
+from bench.workers import run_alone
 
 _AT_A_TIME: Final = 8
 _SECONDS_MAX: Final = 2.0
 _CHANNEL: Final = 1
 _READ_BYTES: Final = 8_192
-_PROTOCOL_HEADER: Final = b"AMQP\0\0\x09\x01"
-_CLOSED: Final = (10, 51)
 
 
 @dataclass(frozen=True, slots=True)
 class ChurnResult:
-    """What the client did.
+    """Connections of the client.
 
     Attributes:
-        opened: Connections that it opened.
-        closed: Those whose close the broker answered.
-        elapsed_seconds: First connect to last answer.
+        opened: Connections that the client opened.
+        closed: Connections whose close the broker answered.
+        elapsed_seconds: Time from the first connect to the last answer.
         cpu_seconds: CPU that the client used.
     """
 
@@ -60,11 +42,11 @@ class ChurnResult:
 
 
 class ShortConnection:
-    """One connection on its way from the protocol header to close-ok.
+    """One connection between its protocol header and the broker's answer to its close.
 
     Attributes:
-        socket: Its socket, which does not block.
-        is_closed: Whether the broker has answered the close; the socket is closed then.
+        socket: The non-blocking socket.
+        is_closed: Whether the broker has answered the close; the socket is closed then too.
     """
 
     def __init__(self, url: BrokerUrl) -> None:
@@ -75,29 +57,28 @@ class ShortConnection:
         """
         self.is_closed = False
         self._steps = _steps(url)
-        self._unread = b""
+        self._unread = bytearray()
         self.socket = socket.create_connection((url.host, url.port), timeout=STALL_SECONDS_MAX)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
-        self.socket.sendall(_PROTOCOL_HEADER)
+        self.socket.sendall(handshake.PROTOCOL_HEADER)
 
     def advance(self) -> None:
-        """Read what is there and answer it.
+        """Read the frames that have arrived, and answer them.
 
         Raises:
-            UnexpectedFrameError: It is not what the protocol has in this place.
+            UnexpectedFrameError: The protocol has another frame in this place.
             BenchError: The broker closed the connection.
         """
         octets = self.socket.recv(_READ_BYTES)
         if not octets:
-            raise BenchError("the broker closed a connection before its close was answered")
+            raise BenchError("the broker closed a connection before it answered the close")
         self._unread += octets
-        for parsed in parse_frames(self._unread):
-            self._unread = self._unread[FRAME_OVERHEAD_BYTES + len(parsed.payload) :]
+        for parsed in take_frames(self._unread):
             expected, answer = self._steps.pop(0)
             if parsed.method_id != expected:
                 raise UnexpectedFrameError(parsed.describe(), f"method {expected}")
-            if expected == _CLOSED:
+            if expected == handshake.CLOSE_OK:
                 self.is_closed = True
                 self.socket.close()
                 return
@@ -105,23 +86,13 @@ class ShortConnection:
 
 
 def _steps(url: BrokerUrl) -> list[tuple[tuple[int, int], Callable[[Frame], bytes]]]:
-    """Give what the broker says one after the other, and what is answered."""
-    plain = long_string(f"\0{url.user}\0{url.password}".encode())
-    login = long_string(b"") + short_string("PLAIN") + plain + short_string("en_US")
-    vhost = method_frame(0, 10, 40, short_string(url.vhost) + b"\0\0")
-    closing = struct.pack(">HBHH", 200, 0, 0, 0)
-
-    def tune(asked: Frame) -> bytes:
-        channel_max, frame_bytes_max = struct.unpack_from(">HI", asked.payload, 4)
-        arguments = struct.pack(">HIH", channel_max, frame_bytes_max, 0)
-        return method_frame(0, 10, 31, arguments) + vhost
-
+    """Return the broker's methods in their order, each with the client's answer."""
     return [
-        ((10, 10), lambda _: method_frame(0, 10, 11, login)),
-        ((10, 30), tune),
-        ((10, 41), lambda _: method_frame(_CHANNEL, 20, 10, b"\0")),
-        ((20, 11), lambda _: method_frame(0, 10, 50, closing)),
-        (_CLOSED, lambda _: b""),
+        (handshake.START, lambda _: handshake.start_ok(url)),
+        (handshake.TUNE, lambda tune: handshake.tune_ok(tune) + handshake.open_vhost(url)),
+        (handshake.OPEN_OK, lambda _: handshake.open_channel(_CHANNEL)),
+        (handshake.CHANNEL_OPEN_OK, lambda _: handshake.close_connection()),
+        (handshake.CLOSE_OK, lambda _: b""),
     ]
 
 
@@ -130,7 +101,7 @@ def churn(start_line: StartLine, url: BrokerUrl, seconds: float) -> ChurnResult:
 
     Raises:
         OSError: The broker went away.
-        BenchError: It broke the protocol, or did not answer for STALL_SECONDS_MAX.
+        BenchError: The broker broke the protocol, or did not answer for STALL_SECONDS_MAX.
     """
     start_line.wait()
     start = time.monotonic()
@@ -159,18 +130,13 @@ def _advance(selector: selectors.BaseSelector, connection: ShortConnection) -> b
     return connection.is_closed
 
 
-def measure_churn(broker: StartableBroker, effort: Effort) -> Findings:
-    """Run it once; as `Experiment.run`."""
+def _measure(broker: StartableBroker, effort: Effort) -> Findings:
     running = broker.running()
     for seconds in (effort.warm_up_seconds, min(effort.seconds, _SECONDS_MAX)):
         probe = ServerProbe(running.pid)
-        with Workers(probe.sample) as workers:
-            client = workers.start(churn, running.url, seconds)
-            probe.start()
-            client.go()
-            result = workers.wait_for(client)
+        result = run_alone(probe, churn, running.url, seconds)
     return Findings(
-        {ROW.key: result.closed / result.elapsed_seconds},
+        {"connections": result.closed / result.elapsed_seconds},
         result.opened - result.closed,
         probe.others_cores(result.cpu_seconds),
         {
@@ -181,4 +147,19 @@ def measure_churn(broker: StartableBroker, effort: Effort) -> Findings:
     )
 
 
-CONNECTIONS: Final = Experiment("connections", (ROW,), measure_churn, seconds=4, rabbitmq_seconds=5)
+EXPERIMENTS: Final = (
+    Experiment(
+        "connections",
+        (
+            Row(
+                "connections",
+                "connections opened and closed, each with a channel, 8 at a time",
+                "/s",
+                ratio_bar=3,
+            ),
+        ),
+        _measure,
+        seconds=4,
+        rabbitmq_seconds=5,
+    ),
+)

@@ -1,4 +1,4 @@
-"""basic.get in a loop: one message asked for, one answer awaited."""
+"""basic.get in a loop: ask for one message, wait for its answer, ask for the next."""
 
 import struct
 import time
@@ -14,36 +14,23 @@ from bench.amqp_frames import (
 )
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
-from bench.consumer import CONSUME_CHANNEL
+from bench.delivery_counter import CONSUME_CHANNEL
 from bench.errors import BrokenRhythmError, UnexpectedFrameError
 from bench.message_body import FIELDS
 from bench.process_stats import ServerProbe
 from bench.publish_block import PublishBlock
-from bench.rows.effort import Effort
-from bench.rows.experiment import Experiment, Findings
-from bench.rows.flow import clean_queues
-from bench.rows.row import Row
+from bench.run import empty_queues
 from bench.running_broker import RunningBroker
 from bench.startable_broker import StartableBroker
+from bench.table.experiment import Effort, Experiment, Findings, Row
 from bench.worker import StartLine
-from bench.workers import Workers
+from bench.workers import run_alone
+from bench.workloads import QUEUE
 
-NO_ACK: Final = Row(
-    "get", "basic.get in a loop, one at a time, no acks, 128 B", "gets/s", bar=10_000, ratio_bar=1.5
-)
-WITH_ACK: Final = Row(
-    "get-ack",
-    "basic.get in a loop, each acked in the write of the next",
-    "gets/s",
-    bar=10_000,
-    ratio_bar=1.5,
-)
-
-_QUEUE: Final = "bench"
 _BODY_BYTES: Final = 128
 _SECONDS_MAX: Final = 2.0
 _GETS_PER_SECOND_MAX: Final = 40_000
-"""More than one client gets, so that the queue is not empty before the time is over."""
+"""Above the rate of one client, so that the queue is not empty before the time is over."""
 _GET_OK: Final = (BASIC, 71)
 _TAG: Final = struct.Struct(">Q")
 _TAG_POSITION: Final = FRAME_OVERHEAD_BYTES - 1 + 4
@@ -52,13 +39,13 @@ _FIELDS: Final = struct.Struct(FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class GetOrder:
-    """What the client is to do.
+    """Instructions for the client.
 
     Attributes:
         url: The broker.
-        queue: A queue with messages of one publisher, not one of them taken.
+        queue: Name of a queue with messages of one publisher, all of them ready.
         block_messages: Messages in a block of the publisher.
-        seconds: How long.
+        seconds: How long to get messages.
         is_acknowledged: Whether to acknowledge each message.
     """
 
@@ -71,11 +58,11 @@ class GetOrder:
 
 @dataclass(frozen=True, slots=True)
 class GetResult:
-    """What the client got.
+    """Messages of the client.
 
     Attributes:
-        received: Messages, each checked to be the next.
-        elapsed_seconds: First get to last answer.
+        received: Messages, each checked to be the next one.
+        elapsed_seconds: Time from the first get to the last answer.
         cpu_seconds: CPU that the client used.
     """
 
@@ -87,17 +74,15 @@ class GetResult:
 class GetClient:
     """Gets one message after the other; all answers have the size of the first.
 
+    Args:
+        connection: An open connection.
+        order: What to get.
+
     Attributes:
         received: Messages so far.
     """
 
     def __init__(self, connection: Connection, order: GetOrder) -> None:
-        """Send nothing yet.
-
-        Args:
-            connection: An open connection.
-            order: What to do.
-        """
         self.received = 0
         self._connection = connection
         self._order = order
@@ -107,12 +92,11 @@ class GetClient:
         self._answer_bytes = 0
 
     def run(self) -> None:
-        """Get until the time is over; the last message is acknowledged too.
+        """Get messages until the time is over; acknowledge the last message too.
 
         Raises:
             BrokenRhythmError: A message is not the next one.
-            BenchError: Something else came, because the queue is empty or the channel was closed;
-                or nothing.
+            BenchError: The queue is empty, the broker closed the channel, or it does not answer.
         """
         connection, order = self._connection, self._order
         end = time.monotonic() + order.seconds
@@ -142,7 +126,7 @@ class GetClient:
             raise UnexpectedFrameError(frames[0].describe(), "basic.get-ok")
         if len(frames) < 3:
             return False
-        self._answer_bytes = sum(len(each.payload) + FRAME_OVERHEAD_BYTES for each in frames)
+        self._answer_bytes = sum(each.wire_bytes for each in frames)
         return True
 
     def _check(self, answer: bytes) -> None:
@@ -155,11 +139,7 @@ class GetClient:
 
 
 def get_messages(start_line: StartLine, order: GetOrder) -> GetResult:
-    """Carry out an order, in a process of its own.
-
-    Raises:
-        As `GetClient.run`.
-    """
+    """Get messages in a process of its own; raises as `GetClient.run`."""
     with Connection(order.url, CONSUME_CHANNEL) as connection:
         client = GetClient(connection, order)
         start_line.wait()
@@ -172,16 +152,15 @@ def get_messages(start_line: StartLine, order: GetOrder) -> GetResult:
     return GetResult(client.received, elapsed_seconds, cpu_seconds)
 
 
-def measure_gets(broker: StartableBroker, effort: Effort) -> Findings:
-    """Run it once; as `Experiment.run`."""
+def _measure(broker: StartableBroker, effort: Effort) -> Findings:
     running = broker.running()
     seconds = min(effort.seconds, _SECONDS_MAX)
     values: dict[str, float] = {}
     lost = 0
     others_cores = None
-    for row in (NO_ACK, WITH_ACK):
-        result, row_lost, others_cores = _run(running, seconds, is_acknowledged=row is WITH_ACK)
-        values[row.key] = result.received / result.elapsed_seconds
+    for key, is_acknowledged in (("get", False), ("get-ack", True)):
+        result, row_lost, others_cores = _run(running, seconds, is_acknowledged=is_acknowledged)
+        values[key] = result.received / result.elapsed_seconds
         lost += row_lost
     return Findings(values, lost, others_cores)
 
@@ -190,20 +169,40 @@ def _run(
     broker: RunningBroker, seconds: float, *, is_acknowledged: bool
 ) -> tuple[GetResult, int, float | None]:
     probe = ServerProbe(broker.pid)
-    with clean_queues(broker.url, [_QUEUE]) as filling, Workers(probe.sample) as workers:
-        block = PublishBlock(filling.channel, _QUEUE, body_bytes=_BODY_BYTES)
+    with empty_queues(broker.url, [QUEUE]) as filling:
+        block = PublishBlock(filling.channel, QUEUE, body_bytes=_BODY_BYTES)
         blocks = -(-round(seconds * _GETS_PER_SECOND_MAX) // block.block_messages)
         for number in range(blocks):
             filling.send(block.encode(number, 0))
-        filling.count_ready(_QUEUE)  # its answer comes when all publishes are handled
-        order = GetOrder(broker.url, _QUEUE, block.block_messages, seconds, is_acknowledged)
-        client = workers.start(get_messages, order)
-        probe.start()
-        client.go()
-        result = workers.wait_for(client)
+        filling.count_ready(QUEUE)  # the broker answers after it has handled all publishes
+        order = GetOrder(broker.url, QUEUE, block.block_messages, seconds, is_acknowledged)
+        result = run_alone(probe, get_messages, order)
         others_cores = probe.others_cores(result.cpu_seconds)
-        left = filling.count_ready(_QUEUE)
+        left = filling.count_ready(QUEUE)
         return result, abs(blocks * block.block_messages - result.received - left), others_cores
 
 
-GETS: Final = Experiment("gets", (NO_ACK, WITH_ACK), measure_gets, seconds=6, rabbitmq_seconds=8)
+EXPERIMENTS: Final = (
+    Experiment(
+        "gets",
+        (
+            Row(
+                "get",
+                "basic.get in a loop, one at a time, no acks, 128 B",
+                "gets/s",
+                bar=10_000,
+                ratio_bar=1.5,
+            ),
+            Row(
+                "get-ack",
+                "basic.get in a loop, each acked in the write of the next",
+                "gets/s",
+                bar=10_000,
+                ratio_bar=1.5,
+            ),
+        ),
+        _measure,
+        seconds=6,
+        rabbitmq_seconds=8,
+    ),
+)

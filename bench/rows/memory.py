@@ -1,4 +1,4 @@
-"""Memory of a broker that is idle, that has many connections, and that has had many messages."""
+"""Memory of a broker: idle, with many connections, and after many messages."""
 
 import resource
 import time
@@ -9,45 +9,23 @@ from typing import Final
 from bench.connection import Connection
 from bench.errors import BenchError
 from bench.process_stats import ServerProbe
-from bench.rows.effort import Effort
-from bench.rows.experiment import Experiment, Findings
-from bench.rows.row import Row
 from bench.run import run_workload
 from bench.running_broker import RunningBroker
 from bench.startable_broker import StartableBroker
+from bench.table.experiment import Effort, Experiment, Findings, Row
 from bench.workloads import WORKLOADS, Scale
 
 _MESSAGES: Final = 10_000_000
 _MESSAGES_BEFORE: Final = 1_000_000
 _RABBITMQ_SHARE: Final = 0.05
-"""All of them would take it minutes."""
-
-IDLE: Final = Row("rss-idle", "RssAnon, idle", "MB", is_lower_better=True, bar=60)
-CONNECTED: Final = Row(
-    "rss-connections",
-    "RssAnon, more with 1,000 connections, each with a channel",
-    "MB",
-    is_lower_better=True,
-    bar=100,
-)
-GROWN: Final = Row(
-    "rss-growth",
-    f"RssAnon, more after {_MESSAGES:,} messages than after the first {_MESSAGES_BEFORE:,} "
-    f"(RabbitMQ: {_MESSAGES * _RABBITMQ_SHARE:,.0f}, "
-    f"{_MESSAGES_BEFORE * _RABBITMQ_SHARE:,.0f})",
-    "MB",
-    is_lower_better=True,
-    bar=5,
-)
-
+"""With all messages, RabbitMQ would take minutes."""
 _CONNECTIONS: Final = 1_000
 _FILES_MORE: Final = 200
 _SETTLE_SECONDS: Final = 0.5
 _MB: Final = 1_000_000
 
 
-def measure_memory(broker: StartableBroker, effort: Effort) -> Findings:
-    """Run it once, on a broker of its own; as `Experiment.run`."""
+def _measure(broker: StartableBroker, effort: Effort) -> Findings:
     connections = effort.count(_CONNECTIONS, least=100) if effort.is_quick else _CONNECTIONS
     with _many_files(connections), broker.start() as running:
         idle_bytes = _settled_bytes(running)
@@ -59,9 +37,9 @@ def measure_memory(broker: StartableBroker, effort: Effort) -> Findings:
     more_bytes = (connected_bytes - idle_bytes) * _CONNECTIONS / connections
     return Findings(
         {
-            IDLE.key: idle_bytes / _MB,
-            CONNECTED.key: max(0.0, more_bytes) / _MB,
-            GROWN.key: max(0, after_bytes - before_bytes) / _MB,
+            "rss-idle": idle_bytes / _MB,
+            "rss-connections": max(0.0, more_bytes) / _MB,
+            "rss-growth": max(0, after_bytes - before_bytes) / _MB,
         },
         lost,
         details={
@@ -75,7 +53,7 @@ def measure_memory(broker: StartableBroker, effort: Effort) -> Findings:
 
 
 def _settled_bytes(broker: RunningBroker) -> int:
-    # What a broker does after an answer, such as to forget a connection, is over soon.
+    # After an answer a broker still works for a moment, for example to forget a connection.
     time.sleep(_SETTLE_SECONDS)
     rss_anon_bytes = ServerProbe(broker.pid).rss_anon_bytes()
     if rss_anon_bytes is None:
@@ -94,8 +72,7 @@ def _bytes_with_connections(broker: RunningBroker, connections: int) -> int:
 
 def _exchange_messages(broker: RunningBroker, count: int) -> int:
     """Send messages through the broker, and return how many were lost."""
-    scale = Scale(count=count)
-    return run_workload(broker.url, broker.pid, WORKLOADS["acks"], scale).lost
+    return run_workload(broker, WORKLOADS["acks"], Scale(count=count)).lost
 
 
 @contextmanager
@@ -104,7 +81,10 @@ def _many_files(connections: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + _FILES_MORE
     if hard != resource.RLIM_INFINITY and wanted > hard:
-        raise BenchError(f"{connections} connections, but at most {hard} open files are allowed")
+        raise BenchError(
+            f"{connections} connections need {wanted} open files, but the limit is {hard}: "
+            "raise it with `ulimit -Hn`"
+        )
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
     try:
         yield
@@ -112,12 +92,32 @@ def _many_files(connections: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-MEMORY: Final = Experiment(
-    "memory",
-    (IDLE, CONNECTED, GROWN),
-    measure_memory,
-    seconds=20,
-    rabbitmq_seconds=45,
-    rabbitmq_share=_RABBITMQ_SHARE,
-    runs_max=1,
+EXPERIMENTS: Final = (
+    Experiment(
+        "memory",
+        (
+            Row("rss-idle", "RssAnon, idle", "MB", is_lower_better=True, bar=60),
+            Row(
+                "rss-connections",
+                "RssAnon, more with 1,000 connections, each with a channel",
+                "MB",
+                is_lower_better=True,
+                bar=100,
+            ),
+            Row(
+                "rss-growth",
+                f"RssAnon, more after {_MESSAGES:,} messages than after the first "
+                f"{_MESSAGES_BEFORE:,} (RabbitMQ: {_MESSAGES * _RABBITMQ_SHARE:,.0f}, "
+                f"{_MESSAGES_BEFORE * _RABBITMQ_SHARE:,.0f})",
+                "MB",
+                is_lower_better=True,
+                bar=5,
+            ),
+        ),
+        _measure,
+        seconds=20,
+        rabbitmq_seconds=45,
+        rabbitmq_share=_RABBITMQ_SHARE,
+        runs_max=1,
+    ),
 )

@@ -1,46 +1,36 @@
-"""How many durable queues a second a broker declares, all asked for at once on one connection."""
+"""Durable queues a second that a broker declares, pipelined on one connection."""
 
 from typing import Final
 
+from bench import declares
 from bench.connection import Connection
-from bench.declares import declare_queue, delete_queue, measure, send_pipelined
 from bench.process_stats import ServerProbe
-from bench.rows.effort import Effort
-from bench.rows.experiment import Experiment, Findings
-from bench.rows.row import Row
 from bench.startable_broker import StartableBroker
-
-ROW: Final = Row(
-    "declares",
-    "durable queues declared, pipelined on one connection",
-    "/s",
-    durability="the answer comes when the queue survives a power cut",
-    ratio_bar=3,
-)
+from bench.table.experiment import Effort, Experiment, Findings, Row
 
 _COUNT: Final = 3_000
 _COUNT_LEAST: Final = 20
 
 
-def measure_declares(broker: StartableBroker, effort: Effort) -> Findings:
-    """Run it once; as `Experiment.run`. Every answer is checked, so none is lost silently."""
+def _measure(broker: StartableBroker, effort: Effort) -> Findings:
+    # Every answer is checked, so no request is lost without an error.
     running = broker.running()
     count = effort.count(_COUNT, least=_COUNT_LEAST)
     probe = ServerProbe(running.pid)
-    declared_per_second = measure(
-        running.url, declare_queue, send_pipelined, count=count, connections=1
+    declared_per_second = declares.measure(
+        running.url, declares.declare_queue, Connection.ask_pipelined, count=count, connections=1
     )
     server_cpu_seconds = probe.cpu_seconds()
     with Connection(running.url, 1) as connection:
-        # Of a queue that is not there, the broker closes the channel: an error here.
+        # If a queue does not exist, the broker closes the channel, which is an error here.
         for number in (0, count // 2, count - 1):
             connection.count_ready(f"q{number}")
         connection.close()
-    deleted_per_second = measure(
-        running.url, delete_queue, send_pipelined, count=count, connections=1
+    deleted_per_second = declares.measure(
+        running.url, declares.delete_queue, Connection.ask_pipelined, count=count, connections=1
     )
     return Findings(
-        {ROW.key: declared_per_second},
+        {"declares": declared_per_second},
         details={
             "count": count,
             "server_cpu_seconds": server_cpu_seconds,
@@ -49,6 +39,21 @@ def measure_declares(broker: StartableBroker, effort: Effort) -> Findings:
     )
 
 
-DECLARES: Final = Experiment(
-    "declares", (ROW,), measure_declares, seconds=4, rabbitmq_seconds=6, rabbitmq_share=0.3
+EXPERIMENTS: Final = (
+    Experiment(
+        "declares",
+        (
+            Row(
+                "declares",
+                "durable queues declared, pipelined on one connection",
+                "/s",
+                durability="the answer comes when the queue survives a power cut",
+                ratio_bar=3,
+            ),
+        ),
+        _measure,
+        seconds=4,
+        rabbitmq_seconds=6,
+        rabbitmq_share=0.3,
+    ),
 )

@@ -1,34 +1,34 @@
-"""How long a broker takes from its start to the moment when it listens, with nothing to read."""
+"""Time from a broker's start to the moment when it listens, with nothing to read."""
 
 import time
 from typing import Final
 
-from bench.rows.effort import Effort
-from bench.rows.experiment import Experiment, Findings
-from bench.rows.row import Row
 from bench.startable_broker import StartableBroker
-
-ROW: Final = Row(
-    "start",
-    "start to listening, empty directory",
-    "s",
-    is_lower_better=True,
-    bar=0.25,
-    decimals=3,
-)
+from bench.table.experiment import Effort, Experiment, Findings, Row
 
 
-def measure_start(broker: StartableBroker, _: Effort) -> Findings:
-    """Run it once; as `Experiment.run`.
-
-    RabbitMQ opens its port before it is ready, so there it is the first login that counts.
-
-    Raises:
-        BrokerStartError: It did not start.
-    """
+def _measure(broker: StartableBroker, _: Effort) -> Findings:
+    # RabbitMQ opens its port before it is ready: its start ends with the first login.
     begin = time.monotonic()
     with broker.start():
-        return Findings({ROW.key: time.monotonic() - begin})
+        return Findings({"start": time.monotonic() - begin})
 
 
-START: Final = Experiment("start", (ROW,), measure_start, seconds=1, rabbitmq_seconds=12)
+EXPERIMENTS: Final = (
+    Experiment(
+        "start",
+        (
+            Row(
+                "start",
+                "start to listening, empty directory",
+                "s",
+                is_lower_better=True,
+                bar=0.25,
+                decimals=3,
+            ),
+        ),
+        _measure,
+        seconds=1,
+        rabbitmq_seconds=12,
+    ),
+)

@@ -10,49 +10,39 @@ from typing import Final
 import click
 
 from bench.brokers import OURS, OURS_PURE, RABBITMQ, STARTERS
-from bench.option_types import Names
+from bench.options import CONTEXT, Names, data_dir_option, json_option
 from bench.rabbitmq import is_rabbitmq_installed
-from bench.rows.effort import FULL, QUICK_EFFORT
-from bench.rows.table import ROWS
+from bench.table.experiment import FULL, QUICK_EFFORT
 from bench.table.measuring import INTERRUPTED, OVER_TIME, SIZES, TableMeasuring
 from bench.table.picture import draw
 from bench.table.results_files import write_all, write_json
+from bench.table.rows import ROWS
 
 _INTERRUPTED: Final = 130
-"""Exit status of a command that Ctrl-C ended."""
+"""Exit status after Ctrl-C."""
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=CONTEXT)
 @click.option(
     "--rows",
     type=Names([*(row.key for row in ROWS), SIZES, OVER_TIME]),
-    help="Which to measure.  [default: all; with --quick, no curves]",
+    help="Rows to measure.  [default: all; with --quick, no curves]",
 )
 @click.option(
     "--brokers",
     type=Names(list(STARTERS)),
-    help=f"Which to start.  [default: {OURS}, {RABBITMQ} if installed, and {OURS_PURE} if not "
+    help=f"Brokers to start.  [default: {OURS}, {RABBITMQ} if installed, and {OURS_PURE} without "
     "--quick]",
 )
-@click.option("--runs", type=click.IntRange(1), help="Runs of each.  [default: 3; --quick: 1]")
-@click.option("--quick", is_flag=True, help="All in two minutes: rough figures, not judged.")
-@click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=tempfile.gettempdir,
-    help="Where servers keep their data: a disk, not memory, or fsync costs nothing.",
-)
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="File for all figures of all runs.",
-)
+@click.option("--runs", type=click.IntRange(1), help="Runs of each row.  [default: 3; --quick: 1]")
+@click.option("--quick", is_flag=True, help="All rows in two minutes: rough figures, not judged.")
+@data_dir_option("the servers' data", tempfile.gettempdir)
+@json_option
 @click.option(
     "--png",
     "png_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="File for the picture; needs matplotlib.",
+    help="File for the picture; requires matplotlib.",
 )
 @click.option(
     "--results",
@@ -70,13 +60,14 @@ def table(
     png_file: Path | None,
     results_directory: Path | None,
 ) -> None:
-    """Measure the whole table: each row beside RabbitMQ, and whether it reaches its bars.
+    """Measure the rows of the benchmark table beside RabbitMQ, and judge their bars.
 
-    The brokers take turns run by run; figures are medians. A bar that is missed is told; the exit
-    status is 1 when a figure does not count: messages lost, a failure, other programs at work.
+    The brokers take turns run by run; figures are medians. The exit status is 1 if a figure does
+    not count: messages were lost, a run failed, or other programs used too much CPU. A missed bar
+    is reported, but is no error.
     """
     if (png_file or results_directory) and not find_spec("matplotlib"):
-        raise click.UsageError("the picture needs matplotlib: pip install matplotlib")
+        raise click.UsageError("the picture requires matplotlib: pip install matplotlib")
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     measuring = TableMeasuring(
         data_dir,
@@ -104,5 +95,5 @@ def _brokers_at_hand(quick: bool) -> list[str]:
     if is_rabbitmq_installed():
         found.append(RABBITMQ)
     else:
-        click.echo("RabbitMQ is not installed: there are no ratios", err=True)
+        click.echo("RabbitMQ is not installed: the table has no ratios", err=True)
     return found if quick else [*found, OURS_PURE]

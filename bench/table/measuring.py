@@ -12,16 +12,22 @@ from bench.brokers import OURS, OURS_PURE, STARTERS
 from bench.data_place import IN_MEMORY, file_system_of
 from bench.errors import BenchError
 from bench.machine import Machine
-from bench.rows.effort import Effort
-from bench.rows.table import EXPERIMENTS, ROWS
+from bench.table.curves import (
+    BODY_SIZES,
+    SIZE_POINT_SECONDS,
+    SIZE_WORKLOADS,
+    curve_seconds,
+    measure_over_time,
+    measure_sizes,
+)
+from bench.table.experiment import Effort
 from bench.table.outcome import Outcome, one_line
 from bench.table.plan import Clock, describe_plan, plan_experiments
 from bench.table.report import Report
 from bench.table.row_result import RowResult
-from bench.table.size_curve import BODY_SIZES, SIZE_POINT_SECONDS, SIZE_WORKLOADS, measure_sizes
+from bench.table.rows import EXPERIMENTS, ROWS
 from bench.table.table_session import TableSession, describe_seconds
 from bench.table.text import format_head, format_notes, format_row
-from bench.table.time_curve import curve_seconds, measure_over_time
 
 SIZES: Final = "sizes"
 OVER_TIME: Final = "over-time"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bench.process_stats import BUSY_CORES
-from bench.rows.experiment import Experiment, Findings
+from bench.table.experiment import Experiment, Findings
 
 _DIRECTORIES: Final = re.compile(r"(?:/[\w.+-]+)+/")
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.brokers import OURS, RABBITMQ
+from bench.table.curves import SizePoint, TimeCurve
 from bench.table.report import Report
 from bench.table.row_result import RowResult
-from bench.table.size_curve import SizePoint
 from bench.table.text import format_runs
-from bench.table.time_curve import TimeCurve
 
 _INK: Final = "#1f2933"
 _FAINT: Final = "#7b8794"

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bench.brokers import OURS_PURE, RABBITMQ
-from bench.rows.effort import Effort
-from bench.rows.experiment import Experiment
+from bench.table.experiment import Effort, Experiment
 
 SECONDS_MAX: Final = 38 * 60
 """The whole table has to be through in 40 minutes: when it would take longer, runs are left out."""
@@ -75,8 +74,6 @@ def plan_experiments(
     """
     planned = []
     for experiment in experiments:
-        if effort.is_quick and not experiment.is_in_quick:
-            continue
         wanted = [name for name in brokers if _wants(experiment, name)]
         if wanted:
             runs_here = min(runs, experiment.runs_max or runs)

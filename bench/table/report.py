@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.machine import Machine
+from bench.table.curves import SizePoint, TimeCurve
 from bench.table.outcome import Outcome, Run
 from bench.table.row_result import RowResult
-from bench.table.size_curve import SizePoint
-from bench.table.time_curve import TimeCurve
 
 
 @dataclass(slots=True)

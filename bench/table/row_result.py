@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from bench.brokers import OURS, OURS_PURE, RABBITMQ
-from bench.rows.row import NOT_DURABLE, Row
+from bench.table.experiment import NOT_DURABLE, Row
 from bench.table.outcome import Figure, Outcome
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from bench.brokers import OURS, OURS_PURE, RABBITMQ
-from bench.rows.row import Row
+from bench.table.experiment import Row
 from bench.table.row_result import RowResult
 
 _TITLE_WIDTH: Final = 52

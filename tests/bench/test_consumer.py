@@ -3,13 +3,34 @@
 import pytest
 
 from bench import consumer
-from bench.connection import Connection
-from bench.consumer import CONSUME_CHANNEL, ConsumeOrder, DeliveryCounter
+from bench.consumer import ConsumeOrder, ConsumeResult, consume
+from bench.delivery_counter import CONSUME_CHANNEL
 from bench.errors import BrokenRhythmError
 from bench.stub_broker import StubBroker, encode_deliveries
-from bench.worker import Counters
+from bench.worker import Counters, StartLine
 
 BLOCK_MESSAGES = 10
+ONE = ("bench",)
+TWO = ("bench", "another")
+
+each_way = pytest.mark.parametrize(
+    ("queues", "is_timed"),
+    [(ONE, False), (ONE, True), (TWO, False)],
+    ids=["one consumer", "one consumer with latencies", "two consumers"],
+)
+
+
+class Started(StartLine):
+    """A start line without a coordinator."""
+
+    def __init__(self) -> None:
+        """Needs no pipe."""
+
+    def wait(self) -> None:
+        """Start at once."""
+
+    def cpu_seconds(self) -> float:
+        return 0.0
 
 
 def encode(count: int) -> bytes:
@@ -18,73 +39,115 @@ def encode(count: int) -> bytes:
     )
 
 
-def count_deliveries(
-    deliveries: bytes, expected: int, *, reads_latency: bool = False
-) -> DeliveryCounter:
-    """Let a counter consume these bytes."""
-    with StubBroker(deliveries) as stub, Connection(stub.url, CONSUME_CHANNEL) as connection:
+def count(
+    deliveries: bytes,
+    expected: int,
+    *,
+    queues: tuple[str, ...] = ONE,
+    is_timed: bool = False,
+    ack_every: int = 100,
+    publishers: int = 1,
+    marks_seconds: tuple[float, ...] = (),
+) -> ConsumeResult:
+    """Consume these bytes from each queue; `expected` messages come from each."""
+    with StubBroker(deliveries) as stub:
         counters = Counters()
-        counters.expected.value = expected
+        counters.expected.value = expected * len(queues)
         order = ConsumeOrder(
             stub.url,
-            "bench",
+            queues,
             BLOCK_MESSAGES,
             prefetch=1000,
-            ack_every=100,
-            reads_latency=reads_latency,
+            ack_every=ack_every,
+            is_timed=is_timed,
+            publishers=publishers,
+            marks_seconds=marks_seconds,
         )
-        connection.start_consumer(order.queue, order.prefetch)
-        counter = DeliveryCounter(connection, order, counters)
-        counter.run()
-        connection.close()
-        return counter
+        return consume(Started(), order, counters)
 
 
-@pytest.mark.parametrize("reads_latency", [False, True])
-@pytest.mark.parametrize("count", [1, 99, 25_000])
-def test_every_delivery_is_counted(count: int, reads_latency: bool) -> None:
-    counter = count_deliveries(encode(count), count, reads_latency=reads_latency)
+@each_way
+@pytest.mark.parametrize("ack_every", [1, 250])
+@pytest.mark.parametrize("number", [1, 99, 25_000])
+def test_every_delivery_is_counted(
+    number: int, ack_every: int, queues: tuple[str, ...], is_timed: bool
+) -> None:
+    result = count(encode(number), number, queues=queues, is_timed=is_timed, ack_every=ack_every)
 
-    assert counter.received == count
-    assert len(counter.latencies_ns) == (count if reads_latency else 0)
+    assert result.received_of_each == (number,) * len(queues)
+    assert result.received == result.distinct == number * len(queues)
+    assert len(result.latencies_ns) == (number if is_timed else 0)
+    assert result.end_ns >= result.start_ns
 
 
-@pytest.mark.parametrize("reads_latency", [False, True])
-def test_a_message_that_is_missing_in_the_middle_is_noticed(reads_latency: bool) -> None:
-    whole = encode(500)
-    delivery_bytes = len(encode(1))
-    gap_start = 200 * delivery_bytes
-    deliveries = whole[:gap_start] + whole[gap_start + delivery_bytes :]
+@each_way
+def test_a_message_that_is_missing_in_the_middle_is_noticed(
+    queues: tuple[str, ...], is_timed: bool
+) -> None:
+    whole, one = encode(500), len(encode(1))
 
     with pytest.raises(BrokenRhythmError):
-        count_deliveries(deliveries, 499, reads_latency=reads_latency)
+        count(whole[: 200 * one] + whole[201 * one :], 499, queues=queues, is_timed=is_timed)
 
 
-@pytest.mark.parametrize("reads_latency", [False, True])
-def test_a_message_that_comes_twice_is_noticed(reads_latency: bool) -> None:
-    whole = encode(500)
-    again = 200 * len(encode(1))
+@each_way
+def test_a_message_that_comes_twice_is_noticed(queues: tuple[str, ...], is_timed: bool) -> None:
+    whole, one = encode(500), len(encode(1))
 
     with pytest.raises(BrokenRhythmError):
-        count_deliveries(
-            whole[:again] + whole[again - len(encode(1)) :], 501, reads_latency=reads_latency
-        )
+        count(whole[: 200 * one] + whole[199 * one :], 501, queues=queues, is_timed=is_timed)
 
 
-def test_messages_missing_at_the_end_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let consumers wait only a moment for messages that never come."""
     monkeypatch.setattr(consumer, "IDLE_SECONDS_MAX", 0.05)
 
-    assert count_deliveries(encode(300), 301).received == 300
+
+@pytest.mark.usefixtures("impatient")
+@each_way
+def test_messages_missing_at_the_end_are_not_counted(
+    queues: tuple[str, ...], is_timed: bool
+) -> None:
+    result = count(encode(300), 301, queues=queues, is_timed=is_timed)
+
+    assert result.received_of_each == (300,) * len(queues)
 
 
-def test_a_queue_that_delivers_nothing_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer, "IDLE_SECONDS_MAX", 0.05)
+@pytest.mark.usefixtures("impatient")
+@each_way
+def test_a_queue_that_delivers_nothing_ends_the_wait(
+    queues: tuple[str, ...], is_timed: bool
+) -> None:
+    result = count(b"", 1, queues=queues, is_timed=is_timed)
 
-    assert count_deliveries(b"", 1).received == 0
+    assert (result.received, result.end_ns) == (0, 0)
 
 
-def test_half_a_delivery_at_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer, "IDLE_SECONDS_MAX", 0.05)
-
+@pytest.mark.usefixtures("impatient")
+@each_way
+def test_half_a_delivery_at_the_end_is_noticed(queues: tuple[str, ...], is_timed: bool) -> None:
     with pytest.raises(BrokenRhythmError, match="100 bytes of a delivery at the end"):
-        count_deliveries(encode(300) + encode(1)[:100], 301)
+        count(encode(300) + encode(1)[:100], 301, queues=queues, is_timed=is_timed)
+
+
+def test_consumers_that_share_a_queue_notice_what_comes_twice() -> None:
+    result = count(encode(300), 300, queues=("bench", "bench"), publishers=2)
+
+    assert (result.received, result.distinct) == (600, 300)
+
+
+def test_a_publisher_that_does_not_exist_is_noticed() -> None:
+    unknown = encode(1)[:-129] + b"\0\7" + encode(1)[-127:]
+    assert len(unknown) == len(encode(1))
+
+    with pytest.raises(BrokenRhythmError, match="of publisher"):
+        count(unknown, 1, publishers=2)
+
+
+@pytest.mark.usefixtures("impatient")
+@each_way
+def test_deliveries_are_noted_at_the_marks(queues: tuple[str, ...], is_timed: bool) -> None:
+    result = count(encode(300), 301, queues=queues, is_timed=is_timed, marks_seconds=(0.0, 0.02))
+
+    assert result.received_at[-1] == (300,) * len(queues)

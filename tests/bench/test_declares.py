@@ -3,14 +3,15 @@
 import pytest
 
 from bench.broker_url import BrokerUrl
-from bench.declares import STEPS, declare_queue, measure, send_one_by_one, send_pipelined
+from bench.connection import Connection
+from bench.declares import STEPS, declare_queue, measure
 from bench.errors import UnexpectedFrameError
 from tests.servers import RunningServer
 
 
 def test_all_that_is_declared_is_deleted_in_the_end(server: RunningServer) -> None:
     url = BrokerUrl(*server.address, "guest", "guest", "/")
-    for send, connections in ((send_one_by_one, 1), (send_pipelined, 3)):
+    for send, connections in ((Connection.ask_one_by_one, 1), (Connection.ask_pipelined, 3)):
         for _, make in STEPS:
             assert measure(url, make, send, count=7, connections=connections) > 0
         kinds = ("queues", "exchanges", "bindings")
@@ -27,7 +28,7 @@ def test_a_refused_request_is_no_figure(server: RunningServer) -> None:
         measure(
             url,
             lambda number: declare_queue(number)._replace(answer=(50, 41)),
-            send_pipelined,
+            Connection.ask_pipelined,
             count=2,
             connections=1,
         )

@@ -82,3 +82,20 @@ def test_a_block_whose_messages_cannot_be_told_apart_is_refused(block_messages: 
 
 def test_a_body_may_have_sixteen_bytes() -> None:
     assert BODY_BYTES_MIN == 16
+
+
+def test_a_block_may_have_a_routing_key_for_each_publish() -> None:
+    block = PublishBlock(1, "", body_bytes=16, exchange="x", routing_keys=("a.1", "b.2"))
+
+    publishes = [
+        parsed
+        for _, parsed in unmarshal_all(block.encode(0, 0))
+        if isinstance(parsed, commands.Basic.Publish)
+    ]
+
+    assert [(each.exchange, each.routing_key) for each in publishes] == [("x", "a.1"), ("x", "b.2")]
+
+
+def test_routing_keys_of_one_block_that_differ_in_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="differ in length"):
+        PublishBlock(1, "", body_bytes=16, routing_keys=("a", "bb"))

@@ -20,7 +20,8 @@ MEASUREMENT = Measurement(
     consume_seconds=2.0,
     wall_seconds=2.0,
     server_cpu_seconds=1.5,
-    generator_cpu_seconds=0.5,
+    publisher_cpu_seconds=0.3,
+    consumer_cpu_seconds=0.2,
     others_cores=0.01,
     peak_rss_bytes=64 * 2**20,
     rss_anon_bytes_max=32 * 2**20,
@@ -93,3 +94,4 @@ def test_the_json_report_holds_every_run_and_what_it_was_measured_on() -> None:
     assert only["counts"] is True
     assert [run["published_per_second"] for run in only["runs"]] == [1e6, 1e6]
     assert only["runs"][0]["latency"]["p99"] == 0.002
+    assert only["runs"][0]["generator_cpu_seconds"] == 0.5

@@ -1,16 +1,25 @@
 """The rows of the benchmark table and the experiments that fill them."""
 
 import json
+import re
+from array import array
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from bench.consumer import ConsumeResult
+from bench.errors import BenchError
 from bench.our_server import start_our_server
-from bench.rows.effort import FULL, QUICK_EFFORT, Effort
-from bench.rows.experiment import Experiment
-from bench.rows.table import EXPERIMENTS, ROWS
+from bench.rows import topic
+from bench.rows.many_clients import spread_percent
+from bench.run import passed_between_marks
 from bench.startable_broker import StartableBroker
+from bench.table.experiment import FULL, QUICK_EFFORT, Effort, Experiment
+from bench.table.rows import EXPERIMENTS, ROWS
+
+RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results" / "2026-11-21-54b9c85.json"
 
 TINY = Effort(seconds=0.2, warm_up_seconds=0.05, share=0.0004, is_quick=True)
 
@@ -36,6 +45,46 @@ def test_lower_figures_reach_a_bar_where_lower_is_better() -> None:
     assert not rows["latency-p99"].reaches(0.51, 0.5)
     assert rows["transient"].reaches(12.1, 12)
     assert not rows["transient"].reaches(11.9, 12)
+
+
+def test_the_rows_stand_in_the_order_of_earlier_results() -> None:
+    """A new row stands below them; nothing but its own file names it."""
+    earlier = [row["key"] for row in json.loads(RESULTS.read_text())["rows"]]
+
+    assert [row.key for row in ROWS][: len(earlier)] == earlier
+
+
+def test_fairness_is_what_each_queue_gave_between_the_marks() -> None:
+    def seen(*received_at: tuple[int, ...]) -> ConsumeResult:
+        return ConsumeResult((90, 90), 180, 0, 0, 0.0, array("q"), received_at)
+
+    assert passed_between_marks(seen((10, 20), (40, 80))) == (30, 60)
+    with pytest.raises(BenchError, match="ended before"):
+        passed_between_marks(seen((10, 20)))
+
+
+def test_a_spread_is_the_distance_of_the_extremes_by_the_mean() -> None:
+    assert spread_percent([90, 100, 110]) == 20
+    assert spread_percent([5, 5]) == 0
+    assert spread_percent([0, 0]) == 0
+
+
+def test_each_routing_key_of_the_topic_exchange_matches_one_binding() -> None:
+    keys = topic.routing_keys()
+    patterns = [
+        re.compile(
+            topic.pattern(line)
+            .replace(".", r"\.")
+            .replace("*", "[^.]+")
+            .replace(r"\.#", r"(\..*)?")
+            .replace(r"#\.", r"(.*\.)?")
+        )
+        for line in range(topic.LINES)
+    ]
+
+    assert len(set(keys)) == len(keys) == 10_000
+    for key in keys[::97]:
+        assert sum(bool(each.fullmatch(key)) for each in patterns) == 1
 
 
 def test_an_effort_gives_its_part_of_a_count() -> None:

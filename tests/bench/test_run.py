@@ -11,9 +11,11 @@ from click.testing import CliRunner
 from bench.command import main
 from bench.message_body import BODY_BYTES_MIN
 from bench.our_server import start_our_server
+from bench.progress import ProgressWatch
 from bench.run import run_workload
 from bench.running_broker import RunningBroker
-from bench.workloads import WORKLOADS, Scale, Workload
+from bench.worker import Counters
+from bench.workloads import WORKLOADS, Scale
 
 pytestmark = pytest.mark.interop
 
@@ -35,17 +37,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
         yield running
 
 
-@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=list(WORKLOADS))
-def test_each_workload_loses_nothing(broker: RunningBroker, workload: Workload) -> None:
-    measurement = run_workload(broker.url, broker.pid, workload, TINY)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_each_workload_loses_nothing(broker: RunningBroker, name: str) -> None:
+    measurement = run_workload(broker, WORKLOADS[name], TINY)
 
     assert measurement.lost == 0
     assert measurement.received == measurement.published == measurement.confirmed > 0
     assert measurement.published_per_second > 0
     assert measurement.consumed_per_second > 0
-    assert (measurement.latency is not None) == workload.name.startswith("latency")
-    assert (measurement.confirm_latency is not None) == (workload.name == "latency-durable")
-    assert (measurement.rss_anon_bytes_backlog is not None) == (workload.name == "backlog")
+    assert (measurement.latency is not None) == name.startswith("latency")
+    assert (measurement.confirm_latency is not None) == (name == "latency-durable")
+    assert (measurement.rss_anon_bytes_backlog is not None) == (name == "backlog")
     assert measurement.peak_rss_bytes
 
 
@@ -53,22 +55,39 @@ def test_each_workload_loses_nothing(broker: RunningBroker, workload: Workload) 
 def test_the_smallest_bodies_are_told_apart_too(broker: RunningBroker, name: str) -> None:
     scale = replace(TINY, body_bytes=BODY_BYTES_MIN)
 
-    measurement = run_workload(broker.url, broker.pid, WORKLOADS[name], scale)
+    measurement = run_workload(broker, WORKLOADS[name], scale)
 
     assert measurement.lost == 0
     assert measurement.received == measurement.published > 0
 
 
-def test_the_soak_tells_its_progress(broker: RunningBroker) -> None:
-    told: list[tuple[int, int, int]] = []
+def test_the_soak_reports_its_progress(broker: RunningBroker) -> None:
+    reported: list[tuple[int, int, int]] = []
+    watch = ProgressWatch(lambda *figures: reported.append(figures))
     scale = Scale(soak_seconds=1.5, soak_connections=2)
 
-    measurement = run_workload(
-        broker.url, broker.pid, WORKLOADS["soak"], scale, lambda *figures: told.append(figures)
-    )
+    measurement = run_workload(broker, WORKLOADS["soak"], scale, watch=watch.look)
 
-    assert told
-    assert all(0 <= received <= measurement.received for _, _, received in told)
+    assert reported
+    assert all(0 <= received <= measurement.received for _, _, received in reported)
+
+
+def test_a_second_without_a_delivery_is_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    counters, now = Counters(), [10.0]
+    watch = ProgressWatch(lambda *_: None)
+    monkeypatch.setattr("bench.progress.time.monotonic", lambda: now[0])
+    for at, published, received in ((10.0, 5, 0), (11.0, 9, 5), (12.1, 9, 5), (13.0, 9, 9)):
+        now[0], counters.published.value, counters.received.value = at, published, received
+        watch.look(counters)
+
+    assert watch.stalled_seconds == 1
+
+
+def test_a_workload_loses_nothing_on_queues_that_have_had_a_warm_up(broker: RunningBroker) -> None:
+    measurement = run_workload(broker, WORKLOADS["durable"], TINY.for_warm_up(), TINY)
+
+    assert measurement.lost == 0
+    assert measurement.received == measurement.published > 0
 
 
 def test_the_command_measures_a_broker_by_its_url(broker: RunningBroker, tmp_path: Path) -> None:

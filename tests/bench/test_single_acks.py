@@ -3,7 +3,7 @@
 import pytest
 from pamqp import commands, frame
 
-from bench.rows.ack_frames import SingleAcks
+from bench.single_acks import SingleAcks
 
 
 @pytest.mark.parametrize("first", [1, 65_530, 3 * 65_536, (5 << 32) - 2])

@@ -16,23 +16,20 @@ from bench.command import main
 from bench.data_place import file_system_of
 from bench.errors import BenchError
 from bench.machine import Machine
-from bench.rows.effort import FULL, QUICK_EFFORT, Effort
-from bench.rows.experiment import Experiment, Findings
-from bench.rows.row import Row
-from bench.rows.table import TRANSIENT
 from bench.running_broker import RunningBroker
 from bench.startable_broker import StartableBroker
 from bench.table import command, measuring
+from bench.table.curves import SizePoint, TimeCurve
+from bench.table.experiment import FULL, QUICK_EFFORT, Effort, Experiment, Findings, Row
 from bench.table.outcome import Figure, Outcome, Run, one_line
 from bench.table.picture import draw
 from bench.table.plan import SECONDS_MAX, Clock, PlannedExperiment, plan_experiments
 from bench.table.report import Report
 from bench.table.results_files import write_all
 from bench.table.row_result import RowResult
-from bench.table.size_curve import SizePoint
+from bench.table.rows import ROWS
 from bench.table.table_session import TableSession
 from bench.table.text import format_notes, format_row
-from bench.table.time_curve import TimeCurve
 from bench.table.time_limit import TookTooLongError, time_limit
 from bench.worker import Counters
 
@@ -62,7 +59,6 @@ def experiment(
     rows: tuple[Row, ...] = (RATE,),
     rabbitmq_seconds: float | None = 1,
     runs_max: int | None = None,
-    is_in_quick: bool = True,
 ) -> Experiment:
     return Experiment(
         name,
@@ -71,7 +67,6 @@ def experiment(
         seconds=1,
         rabbitmq_seconds=rabbitmq_seconds,
         runs_max=runs_max,
-        is_in_quick=is_in_quick,
     )
 
 
@@ -237,10 +232,6 @@ def test_slower_brokers_get_smaller_counts() -> None:
     assert planned.effort_for(RABBITMQ).seconds == FULL.seconds
 
 
-def test_the_quick_table_leaves_out_what_is_not_for_it() -> None:
-    assert plan(experiment(is_in_quick=False)) == []
-
-
 def test_what_takes_too_long_is_given_up() -> None:
     with pytest.raises(TookTooLongError, match="not done after"), time_limit(0.01):
         time.sleep(10)
@@ -387,7 +378,7 @@ def test_points_over_time_are_rates_since_the_last_until_nothing_is_published_an
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     curve, counters, now = TimeCurve("durable", OURS), Counters(), [10.0]
-    monkeypatch.setattr("bench.table.time_curve.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("bench.table.curves.time.monotonic", lambda: now[0])
     for at, received in ((10.0, 0), (11.0, 100), (11.1, 150), (11.5, 300), (12.0, 300)):
         now[0], counters.received.value = at, received
         curve.look(counters)
@@ -414,7 +405,7 @@ def test_the_command_measures_a_row_and_keeps_it(
     monkeypatch.setattr(command, "QUICK_EFFORT", Effort(0.1, 0.05, 0.0005, is_quick=True))
     monkeypatch.setattr(measuring, "BODY_SIZES", (16,))
     monkeypatch.setattr(measuring, "SIZE_WORKLOADS", ("durable",))
-    monkeypatch.setattr("bench.table.time_curve.TIME_SECONDS", 6.0)
+    monkeypatch.setattr("bench.table.curves.TIME_SECONDS", 6.0)
     # Interpreted: the test must also run where the kernels are not compiled.
     monkeypatch.setattr(measuring, "STARTERS", {OURS: STARTERS[OURS_PURE]})
     file = tmp_path / "figures.json"
@@ -438,7 +429,8 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             raise KeyboardInterrupt
         return Findings({"transient": 42.0})
 
-    only = experiment(stop_at_the_second, rows=(TRANSIENT,))
+    transient = next(row for row in ROWS if row.key == "transient")
+    only = experiment(stop_at_the_second, rows=(transient,))
     monkeypatch.setattr(measuring, "EXPERIMENTS", [only])
     file = tmp_path / "figures.json"
     arguments = ["table", "--quick", "--brokers", f"{OURS},{RABBITMQ}", "--rows", "transient"]

@@ -56,6 +56,17 @@ def test_a_worker_that_vanishes_is_noticed() -> None:
         Worker(vanish)
 
 
+def test_a_result_that_comes_while_another_is_awaited_is_kept() -> None:
+    with Workers(lambda: None) as workers:
+        first, second = (workers.start(add, Counters(), number) for number in (1, 2))
+        first.go()
+        assert first.pipe.poll(20)
+        second.go()
+
+        assert workers.wait_for(second)[1] == 2
+        assert workers.wait_for(first)[1] == 1
+
+
 def test_the_failure_of_another_worker_ends_the_wait() -> None:
     with Workers(lambda: None) as workers:
         waiting = workers.start(wait_for_ever)

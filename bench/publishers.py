@@ -1,7 +1,8 @@
-"""Twenty publishers in one process: each sends whenever its socket takes something."""
+"""The process of several publishers: each sends whenever its socket takes bytes."""
 
 import selectors
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -14,47 +15,55 @@ from bench.worker import Counters, StartLine
 
 
 @dataclass(frozen=True, slots=True)
-class SoakPublishOrder:
-    """What the publishers are to do.
+class PublishersOrder:
+    """Instructions for several publishers.
 
     Attributes:
         url: The broker.
-        queue: The one queue that all publish to.
+        queues: Names of existing queues; each gets one publisher with a connection of its own. If
+            one name occurs several times, its publishers are numbered from 0 in their messages.
         body_bytes: Size of each body.
         seconds: How long to publish.
-        publishers: How many, each with a connection of its own.
     """
 
     url: BrokerUrl
-    queue: str
+    queues: tuple[str, ...]
     body_bytes: int
     seconds: float
-    publishers: int
+
+    @property
+    def block_messages(self) -> int:
+        """Messages in a block of each publisher."""
+        return self.encode_block(0).block_messages
+
+    def encode_block(self, at: int) -> PublishBlock:
+        """Encode the publishes for the queue at this place of `queues`."""
+        queue = self.queues[at]
+        publisher = self.queues[:at].count(queue)
+        return PublishBlock(PUBLISH_CHANNEL, queue, body_bytes=self.body_bytes, publisher=publisher)
 
 
-class _SoakPublisher:
-    """One connection and what of its current block is not sent yet.
+class _Publisher:
+    """One connection and the unsent rest of its current block.
 
-    A publisher's blocks are numbered from 0 without a gap, so `blocks` says what it published.
+    The blocks of a publisher are numbered from 0 without a gap.
     """
 
-    def __init__(self, connection: Connection, order: SoakPublishOrder, publisher: int) -> None:
+    def __init__(self, connection: Connection, block: PublishBlock) -> None:
         self.connection = connection
-        self.blocks = 0
-        self._block = PublishBlock(
-            PUBLISH_CHANNEL, order.queue, body_bytes=order.body_bytes, publisher=publisher
-        )
+        self._block = block
+        self._blocks = 0
         self._unsent = memoryview(b"")
 
     @property
     def published(self) -> int:
-        return self.blocks * self._block.block_messages
+        return self._blocks * self._block.block_messages
 
     def send(self, now_ns: int) -> None:
-        """Send what the socket takes."""
+        """Send as much as the socket takes."""
         if not self._unsent:
-            self._unsent = memoryview(self._block.encode(self.blocks, now_ns))
-            self.blocks += 1
+            self._unsent = memoryview(self._block.encode(self._blocks, now_ns))
+            self._blocks += 1
         try:
             sent = self.connection.socket.send(self._unsent)
         except BlockingIOError:
@@ -64,25 +73,25 @@ class _SoakPublisher:
     def finish(self) -> None:
         """Send the rest of the current block, and wait until the broker has handled all."""
         self.connection.socket.setblocking(True)
-        self.connection.socket.sendall(self._unsent)
+        self.connection.send(bytes(self._unsent))
         self.connection.close_channel()
         self.connection.close()
 
 
-def soak_publish(
-    start_line: StartLine, order: SoakPublishOrder, counters: Counters
+def publish_side_by_side(
+    start_line: StartLine, order: PublishersOrder, counters: Counters
 ) -> PublishResult:
-    """Carry out an order, in a process of its own.
+    """Publish over several connections in a process of its own.
 
     Raises:
         OSError: The broker went away.
-        BenchError: It closed a connection, or let none send for STALL_SECONDS_MAX.
+        BenchError: The broker closed a connection, or read nothing for STALL_SECONDS_MAX.
     """
     with ExitStack() as stack:
         publishers = []
-        for publisher in range(order.publishers):
+        for at in range(len(order.queues)):
             connection = stack.enter_context(Connection(order.url, PUBLISH_CHANNEL))
-            publishers.append(_SoakPublisher(connection, order, publisher))
+            publishers.append(_Publisher(connection, order.encode_block(at)))
         start_line.wait()
         start_ns = time.monotonic_ns()
         _publish_until(publishers, start_ns + int(order.seconds * 1e9), counters)
@@ -99,7 +108,7 @@ def soak_publish(
         )
 
 
-def _publish_until(publishers: list[_SoakPublisher], end_ns: int, counters: Counters) -> None:
+def _publish_until(publishers: Sequence[_Publisher], end_ns: int, counters: Counters) -> None:
     with selectors.DefaultSelector() as selector:
         for each in publishers:
             each.connection.socket.setblocking(False)

@@ -1,4 +1,4 @@
-"""An ack for each delivery, at the speed of a copy."""
+"""An ack for each delivery, encoded at the speed of a copy."""
 
 import struct
 from typing import Final
@@ -14,18 +14,16 @@ _FRAME_BYTES: Final = len(_HEAD) + _HIGH_TAG.size + len(_TAIL)
 
 
 class SingleAcks:
-    """The frames of basic.ack with multiple = 0, for one tag after the other.
+    """Encoder of basic.ack frames with multiple = 0 for ranges of delivery tags.
 
-    The high six bytes of a delivery tag are the same in 65,536 tags in a row, so their frames are
-    joined by them in one call, and an ack of some deliveries is a slice.
+    The high six bytes are the same in 65,536 delivery tags in a row. One `bytes.join` with these
+    six bytes therefore encodes all their frames, and the acks of a range are a slice of the result.
+
+    Args:
+        channel: Number of the consumer's channel.
     """
 
     def __init__(self, channel: int) -> None:
-        """Encode what all frames have.
-
-        Args:
-            channel: The consumer's channel.
-        """
         head = _HEAD[:1] + struct.pack(">H", channel) + _HEAD[3:]
         lows = [struct.pack(">H", low) for low in range(_BLOCK_TAGS)]
         self._between = [head, *(low + _TAIL + head for low in lows[:-1]), lows[-1] + _TAIL]
@@ -36,8 +34,8 @@ class SingleAcks:
         """Encode an ack for each tag of a range.
 
         Args:
-            first_tag: The first, from 1.
-            end_tag: Behind the last.
+            first_tag: First tag, from 1.
+            end_tag: Tag after the last one.
         """
         pieces = []
         while first_tag < end_tag:
