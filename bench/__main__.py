@@ -1,6 +1,6 @@
 """`python -m bench`."""
 
-# The import stays inside: the worker processes import this file again, and must start light.
+# Worker processes import this file again: an import at the top would slow their start.
 if __name__ == "__main__":
     from bench.command import main
 

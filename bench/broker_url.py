@@ -1,4 +1,4 @@
-"""Where a broker is, and as whom to log in."""
+"""Address of a broker, with the login."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -12,8 +12,8 @@ class BrokerUrl:
     Attributes:
         host: Host name or address.
         port: TCP port.
-        user: Name for PLAIN; guest by default.
-        password: Its password; guest by default.
+        user: User name for PLAIN; guest by default.
+        password: Password of the user; guest by default.
         vhost: Virtual host, percent-decoded; "/" by default.
     """
 
@@ -25,10 +25,10 @@ class BrokerUrl:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Take a URL apart.
+        """Parse a URL.
 
         Raises:
-            ValueError: The scheme is not `amqp`, or the port is no number.
+            ValueError: The scheme is not `amqp`, or the port is not a number.
         """
         parts = urlsplit(url)
         if parts.scheme != "amqp":

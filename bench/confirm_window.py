@@ -1,4 +1,4 @@
-"""Which publishes a broker has answered: counts acks and nacks, each message once."""
+"""Counts the publishes that a broker has answered with an ack or a nack, each message once."""
 
 import struct
 from typing import Final
@@ -9,15 +9,15 @@ from bench.errors import UnexpectedFrameError
 _ACK: Final = 80
 _NACK: Final = 120
 _ANSWER: Final = struct.Struct(">BHIHHQBB")
-"""basic.ack and basic.nack have the same layout and size: only the method number differs."""
+"""Layout of basic.ack and basic.nack, which differ only in their method number."""
 
 
 class ConfirmWindow:
-    """Reads the broker's confirms off the stream; tags start at 1 and grow by 1 a publish.
+    """Counts the broker's confirms; delivery tags start at 1 and grow by 1 with each publish.
 
     Attributes:
         confirmed: Publishes that the broker acknowledged.
-        nacked: Publishes that it refused.
+        nacked: Publishes that the broker refused.
     """
 
     def __init__(self) -> None:
@@ -29,14 +29,14 @@ class ConfirmWindow:
 
     @property
     def settled(self) -> int:
-        """Publishes answered, either way."""
+        """Publishes that the broker answered, with an ack or a nack."""
         return self.confirmed + self.nacked
 
     def feed(self, octets: bytes) -> None:
-        """Count the answers in what has come; an incomplete one waits for the next call.
+        """Count the answers in these bytes; an incomplete answer is kept for the next call.
 
         Raises:
-            UnexpectedFrameError: Something else came: a return, or a close.
+            UnexpectedFrameError: The broker sent another method, such as a return or a close.
         """
         octets = self._rest + octets
         whole_bytes = len(octets) // _ANSWER.size * _ANSWER.size
@@ -56,7 +56,7 @@ class ConfirmWindow:
             position += _ANSWER.size
 
     def _settle(self, tag: int, multiple: bool) -> int:
-        """Mark a tag, or all up to it, as answered, and return how many were not before."""
+        """Mark a tag, or all tags up to it, as answered; return how many are newly answered."""
         if tag <= self._floor or (tag in self._above and not multiple):
             return 0
         if multiple:

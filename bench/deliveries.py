@@ -1,4 +1,4 @@
-"""What a delivery costs in the kernels: `python -m bench.deliveries`, a few seconds, no server."""
+"""Cost of a delivery in the kernels: `python -m bench.deliveries`, a few seconds, no server."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ _PLAIN: Final = bytes.fromhex("100002")
 
 
 def _with_filter_value(value: bytes) -> bytes:
-    """Return delivery mode 2 and the header that filters go by."""
+    """Return properties with delivery mode 2 and the header that filters compare."""
     entry = b"\x15x-stream-filter-valueS" + len(value).to_bytes(4, "big") + value
     return b"\x30\x00" + len(entry).to_bytes(4, "big") + entry + b"\x02"
 
 
-@click.command()
-@click.option("--run", "run_length", type=click.IntRange(1), default=1_000, help="Of a run.")
-@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Of each message.")
-@click.option("--rounds", type=click.IntRange(1), default=15, help="Medians of so many.")
+@click.command(context_settings={"show_default": True})
+@click.option(
+    "--run", "run_length", type=click.IntRange(1), default=1_000, help="Messages of a run."
+)
+@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Size of each body.")
+@click.option("--rounds", type=click.IntRange(1), default=15, help="Rounds; medians are shown.")
 def main(run_length: int, body_bytes: int, rounds: int) -> None:
-    """Encode runs of deliveries, and filter them: ns a message, in the process's own time."""
+    """Encode and filter runs of deliveries; prints ns of this process's CPU for each message."""
     alike = [encode_message(1, b"", b"bench", _PLAIN, b"." * body_bytes)] * run_length
     differing = [
         encode_message(3, b"", b"bench", _with_filter_value(b"%d" % number), b"." * body_bytes)
@@ -48,7 +50,7 @@ def main(run_length: int, body_bytes: int, rounds: int) -> None:
             click.echo(f"{name}: not built")
             continue
         for title, messages in (("properties alike", alike), ("each its own header", differing)):
-            # Objects of their own, as in a ring: copies of one would stay in the cache.
+            # Separate objects, as in a ring: references to one object would stay in the cache.
             run = [bytes(bytearray(message)) for message in messages]
             for what, offset in (("plain", -1), ("with offset", 7)):
                 _show(f"{name}, {title}, {what}", rounds, _encoders(writing, run, offset), run)

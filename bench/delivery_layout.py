@@ -1,8 +1,8 @@
-"""Where things are in the deliveries of one run: all have the same size, so bytes count them.
+"""Places of the fields in the deliveries of one run, which all have the same size.
 
-A delivery is a basic.deliver, a content header and a body frame. Consumer tag, exchange, routing
-key, properties and body size are the same throughout a run, and the delivery tag is always eight
-bytes. So the first delivery says where every field of all others is.
+A delivery is a basic.deliver, a content header and a body frame. Consumer tag, exchange, length of
+the routing key, properties and body size are the same throughout a run, and the delivery tag is
+always eight bytes. The first delivery therefore gives the places of the fields in all deliveries.
 """
 
 import struct
@@ -31,7 +31,7 @@ _OFFSET: Final = struct.Struct(">q")
 _OFFSET_NAME: Final = short_string("x-stream-offset") + b"l"
 _METHOD_START: Final = FRAME_OVERHEAD_BYTES - 1
 _TAG_IN_PAYLOAD: Final = 5
-"""Class, method and the length of the consumer tag stand before the tag's own bytes."""
+"""Place of the consumer tag's bytes: after class, method and the length of the tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class DeliveryLayout:
 
     Attributes:
         delivery_bytes: Size of the three frames together.
-        tag_position: Where the delivery tag is.
-        body_position: Where the body is.
-        prefix: All that stands before the delivery tag; the same in each delivery.
-        offset_position: Where a stream says its offset; 0 in deliveries of other queues.
+        tag_position: Place of the delivery tag.
+        body_position: Place of the body.
+        prefix: Bytes before the delivery tag, the same in each delivery.
+        offset_position: Place of a stream's offset in the headers; 0 for other queues.
     """
 
     delivery_bytes: int
@@ -54,13 +54,13 @@ class DeliveryLayout:
 
     @classmethod
     def try_learn(cls, octets: bytes | bytearray | memoryview) -> Self | None:
-        """Read the layout off the first delivery, or give None when it is not whole yet.
+        """Return the layout of the first delivery, or None if it is incomplete.
 
         Args:
-            octets: What the broker has sent, from the first byte of the first delivery.
+            octets: Bytes from the broker, from the first byte of the first delivery.
 
         Raises:
-            UnexpectedFrameError: It is no delivery, or its body is not in one frame.
+            UnexpectedFrameError: The bytes are no delivery, or its body is not in one frame.
         """
         frames: list[Frame] = []
         for parsed in parse_frames(octets):
@@ -79,7 +79,7 @@ class DeliveryLayout:
                 f"a body of {body_bytes} bytes, {len(body.payload)} of them in its first frame",
                 f"one frame of at least {FIELDS_BYTES}",
             )
-        sizes = [len(each.payload) + FRAME_OVERHEAD_BYTES for each in frames]
+        sizes = [each.wire_bytes for each in frames]
         tag_position = _METHOD_START + _TAG_IN_PAYLOAD + deliver.payload[4]
         return cls(
             delivery_bytes=sum(sizes),
@@ -95,22 +95,20 @@ class DeliveryLayout:
         position: int,
         place: int,
         block_messages: int,
-        number: int | None = None,
     ) -> None:
-        """Check that the delivery at a position is the one that its place in the stream calls for.
+        """Check that the delivery at a position has the message of its place.
 
-        For a single publisher and a single consumer, whose messages must come in order: whatever
-        was lost or repeated before this delivery shows here. In a stream the offset is the place.
+        With one publisher and one consumer, messages must come in order. This check therefore
+        finds any loss or repetition before this delivery. In a stream the offset is the place.
 
         Args:
             octets: Buffer that holds the whole delivery.
-            position: Where the delivery starts.
-            place: How many deliveries of the stream stand before it.
+            position: Start of the delivery in the buffer.
+            place: Number of deliveries before this one, since the consumer's start.
             block_messages: Messages in a block of the publisher.
-            number: Number of the message that belongs there; None for the same as the place.
 
         Raises:
-            BrokenRhythmError: It is another message, or no delivery.
+            BrokenRhythmError: The delivery has another message, or the bytes are no delivery.
         """
         end = position + self.delivery_bytes
         tag_position = position + self.tag_position
@@ -121,7 +119,7 @@ class DeliveryLayout:
             or octets[end - 1] != FRAME_END
             or tag != place + 1
             or publisher != 0
-            or block * block_messages + index != (place if number is None else number)
+            or block * block_messages + index != place
         ):
             raise BrokenRhythmError(
                 place,
@@ -134,13 +132,13 @@ class DeliveryLayout:
                 raise BrokenRhythmError(place, f"offset {offset} in its headers")
 
     def read_fields(self, octets: memoryview) -> Iterator[tuple[int, int, int, int]]:
-        """Read publisher, index, block and stamp of each delivery, at the speed of C.
+        """Return publisher, index, block and stamp of each delivery, at the speed of C.
 
         Args:
-            octets: Whole deliveries, and nothing else.
+            octets: Complete deliveries, and nothing else.
 
         Raises:
-            BrokenRhythmError: The first or the last is not framed like the others.
+            BrokenRhythmError: The first or the last delivery is not framed like the others.
         """
         self._check_framing(octets, 0)
         self._check_framing(octets, len(octets) - self.delivery_bytes)

@@ -1,16 +1,16 @@
-"""What can go wrong in a benchmark: every one of them makes its figures worthless."""
+"""Errors of a benchmark; each of them makes its figures worthless."""
 
 
 class BenchError(Exception):
-    """A benchmark cannot be run, or its figures do not count."""
+    """A benchmark cannot run, or its figures do not count."""
 
 
 class UnexpectedFrameError(BenchError):
-    """The broker sent something else than what the protocol has in this place.
+    """The broker sent a frame that the protocol does not allow in this place.
 
     Attributes:
-        found: What came, in words; a close method with its reply text.
-        expected: What should have come.
+        found: Description of the frame; a close is described by its reply text.
+        expected: Description of the expected frame.
     """
 
     def __init__(self, found: str, expected: str) -> None:
@@ -20,11 +20,11 @@ class UnexpectedFrameError(BenchError):
 
 
 class BrokenRhythmError(BenchError):
-    """A delivery is not the one that its place in the stream calls for: lost, repeated, reordered.
+    """A delivery has the wrong message: one was lost or repeated, or the order changed.
 
     Attributes:
-        place: Number of the delivery in the stream, from 0.
-        found: What the delivery says it is.
+        place: Number of the delivery since the consumer's start, from 0.
+        found: Description of the delivery.
     """
 
     def __init__(self, place: int, found: str) -> None:
@@ -37,8 +37,8 @@ class BrokerStartError(BenchError):
     """A broker did not start, or is not installed.
 
     Attributes:
-        broker: Its name.
-        reason: Why, with the end of its output.
+        broker: Name of the broker.
+        reason: Reason, with the end of the broker's output.
     """
 
     def __init__(self, broker: str, reason: str) -> None:

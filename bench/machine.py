@@ -1,4 +1,4 @@
-"""What a figure was measured on: without it, a figure says nothing."""
+"""The machine, the file system and the commit of a figure, without which it is meaningless."""
 
 import os
 import platform
@@ -6,7 +6,12 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
+
+IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
+"""File systems in memory, where fsync costs nothing."""
+
+_MOUNTS: Final = Path("/proc/self/mounts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +20,11 @@ class Machine:
 
     Attributes:
         processor: Model of the CPU.
-        cores: How many of it this process may use.
+        cores: Cores that this process may use.
         memory_bytes: Memory of the machine.
-        system: Kernel and its version.
-        python: Version of the interpreter that runs the benchmark, and our server.
-        commit: Commit of this repository, with a + when files differ from it; "" without git.
+        system: Name and version of the kernel.
+        python: Version of the interpreter that runs the benchmark and our server.
+        commit: Commit of this repository, with a + if files differ from it; "" without git.
     """
 
     processor: str
@@ -31,19 +36,19 @@ class Machine:
 
     @classmethod
     def inspect(cls) -> Self:
-        """Look at the machine that this runs on."""
+        """Return the machine that this process runs on."""
         return cls(
             processor=_processor(),
             cores=len(os.sched_getaffinity(0)),
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            # Without what a distribution or a host adds to the number.
+            # Without the suffix that a distribution or a host adds to the number.
             system=f"{platform.system()} {platform.release().partition('-')[0]}",
             python=platform.python_version(),
             commit=_commit(),
         )
 
     def describe(self) -> str:
-        """Put it in a line."""
+        """Return all attributes in one line."""
         return (
             f"{self.processor}, {self.cores} cores, {self.memory_bytes / 2**30:.0f} GiB, "
             f"{self.system}, Python {self.python}, commit {self.commit or 'unknown'}"
@@ -67,3 +72,15 @@ def _commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return ""
     return done.stdout.strip()
+
+
+def file_system_of(directory: Path) -> str:
+    """Return the type of a directory's file system, such as "ext4"; "unknown" without `/proc`."""
+    try:
+        mounts = [line.split() for line in _MOUNTS.read_text().splitlines()]
+    except OSError:
+        return "unknown"
+    at = directory.resolve()
+    around = [fields for fields in mounts if at.is_relative_to(os.fsdecode(fields[1]))]
+    # Of two mounts at the same place, the later one hides the earlier.
+    return max(enumerate(around), key=lambda each: (len(each[1][1]), each[0]))[1][2]

@@ -48,7 +48,8 @@ def data_dir_option(
     """
     return click.option(
         "--data-dir",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        # Absolute: servers run in another current directory.
+        type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
         default=default,
         help=f"Directory for {what}. Use a disk: in memory, fsync costs nothing.",
     )

@@ -22,16 +22,16 @@ def start_our_server(
 ) -> Iterator[RunningBroker]:
     """Run our server on a free port of the loopback interface.
 
-    Settings in the environment are not handed on: a figure must not depend on who measures.
+    The server does not get the settings of this environment, so that figures do not depend on them.
 
     Args:
-        name: What it is called in the report.
-        directory: An empty directory for its data and its output.
+        name: Name in the report.
+        directory: Empty directory for the server's data and output.
         ring_slots: Slots of each queue's ring; None for the server's default.
-        is_pure: Whether to run without the compiled kernels; else they must be there.
+        is_pure: Whether to run without the compiled kernels; if not, they must be there.
 
     Raises:
-        BrokerStartError: It did not start.
+        BrokerStartError: The server did not start.
     """
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(_SETTINGS_PREFIX)
@@ -58,6 +58,6 @@ def start_our_server(
 
 
 def _command() -> list[str]:
-    """Give the installed command of this interpreter, or else what lies in this repository."""
+    """Return the installed command of this interpreter, or the module of this repository."""
     script = Path(sys.executable).parent / "amqp-server"
     return [str(script)] if script.exists() else [sys.executable, "-m", "amqp_server"]

@@ -1,4 +1,4 @@
-"""Publishes at a fixed rate, and how late they and their confirms were."""
+"""Publishes at a fixed rate; measures the delay of the publishes and the latency of confirms."""
 
 import select
 import time
@@ -13,24 +13,22 @@ from bench.worker import Counters
 class Pace:
     """Sends a block a tick, and reads the confirms between two ticks.
 
-    Each message is stamped with the moment when it was due, not when it was sent: a publisher held
-    up by the broker must not hide the delay (coordinated omission).
+    The stamp of a message is the moment when it was due, not the moment when it was sent. A broker
+    that delays the publisher therefore cannot hide the delay (coordinated omission).
+
+    Args:
+        connection: Connection to send on; its channel has confirms if there is a window.
+        block: Publishes of each tick.
+        window: Counts the confirms; None for no confirms.
 
     Attributes:
-        late_ns_max: How late the latest write was.
-        confirm_latencies_ns: For each block, from when it was due to the answer to all of it.
+        late_ns_max: Longest delay of a write.
+        confirm_latencies_ns: For each block, time from when it was due to the answer to all of it.
     """
 
     def __init__(
         self, connection: Connection, block: PublishBlock, window: ConfirmWindow | None
     ) -> None:
-        """Send nothing yet.
-
-        Args:
-            connection: Where to send; its channel confirms when there is a window.
-            block: What to send, one a tick.
-            window: Counts the confirms; None when there are none.
-        """
         self.late_ns_max = 0
         self.confirm_latencies_ns: list[int] = []
         self._connection = connection
@@ -44,11 +42,11 @@ class Pace:
         Args:
             count: Messages to send; rounded up to whole blocks.
             rate_per_second: Messages a second.
-            counters: Told how many are sent.
+            counters: Get the number of messages sent.
 
         Raises:
-            BenchError: The broker read or sent nothing for STALL_SECONDS_MAX, or sent something
-                else than confirms.
+            BenchError: The broker read or sent nothing for STALL_SECONDS_MAX, or sent another
+                method than a confirm.
         """
         block_messages = self._block.block_messages
         blocks = -(-count // block_messages)
@@ -75,7 +73,8 @@ class Pace:
     def _read_confirms(self, window: ConfirmWindow) -> None:
         window.feed(self._connection.receive())
         now_ns = time.monotonic_ns()
-        # A block is answered when as many messages are: confirms come in order, or nearly so.
+        # Confirms come nearly in order: the first block counts as answered when as many messages
+        # as it has are answered.
         answered = window.settled // self._block.block_messages
         while len(self.confirm_latencies_ns) < answered:
             self.confirm_latencies_ns.append(now_ns - self._unanswered_due_ns.popleft())

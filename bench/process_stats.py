@@ -1,4 +1,4 @@
-"""What a server process uses: CPU and memory, of it and its children, as Linux tells."""
+"""CPU and memory of a server process and its children, and the CPU of the machine, from `/proc`."""
 
 import os
 import re
@@ -8,20 +8,22 @@ from pathlib import Path
 from typing import Final
 
 BUSY_CORES: Final = 0.25
-"""From here on other programs take so much of the machine that a figure is not worth telling."""
+"""If other programs keep more cores busy than this, a figure must not be quoted."""
 
 _PROC: Final = Path("/proc")
 _CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
 _RESET_PEAK: Final = "5"
+_LOOK_SECONDS: Final = 0.2
+_IDLE_CORES: Final = 0.1
 
 
 @dataclass(slots=True)
 class ServerProbe:
-    """Watches a process and the children that it has when the probe is made.
+    """Watches a process and the children that it has when the probe is created.
 
     Attributes:
-        pid: The process; None for a broker that runs elsewhere, of which nothing is known.
-        rss_anon_bytes_max: Largest sum of RssAnon that `sample` has seen.
+        pid: Id of the process; None for a broker on another machine, whose figures are unknown.
+        rss_anon_bytes_max: Largest sum of RssAnon of all calls of `sample`.
     """
 
     pid: int | None
@@ -39,25 +41,26 @@ class ServerProbe:
         self.start()
 
     def start(self) -> None:
-        """Count CPU from now on."""
+        """Count CPU from this moment."""
         self._start = time.monotonic()
         self._ticks_before = self._ticks()
         self._machine_ticks_before = _machine_ticks()
 
     def cpu_seconds(self) -> float | None:
-        """CPU used since `start`, user and system; None when nothing is known."""
+        """Return the CPU used since `start`, user and system; None if unknown."""
         return (self._ticks() - self._ticks_before) / _CLOCK_TICKS if self._pids else None
 
     def others_cores(self, generator_cpu_seconds: float) -> float | None:
-        """Say how many cores were busy since `start` with neither server nor generator.
+        """Return how many cores other programs kept busy since `start`.
 
-        Interrupts are left out: they are mostly the loopback interface's, at work for the two.
+        Interrupts do not count: most come from the loopback interface, through which server and
+        generator communicate.
 
         Args:
-            generator_cpu_seconds: CPU that the generator used in this time.
+            generator_cpu_seconds: CPU that the generator used since `start`.
 
         Returns:
-            None when the server is not on this machine, or there is no `/proc`.
+            None if the server is not on this machine, or there is no `/proc`.
         """
         elapsed_seconds = time.monotonic() - self._start
         if not self._pids or not elapsed_seconds:
@@ -66,15 +69,15 @@ class ServerProbe:
         return max(0.0, (ticks / _CLOCK_TICKS - generator_cpu_seconds) / elapsed_seconds)
 
     def peak_rss_bytes(self) -> int | None:
-        """Sum of VmHWM since the probe was made (where the kernel lets it be reset)."""
+        """Return the sum of VmHWM since the probe was created, if the kernel allows its reset."""
         return self._sum("VmHWM")
 
     def rss_anon_bytes(self) -> int | None:
-        """Sum of RssAnon now: without mapped files, which are the kernel's cache."""
+        """Return the sum of RssAnon now; mapped files are the kernel's cache and do not count."""
         return self._sum("RssAnon")
 
     def sample(self) -> None:
-        """Look at RssAnon, for which the kernel keeps no peak; call it ten times a second."""
+        """Read RssAnon, for which the kernel keeps no peak; call it ten times a second."""
         now = self.rss_anon_bytes()
         if now is not None:
             self.rss_anon_bytes_max = max(now, self.rss_anon_bytes_max or 0)
@@ -89,7 +92,7 @@ class ServerProbe:
 
 
 def process_tree(pid: int) -> list[int]:
-    """List a process and all its descendants; empty where there is no `/proc`."""
+    """Return the ids of a process and all its descendants; none without `/proc`."""
     if not (_PROC / str(pid)).exists():
         return []
     children: dict[int, list[int]] = {}
@@ -103,12 +106,31 @@ def process_tree(pid: int) -> list[int]:
 
 
 def machine_cpu_seconds() -> float:
-    """Say how long all cores were busy since the machine started; 0 where there is no `/proc`."""
+    """Return the CPU that all cores have used since the machine started; 0 without `/proc`."""
     return _machine_ticks() / _CLOCK_TICKS
 
 
+def wait_until_quiet(seconds_max: float) -> bool:
+    """Wait until the machine uses at most a tenth of a core, and return whether it does.
+
+    After a run, a broker may still be busy with it.
+
+    Args:
+        seconds_max: Longest wait.
+    """
+    deadline = time.monotonic() + seconds_max
+    while True:
+        before, start = machine_cpu_seconds(), time.monotonic()
+        time.sleep(_LOOK_SECONDS)
+        cores = (machine_cpu_seconds() - before) / (time.monotonic() - start)
+        if cores <= _IDLE_CORES:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+
+
 def _stat_fields(pid: int) -> list[str]:
-    """Fields of `/proc/PID/stat` after the name, which may hold blanks; [0] is the state."""
+    """Return the fields of `/proc/PID/stat` after the name, which may have blanks; [0]: state."""
     text = _try_read(_PROC / str(pid) / "stat")
     return text[text.rfind(")") + 2 :].split() if text else []
 
@@ -119,7 +141,7 @@ def _cpu_ticks(pid: int) -> int:
 
 
 def _machine_ticks() -> int:
-    """Read how long all cores were busy: user, nice, system, and stolen by the hypervisor."""
+    """Return the ticks of all cores: user, nice, system, and stolen by the hypervisor."""
     fields = _try_read(_PROC / "stat").split(maxsplit=9)[1:9]
     return sum(int(fields[i]) for i in (0, 1, 2, 7)) if fields else 0
 
@@ -142,4 +164,4 @@ def _try_write(path: Path, text: str) -> None:
     try:
         path.write_text(text)
     except OSError:
-        return  # another user's process: its peak counts from its start
+        return  # the process of another user: its peak counts from its start

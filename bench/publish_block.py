@@ -1,4 +1,4 @@
-"""Many publishes in one buffer: encoded once, numbered anew for each write."""
+"""Many publishes in one buffer, encoded once and numbered again for each write."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -23,15 +23,15 @@ WRITE_BYTES: Final = 65_536
 
 
 class PublishBlock:
-    """The frames of a fixed number of publishes to one exchange: the default one, if none is named.
+    """The frames of a fixed number of publishes to one exchange.
 
-    Between two blocks, only 12 bytes of each message change, and they are the same in all messages
-    of the block. So a block is the bytes between these places, joined by them: one call, at the
-    speed of a copy (20 ns a message), instead of a patch for each message.
+    Between two blocks, only 12 bytes of each message change, and these are the same in all messages
+    of a block. One `bytes.join` with these 12 bytes therefore encodes a block at the speed of a
+    copy (20 ns a message), instead of a patch for each message.
 
     Attributes:
         message_bytes: Size of one publish on the wire, all three frames.
-        block_messages: How many publishes a block holds.
+        block_messages: Publishes in a block.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class PublishBlock:
         """Encode the frames.
 
         Args:
-            channel: Channel to publish on.
-            queue: Routing key: the name of a queue, in the default exchange.
-            body_bytes: Size of a body; BODY_BYTES_MIN to BODY_BYTES_MAX.
-            persistent: Whether the messages are.
+            channel: Number of the channel.
+            queue: Routing key; in the default exchange, the name of a queue.
+            body_bytes: Size of each body, BODY_BYTES_MIN to BODY_BYTES_MAX.
+            persistent: Whether the messages are persistent.
             publisher: Number of this publisher, written into each message.
-            block_messages: Publishes in a block, from 1 to BLOCK_MESSAGES_MAX; None for as many as
+            block_messages: Publishes in a block, 1 to BLOCK_MESSAGES_MAX; None for as many as
                 64 KiB hold.
-            exchange: Name of the exchange.
-            routing_keys: Routing keys instead of `queue`, all of one length: that of each publish
-                of a block, which has as many as there are keys.
+            exchange: Name of the exchange; "" for the default exchange.
+            routing_keys: Routing keys of the publishes in a block, instead of `queue`; all of one
+                length. The block then has as many publishes as there are keys.
 
         Raises:
             ValueError: `body_bytes` or `block_messages` is out of range, or keys differ in length.
@@ -78,7 +78,7 @@ class PublishBlock:
             for key in routing_keys or (queue,)
         ]
         if len({len(prefix) for prefix in prefixes}) > 1:
-            raise ValueError("routing keys of one block that differ in length")
+            raise ValueError("the routing keys of a block differ in length")
         body_frame = frame(BODY, channel, bytes(body_bytes))
         start = body_frame[: FRAME_OVERHEAD_BYTES - 1]
         tail = bytes(body_bytes - FIELDS_BYTES) + bytes((FRAME_END,))
@@ -91,10 +91,10 @@ class PublishBlock:
         self._between = [heads[0], *(tail + each for each in heads[1:]), tail]
 
     def encode(self, block: int, stamp_ns: int) -> bytes:
-        """Encode one block, ready to be sent.
+        """Encode one block, complete for a write.
 
         Args:
             block: Number of the block, from 0.
-            stamp_ns: Stamp of all its messages, ns of CLOCK_MONOTONIC.
+            stamp_ns: Stamp of all messages of the block, ns of CLOCK_MONOTONIC.
         """
         return BLOCK_PART.pack(block, stamp_ns).join(self._between)

@@ -1,7 +1,7 @@
-"""Starts an installed RabbitMQ for a benchmark, beside any that the system runs.
+"""Starts an installed RabbitMQ for a benchmark, independent of a RabbitMQ that the system runs.
 
-Node name, ports, data, logs, cookie and port mapper (epmd) are its own, in a directory that is
-given; nothing of the system's RabbitMQ is read or written. No plugin is enabled but those named.
+Node name, ports, data, logs, cookie and port mapper (epmd) are its own, in a given directory; it
+reads and writes nothing of the system's RabbitMQ. Only the named plugins are enabled.
 """
 
 import os
@@ -20,8 +20,8 @@ from bench.running_broker import RunningBroker, server_process, wait_until_ready
 
 _START_SECONDS_MAX: Final = 60
 _SERVER_SCRIPTS: Final = (
-    # Debian's `rabbitmq-server` on the PATH changes to the system's user and directories; the
-    # script behind it starts a broker for whoever calls it.
+    # Debian's `rabbitmq-server` on the PATH changes to the system's user and directories. The
+    # script that it calls starts a broker for any user.
     "/usr/lib/rabbitmq/bin/rabbitmq-server",
     "rabbitmq-server",
 )
@@ -34,12 +34,12 @@ def start_rabbitmq(
     """Run RabbitMQ on free ports of the loopback interface.
 
     Args:
-        name: What it is called in the report.
-        directory: An empty directory for all that it writes.
-        plugins: Names of plugins to enable, of those that it comes with.
+        name: Name in the report.
+        directory: Empty directory for all files of the broker.
+        plugins: Names of RabbitMQ's own plugins to enable.
 
     Raises:
-        BrokerStartError: It is not installed, or did not start.
+        BrokerStartError: RabbitMQ is not installed, or did not start.
     """
     server = _find_program(name, _SERVER_SCRIPTS)
     epmd = _find_program(name, ("epmd",))
@@ -51,7 +51,7 @@ def start_rabbitmq(
         _port_mapper(name, epmd, epmd_port, environment, directory),
         server_process(name, [server], environment, directory / "output.txt", directory) as process,
     ):
-        # The port opens before the broker is through with starting: only a login is an answer.
+        # The port opens before the broker has started: only a login shows that it is ready.
         wait_until_ready(
             name, process, directory / "output.txt", lambda: _try_log_in(url), _START_SECONDS_MAX
         )
@@ -59,7 +59,7 @@ def start_rabbitmq(
 
 
 def is_rabbitmq_installed() -> bool:
-    """Whether there is a RabbitMQ to start."""
+    """Return whether there is a RabbitMQ to start."""
     return any(shutil.which(program) for program in _SERVER_SCRIPTS)
 
 
@@ -67,7 +67,7 @@ def is_rabbitmq_installed() -> bool:
 def _port_mapper(
     name: str, epmd: str, port: int, environment: dict[str, str], directory: Path
 ) -> Iterator[None]:
-    """Run an epmd of our own: the one that Erlang starts by itself outlives its node."""
+    """Run an epmd of our own: the epmd that Erlang starts by itself outlives its node."""
     output = directory / "epmd.txt"
     command = [epmd, "-port", str(port), "-address", "127.0.0.1"]
     with server_process(name, command, environment, output, directory) as process:
@@ -78,12 +78,12 @@ def _port_mapper(
 def _environment(
     directory: Path, port: int, distribution_port: int, epmd_port: int
 ) -> dict[str, str]:
-    """Give the environment of a RabbitMQ that shares nothing with another one."""
+    """Return the environment of a RabbitMQ that shares nothing with another RabbitMQ."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("RABBITMQ_")}
     no_settings = directory / "rabbitmq-env.conf"
     no_settings.touch()
     return inherited | {
-        "HOME": str(directory),  # where the cookie is
+        "HOME": str(directory),  # has the cookie
         "ERL_EPMD_ADDRESS": "127.0.0.1",
         "ERL_EPMD_PORT": str(epmd_port),
         "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq"),
@@ -95,7 +95,7 @@ def _environment(
         "RABBITMQ_NODENAME": f"bench-{secrets.token_hex(4)}@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
         "RABBITMQ_NODE_PORT": str(port),
-        # Makes the script become the broker rather than its parent: our pid is the broker's.
+        # The script then becomes the broker, instead of its parent: our pid is the broker's.
         "RUNNING_UNDER_SYSTEMD": "true",
     }
 

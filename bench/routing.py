@@ -1,7 +1,8 @@
-"""How long it takes to find a message's queues: many topic bindings, long keys, long chains.
+"""Messages a second that the broker routes: many topic bindings, long keys, chains of exchanges.
 
-No sockets and no server: the broker's own routing, called in a loop, for seconds. Run it with
-`python -m bench.routing`; `--help` has the sizes.
+    python -m bench.routing [--bindings 10000]
+
+Calls the broker's own routing in a loop for some seconds, without sockets and without a server.
 """
 
 import itertools
@@ -21,28 +22,30 @@ _WORDS: Final = ("0", "1")
 
 
 class _Named:
-    """What routing knows of a queue."""
+    """Stands for a queue, with the attributes that routing reads."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_journaled = False
 
 
-@click.command()
-@click.option("--bindings", default=10_000, show_default=True, help="Of the larger exchange.")
-@click.option("--words", default=30, show_default=True, help="In every key and pattern.")
-@click.option("--keys", default=1000, show_default=True, help="Different ones, in turn.")
-@click.option("--hops", default=30, show_default=True, help="Exchanges of the chain.")
-@click.option("--seconds", default=0.5, show_default=True, help="For each figure.")
+@click.command(context_settings={"show_default": True})
+@click.option("--bindings", default=10_000, help="Bindings of the larger exchange.")
+@click.option("--words", default=30, help="Words in every key and pattern.")
+@click.option("--keys", default=1000, help="Different routing keys, in turn.")
+@click.option("--hops", default=30, help="Exchanges in the chain.")
+@click.option("--seconds", default=0.5, help="Seconds for each figure.")
 def main(bindings: int, words: int, keys: int, hops: int, seconds: float) -> None:
-    """Measure how many messages a second are routed, in one thread.
+    """Measure how many messages a second one thread routes.
 
-    "Remembered" is what publishing costs while nothing changes, "exchange remembers" after a
-    change elsewhere in the virtual host, "found anew" after a change of the bindings themselves.
+    "Remembered" is the rate while nothing changes, "exchange remembers" after a change elsewhere
+    in the virtual host, "found again" after a change of the exchange's bindings.
     """
     random = Random(1)
     envelopes = [Envelope((_key(random, words),)) for _ in range(keys)]
-    click.echo(f"{'':24}{'remembered':>14}{'exchange remembers':>22}{'found anew':>14}  messages/s")
+    click.echo(
+        f"{'':24}{'remembered':>14}{'exchange remembers':>22}{'found again':>14}  messages/s"
+    )
     for count in (10, bindings):
         vhost, exchange = _topic(random, count, words)
         _report(f"{count} topic bindings", vhost, exchange, envelopes, seconds)
@@ -55,7 +58,7 @@ def _key(random: Random, words: int) -> str:
 
 
 def _topic(random: Random, count: int, words: int) -> tuple[VirtualHost, Exchange]:
-    """Return an exchange whose patterns are keys with some words replaced by `*`, some by `#`."""
+    """Return an exchange whose patterns are keys with words replaced by `*` and `#`."""
     vhost = VirtualHost("/")
     exchange = _exchange(vhost, "topic")
     for at in range(count):
@@ -67,7 +70,7 @@ def _topic(random: Random, count: int, words: int) -> tuple[VirtualHost, Exchang
 
 
 def _chain(hops: int) -> tuple[VirtualHost, Exchange]:
-    """Return the first of topic exchanges that are bound in a row, a queue at the end."""
+    """Return the first exchange of a chain of bound topic exchanges with a queue at its end."""
     vhost = VirtualHost("/")
     exchanges = [_exchange(vhost, f"level {at}") for at in range(hops)]
     for source, destination in itertools.pairwise(exchanges):
@@ -90,7 +93,7 @@ def _report(
     other = cast("Queue", _Named("other"))
 
     def nothing() -> None:
-        """Leave everything as it is."""
+        """Change nothing."""
 
     def change_elsewhere() -> None:
         vhost.add_queue(other)
@@ -114,7 +117,7 @@ def _rate(
     seconds: float,
     change: Callable[[], None],
 ) -> float:
-    """Return messages a second; before each round of all keys there is one change."""
+    """Return messages a second; each round of all keys follows one change."""
     route = vhost.routing.route
     for envelope in envelopes:
         route(exchange, envelope)

@@ -1,4 +1,4 @@
-"""A broker that a benchmark has started, and how any server process is started and stopped."""
+"""A running broker, and the start and stop of any server process."""
 
 import subprocess
 import time
@@ -20,12 +20,12 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """A broker, ready for clients.
+    """A broker that is ready for clients.
 
     Attributes:
-        name: What it is called in the report.
-        url: Where it is.
-        pid: Its process; None when it is not on this machine.
+        name: Name in the report.
+        url: Address of the broker.
+        pid: Id of the broker's process; None if it is not on this machine.
     """
 
     name: str
@@ -37,21 +37,21 @@ class RunningBroker:
 def server_process(
     name: str, command: Sequence[str], environment: Mapping[str, str], output: Path, cwd: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server, in a session of its own, and stop it by its own process id at the end.
+    """Run a server in a session of its own; stop it by its process id at the end of the `with`.
 
     Args:
-        name: What it is called in errors.
+        name: Name in errors.
         command: Program and arguments.
-        environment: All environment variables that it has.
-        output: File for its standard output and error.
-        cwd: Its current directory.
+        environment: All environment variables of the server.
+        output: File for the server's standard output and error.
+        cwd: Current directory of the server.
 
     Raises:
-        BrokerStartError: There is no such program.
+        BrokerStartError: The program cannot be started.
     """
     with output.open("wb") as sink:
         try:
-            # A session of its own: Ctrl-C must reach the benchmark, which then stops its servers.
+            # In a session of its own, the server does not get Ctrl-C: the benchmark stops it.
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -81,17 +81,17 @@ def wait_until_ready(
     try_ask: Callable[[], _Answer | None],
     seconds_max: float,
 ) -> _Answer:
-    """Ask a starting server again and again until it answers.
+    """Ask a starting server until it answers, and return the answer.
 
     Args:
-        name: What it is called in errors.
-        process: Its process.
-        output: Where it writes; the end of it goes into the error.
-        try_ask: Gives the answer, or None when there is none yet.
-        seconds_max: How long to ask.
+        name: Name in errors.
+        process: Process of the server.
+        output: File with the server's output; its end goes into the error.
+        try_ask: Returns the answer, or None if there is none yet.
+        seconds_max: Longest time to ask.
 
     Raises:
-        BrokerStartError: It ended, or was not ready in time.
+        BrokerStartError: The server ended, or was not ready in time.
     """
     deadline = time.monotonic() + seconds_max
     while (answer := try_ask()) is None:

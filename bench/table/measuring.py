@@ -9,9 +9,8 @@ from typing import Final
 import click
 
 from bench.brokers import OURS, OURS_PURE, STARTERS
-from bench.data_place import IN_MEMORY, file_system_of
 from bench.errors import BenchError
-from bench.machine import Machine
+from bench.machine import IN_MEMORY, Machine, file_system_of
 from bench.table.curves import (
     BODY_SIZES,
     SIZE_POINT_SECONDS,

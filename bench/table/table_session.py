@@ -11,7 +11,7 @@ from bench.broker_url import BrokerUrl
 from bench.brokers import Starter
 from bench.connection import Connection
 from bench.errors import BenchError
-from bench.quiet import wait_until_quiet
+from bench.process_stats import wait_until_quiet
 from bench.running_broker import RunningBroker
 from bench.startable_broker import StartableBroker
 from bench.table.outcome import Outcome, Run, one_line

@@ -13,9 +13,8 @@ from click.testing import CliRunner
 from bench.broker_url import BrokerUrl
 from bench.brokers import OURS, OURS_PURE, RABBITMQ, STARTERS
 from bench.command import main
-from bench.data_place import file_system_of
 from bench.errors import BenchError
-from bench.machine import Machine
+from bench.machine import Machine, file_system_of
 from bench.running_broker import RunningBroker
 from bench.startable_broker import StartableBroker
 from bench.table import command, measuring
