@@ -1,5 +1,6 @@
-"""`python -m bench table`: the rows of `bench.rows` measured against each broker, and judged.
+"""`python -m bench table`: measures the rows of `bench.rows` against each broker and judges them.
 
-`plan` says what is run and how long it takes, `table_session` runs it, `outcome` is what came out,
-`row_result` what it means; `text`, `document` and `picture` show it.
+`experiment` has the declaration of a row, and `rows` finds all rows. `plan` decides what to run,
+`table_session` runs it, `outcome` and `row_result` hold the figures; `text`, `report` and `picture`
+show them.
 """

@@ -1,4 +1,4 @@
-"""A table being measured: what is planned, what is printed meanwhile, and the report that grows."""
+"""Measures a table: prints the plan, then each row when it is measured, and fills the report."""
 
 import datetime
 import itertools
@@ -30,14 +30,22 @@ from bench.table.text import format_head, format_notes, format_row
 
 SIZES: Final = "sizes"
 OVER_TIME: Final = "over-time"
-"""Curves of the picture; chosen like rows, though they are none."""
+"""Names of the picture's curves, which `--rows` accepts too."""
 
 INTERRUPTED: Final = "interrupted"
-"""The fault of a report that Ctrl-C ended."""
+"""Fault in the report of a table that Ctrl-C ended."""
 
 
 class TableMeasuring:
-    """Measures what was chosen, prints each row as soon as it is there, and keeps all of it."""
+    """Measures the chosen rows and curves.
+
+    Args:
+        data_parent: Directory for the servers' data directories.
+        effort: How much of each experiment to run.
+        brokers: Names of the brokers, which take turns.
+        runs: Runs of each experiment and broker, from 1.
+        chosen: Keys of rows, `SIZES`, `OVER_TIME`.
+    """
 
     def __init__(
         self,
@@ -47,15 +55,6 @@ class TableMeasuring:
         runs: int,
         chosen: Sequence[str],
     ) -> None:
-        """Plan it.
-
-        Args:
-            data_parent: Where servers get directories for their data.
-            effort: How much of everything.
-            brokers: Names of the brokers, which take turns.
-            runs: Runs of each, from 1.
-            chosen: Keys of rows, `SIZES`, `OVER_TIME`.
-        """
         self._effort = effort
         self._brokers = brokers
         self._chosen = chosen
@@ -81,7 +80,7 @@ class TableMeasuring:
         )
 
     def run(self) -> None:
-        """Measure; at Ctrl-C, stop with what there is."""
+        """Measure; Ctrl-C stops the measuring and keeps the results so far."""
         self._print_plan()
         click.echo(format_head())
         try:
@@ -96,7 +95,7 @@ class TableMeasuring:
             self._report.faults.append(INTERRUPTED)
 
     def finish(self) -> Report:
-        """Print what is not printed yet and what stands below the table; give all of it."""
+        """Print the remaining rows and the notes below the table; return the report."""
         report = self._report
         report.products = self._session.products
         report.outcomes = [each for each in self._session.outcomes if each.runs]
@@ -104,7 +103,7 @@ class TableMeasuring:
             if outcome not in self._printed:
                 self._print(outcome)
         by_key = {
-            result.row.key: result for each in report.outcomes for result in self._sum_up(each)
+            result.row.key: result for each in report.outcomes for result in self._results_of(each)
         }
         report.results = [by_key[row.key] for row in ROWS if row.key in by_key]
         click.echo()
@@ -118,12 +117,15 @@ class TableMeasuring:
         report = self._report
         click.echo(f"{report.machine.describe()}, {report.file_system}")
         if report.file_system in IN_MEMORY:
-            click.echo("The data directory is in memory, where fsync costs nothing: --data-dir")
+            click.echo(
+                "The data directory is in memory, where fsync costs nothing: "
+                "choose a disk with --data-dir"
+            )
         for line in describe_plan(self._planned):
             click.echo(line, err=True)
-        self._session.tell("planned")
+        self._session.say_with_time("planned")
 
-    def _sum_up(self, outcome: Outcome) -> list[RowResult]:
+    def _results_of(self, outcome: Outcome) -> list[RowResult]:
         is_in_memory = self._report.file_system in IN_MEMORY
         return [
             RowResult.of(row, outcome, is_in_memory=is_in_memory)
@@ -133,7 +135,7 @@ class TableMeasuring:
 
     def _print(self, outcome: Outcome) -> None:
         self._printed.append(outcome)
-        for result in self._sum_up(outcome):
+        for result in self._results_of(outcome):
             click.echo(format_row(result, is_judged=not self._report.is_quick))
 
     def _curve_brokers(self) -> list[str]:
@@ -147,7 +149,7 @@ class TableMeasuring:
     def _measure_sizes(self) -> None:
         brokers = [self._session.broker(name) for name in self._curve_brokers()]
         for workload, body_bytes in itertools.product(SIZE_WORKLOADS, BODY_SIZES):
-            self._session.tell(f"{workload}, {body_bytes} B")
+            self._session.say_with_time(f"{workload}, {body_bytes} B")
             points = measure_sizes(brokers, workload, body_bytes, self._effort)
             self._report.sizes += points
             self._report.faults += [
@@ -159,7 +161,7 @@ class TableMeasuring:
         self._session.stop_brokers()
 
     def _measure_over_time(self) -> None:
-        self._session.tell(f"durable, for {describe_seconds(curve_seconds(self._effort))}")
+        self._session.say_with_time(f"durable, for {describe_seconds(curve_seconds(self._effort))}")
         try:
             curve = measure_over_time(self._session.broker(OURS), self._effort)
             self._report.over_time.append(curve)

@@ -1,4 +1,4 @@
-"""What came out of an experiment: every run of it, against every broker."""
+"""The runs of an experiment against all brokers, and their figures."""
 
 import re
 import statistics
@@ -18,9 +18,9 @@ class Run:
 
     Attributes:
         broker: Name of the broker.
-        seconds: How long it took, warm-up included.
-        findings: What it gave; None when it failed.
-        fault: Why it failed, in a line; "" when it did not.
+        seconds: Duration, with the warm-up.
+        findings: Figures of the run; None if it failed.
+        fault: Error of a run that failed, in one line; "" for none.
     """
 
     broker: str
@@ -30,38 +30,38 @@ class Run:
 
     @property
     def is_busy(self) -> bool:
-        """Whether other programs took too much of the machine meanwhile."""
+        """Whether other programs used too much CPU during the run."""
         return self.findings is not None and (self.findings.others_cores or 0) > BUSY_CORES
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came out of one experiment so far.
+    """All runs of one experiment so far.
 
     Attributes:
-        experiment: What was run.
-        runs: Its runs, in the order in which they were made.
+        experiment: The experiment.
+        runs: Its runs, in their order.
     """
 
     experiment: Experiment
     runs: list[Run] = field(default_factory=list)
 
     def of(self, broker: str) -> Sequence[Run]:
-        """Give the runs of one broker."""
+        """Return the runs against one broker."""
         return [run for run in self.runs if run.broker == broker]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What the runs of one broker come to in one row.
+    """Figure of one broker in one row.
 
     Attributes:
-        value: The median of the runs that no other program disturbed, or of all when each was;
-            None when there is none.
+        value: Median of the runs that no other program disturbed, or of all runs if each was
+            disturbed; None without a figure.
         lost: Messages lost in the worst run.
         is_busy: Whether other programs disturbed every run.
-        fault: Why a run failed; "" when none did.
-        runs: What `value` is the median of, in the order of the runs.
+        fault: Error of the first run that failed; "" for none.
+        runs: Figures of which `value` is the median, in the order of the runs.
     """
 
     value: float | None
@@ -72,13 +72,13 @@ class Figure:
 
     @classmethod
     def of(cls, key: str, runs: Sequence[Run]) -> "Figure":
-        """Sum up the runs of one broker.
+        """Return the figure of a broker's runs.
 
         Args:
             key: Key of the row.
-            runs: At least one.
+            runs: Runs against the broker, at least one.
         """
-        # Whether a run counts is decided by what other programs did, never by its figure.
+        # Other programs decide whether a run counts, never its figure.
         quiet = [run for run in runs if not run.is_busy] or runs
         values = [
             run.findings.values[key] for run in quiet if run.findings and key in run.findings.values
@@ -93,6 +93,6 @@ class Figure:
 
 
 def one_line(error: BaseException) -> str:
-    """Give an error's last line, without directories: reports go elsewhere than they were made."""
+    """Return an error's last line without directories, since reports leave this machine."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return _DIRECTORIES.sub(".../", lines[-1])

@@ -44,14 +44,14 @@ _STYLE: Final[dict[Any, Any]] = {
 }
 
 _Axes = Any
-"""matplotlib's: imported only where a picture is wanted, so that tables need none."""
+"""Axes of matplotlib, which only a picture imports, so that a table does not need it."""
 
 
 def draw(report: Report, file: Path) -> None:
-    """Draw what a report has into a PNG; panels without figures are left out.
+    """Draw a report as PNG; panels without figures are left out.
 
     Raises:
-        ImportError: There is no matplotlib.
+        ImportError: matplotlib is not installed.
         OSError: The file cannot be written.
     """
     import matplotlib as mpl
@@ -99,7 +99,7 @@ def _title(report: Report) -> str:
 
 
 def _times_better(result: RowResult) -> float | None:
-    """Give how many times better we are than RabbitMQ, whichever way the figure counts."""
+    """Return how many times better we are than RabbitMQ; lower figures may be the better ones."""
     ratio = result.ratio
     if not ratio:
         return None
@@ -121,7 +121,7 @@ def _colour(result: RowResult) -> str:
 def _draw_ratios(axes: _Axes, results: Sequence[RowResult]) -> None:
     axes.set_title("Times better than RabbitMQ, measured in turn; the mark is the bar")
     places = range(len(results))
-    # One row far ahead must not press all others together; its number stays true.
+    # One very long bar would make all others short; the number beside it stays true.
     values = [min(_times_better(result) or 1.0, _TIMES_MAX) for result in results]
     axes.set_xscale("log")
     axes.barh(
@@ -136,13 +136,13 @@ def _draw_ratios(axes: _Axes, results: Sequence[RowResult]) -> None:
         bar = _bar(result)
         if bar:
             axes.plot([bar, bar], [place - 0.42, place + 0.42], color=_INK, linewidth=2, zorder=3)
-        told = f"{_times_better(result):,.1f}x" + (f"  (bar {bar:g}x)" if bar else "")
+        label = f"{_times_better(result):,.1f}x" + (f"  (bar {bar:g}x)" if bar else "")
         if result.is_split and not bar:
-            # A ratio of medians alone would hide that the runs differ.
-            told += f"; ours: {format_runs(result)}"
+            # A ratio of medians alone hides that the runs differ.
+            label += f"; ours: {format_runs(result)}"
         end = max(value, bar or 0, 1)
         axes.annotate(
-            told, (end, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9
+            label, (end, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9
         )
     axes.axvline(1, color=_FAINT, linewidth=1, zorder=1)
     axes.legend(handles=_meanings(results), loc="lower right", fontsize=9)
@@ -159,7 +159,7 @@ def _draw_ratios(axes: _Axes, results: Sequence[RowResult]) -> None:
 
 
 def _meanings(results: Sequence[RowResult]) -> list[Any]:
-    """Say what the colours mean that occur."""
+    """Return the legend of the colours that occur."""
     from matplotlib.patches import Patch
 
     found = {_colour(result) for result in results}
@@ -192,7 +192,7 @@ def _draw_sizes(axes: _Axes, points: Sequence[SizePoint]) -> None:
             label=f"{broker}, {workload}",
         )
     if any(point.is_busy for point in points):
-        axes.set_xlabel("other programs were at work: not to be quoted")
+        axes.set_xlabel("the machine was busy: do not quote")
     sizes = sorted({point.body_bytes for point in points})
     axes.set_xticks(sizes, [_describe_size(each) for each in sizes])
     axes.yaxis.set_major_formatter(lambda value, _: _describe_rate(value))
@@ -212,7 +212,7 @@ def _draw_over_time(axes: _Axes, curve: TimeCurve) -> None:
     axes.set_xlabel(
         f"seconds; median {_describe_rate(median)}, the slowest of {len(rates)} points "
         f"{_describe_rate(least)}, LOST {curve.lost}"
-        + ("\nother programs were at work: not to be quoted" if curve.is_busy else "")
+        + ("\nthe machine was busy: do not quote" if curve.is_busy else "")
     )
     axes.yaxis.set_major_formatter(lambda value, _: _describe_rate(value))
     axes.grid(axis="y")

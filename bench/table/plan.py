@@ -1,4 +1,4 @@
-"""What a table runs, in which order, and how long that takes."""
+"""The plan of a table: what to run, in which order, and how long it takes."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from bench.brokers import OURS_PURE, RABBITMQ
 from bench.table.experiment import Effort, Experiment
 
 SECONDS_MAX: Final = 38 * 60
-"""The whole table has to be through in 40 minutes: when it would take longer, runs are left out."""
+"""The table has to end within 40 minutes; if it would take longer, it leaves runs out."""
 
 _START_SECONDS: Final[Mapping[str, float]] = {RABBITMQ: 6.0}
 _OUR_START_SECONDS: Final = 0.6
@@ -19,13 +19,13 @@ _PURE_SHARE: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class PlannedExperiment:
-    """One experiment with the brokers that it is run against.
+    """One experiment with its brokers.
 
     Attributes:
-        experiment: What to run.
+        experiment: The experiment.
         brokers: Names of the brokers, which take turns run by run.
-        runs: Runs of each.
-        effort: How much of it, before a broker's own share.
+        runs: Runs against each broker.
+        effort: How much of the experiment to run, before a broker's own share.
     """
 
     experiment: Experiment
@@ -34,13 +34,13 @@ class PlannedExperiment:
     effort: Effort
 
     def effort_for(self, broker: str) -> Effort:
-        """Give the effort for one broker: a slower one gets smaller counts."""
+        """Return the effort for one broker; a slower broker gets smaller counts."""
         if broker == RABBITMQ:
             return self.effort.for_slower(self.experiment.rabbitmq_share)
         return self.effort.for_slower(_PURE_SHARE) if broker == OURS_PURE else self.effort
 
     def run_seconds(self, broker: str) -> float:
-        """Estimate one run."""
+        """Return the expected duration of one run."""
         experiment = self.experiment
         is_theirs = broker == RABBITMQ and experiment.rabbitmq_seconds is not None
         seconds = experiment.rabbitmq_seconds if is_theirs else experiment.seconds
@@ -48,29 +48,29 @@ class PlannedExperiment:
         return seconds * _QUICK_PART if self.effort.is_quick else seconds
 
     def start_seconds(self) -> float:
-        """Estimate how long the servers take to start; quick experiments share theirs."""
+        """Return the expected time of the servers' start; quick experiments share their servers."""
         if self.effort.is_quick:
             return 0.0
         return sum(_START_SECONDS.get(name, _OUR_START_SECONDS) for name in self.brokers)
 
     def seconds(self) -> float:
-        """Estimate all runs, with the servers' start."""
+        """Return the expected duration of all runs, with the servers' start."""
         return self.start_seconds() + self.runs * sum(map(self.run_seconds, self.brokers))
 
 
 def plan_experiments(
     experiments: Sequence[Experiment], brokers: Sequence[str], runs: int, effort: Effort
 ) -> list[PlannedExperiment]:
-    """Say what is run against which broker.
+    """Return the plan: which experiments to run against which brokers.
 
-    RabbitMQ is left out of experiments that do not compare, and our interpreted server of those
-    without a bar for it. An experiment that no broker is left for is left out.
+    Experiments without a comparison leave RabbitMQ out, and those without a bar for it leave our
+    interpreted server out. An experiment without a broker is not in the plan.
 
     Args:
-        experiments: In this order.
-        brokers: Names of the brokers at hand.
-        runs: Runs of each broker, from 1.
-        effort: How much.
+        experiments: Experiments, in their order.
+        brokers: Names of the available brokers.
+        runs: Runs against each broker, from 1.
+        effort: How much of each experiment to run.
     """
     planned = []
     for experiment in experiments:
@@ -91,10 +91,10 @@ def _wants(experiment: Experiment, broker: str) -> bool:
 
 @dataclass(slots=True)
 class Clock:
-    """How much of the planned time is used, and how much is left as things went so far.
+    """Estimates the remaining time from the planned time and the pace so far.
 
     Attributes:
-        planned_seconds: All that is planned.
+        planned_seconds: Planned time of the whole table.
     """
 
     planned_seconds: float
@@ -102,28 +102,28 @@ class Clock:
     _done_seconds: float = 0.0
 
     def advance(self, planned_seconds: float) -> None:
-        """Count something as done, however long it really took."""
+        """Count planned time as used, whatever time it really took."""
         self._done_seconds += planned_seconds
 
     def left_seconds(self) -> float:
-        """Estimate what is left."""
+        """Return the expected remaining time."""
         left = max(0.0, self.planned_seconds - self._done_seconds)
-        # The first minutes say little about the plan; it is believed until then.
+        # The pace of the first minutes says little: it counts fully after a fifth of the plan.
         trust = min(1.0, self._done_seconds / max(1.0, self.planned_seconds) * 5)
         pace = self.elapsed_seconds() / self._done_seconds if self._done_seconds else 1.0
         return left * (1 + trust * (pace - 1))
 
     def elapsed_seconds(self) -> float:
-        """Say how long it has been."""
+        """Return the time since the start."""
         return time.monotonic() - self._start
 
     def has_room(self) -> bool:
-        """Whether the whole will be through in SECONDS_MAX as it goes now."""
+        """Return whether the table will end within SECONDS_MAX at this pace."""
         return self.elapsed_seconds() + self.left_seconds() < SECONDS_MAX
 
 
 def describe_plan(planned: Sequence[PlannedExperiment]) -> Iterator[str]:
-    """Write the plan, a line for each experiment."""
+    """Return the plan, a line for each experiment."""
     for each in planned:
         rows = ", ".join(row.key for row in each.experiment.rows)
         brokers = ", ".join(each.brokers)

@@ -1,4 +1,4 @@
-"""All that a table is made of, and its form as JSON."""
+"""The report of a table, and its form as JSON."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,19 +13,19 @@ from bench.table.row_result import RowResult
 
 @dataclass(slots=True)
 class Report:
-    """One table, whole or as far as it came.
+    """One table, complete or interrupted.
 
     Attributes:
-        date: Day of the measurement, ISO.
-        machine: What it was measured on.
-        file_system: Kind of file system that the servers' data was on.
-        is_quick: Whether the figures are rough, and so not judged.
-        products: What each broker calls itself, with its version.
-        results: The rows, in the table's order.
+        date: Day of the measurement, in ISO format.
+        machine: Machine of the measurement.
+        file_system: Type of the file system with the servers' data.
+        is_quick: Whether the figures are rough and therefore not judged.
+        products: Name and version that each broker reports.
+        results: Rows, in the table's order.
         outcomes: Every run of every experiment.
         sizes: Throughput over the size of messages.
         over_time: Throughput over time.
-        faults: What else went wrong, each in a line.
+        faults: Other errors, each in one line.
     """
 
     date: str
@@ -41,16 +41,16 @@ class Report:
 
     @property
     def counts(self) -> bool:
-        """Whether all figures do; a missed bar is no fault.
+        """Whether all figures count; a missed bar is no fault.
 
-        Rough figures count unless something failed or was lost: nobody quotes them.
+        Rough figures count even on a busy machine, since they are not quoted.
         """
         doubts = [result.faults if self.is_quick else result.doubts for result in self.results]
         lost = [point.lost for point in self.sizes] + [curve.lost for curve in self.over_time]
         return not (self.faults or any(doubts) or any(lost))
 
     def to_json(self) -> dict[str, Any]:
-        """Give all of it as what `json` can write, with every run."""
+        """Return the report, with every run, in a form that `json` can write."""
         return {
             "date": self.date,
             "commit": self.machine.commit.removesuffix("+"),

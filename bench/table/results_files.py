@@ -1,4 +1,4 @@
-"""Writes a report into files."""
+"""Writes a report to files."""
 
 import json
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from bench.table.text import format_head, format_notes, format_row
 
 
 def write_all(report: Report, directory: Path) -> Sequence[Path]:
-    """Write JSON, text and picture, named by date and commit; gives the files.
+    """Write JSON, text and picture, named by date and commit, and return the files.
 
     Raises:
-        ImportError: There is no matplotlib.
-        OSError: They cannot be written.
+        ImportError: matplotlib is not installed.
+        OSError: A file cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     commit = report.machine.commit.replace("+", "-dirty") or "unknown"
@@ -27,7 +27,7 @@ def write_all(report: Report, directory: Path) -> Sequence[Path]:
 
 
 def write_json(report: Report, file: Path) -> None:
-    """Write all of it, with every run.
+    """Write the report as JSON, with every run.
 
     Raises:
         OSError: The file cannot be written.
@@ -36,7 +36,7 @@ def write_json(report: Report, file: Path) -> None:
 
 
 def format_report(report: Report) -> str:
-    """Write the whole table as text, with what it was measured on."""
+    """Return the whole table as text, with its machine."""
     is_judged = not report.is_quick
     products = ", ".join(f"{name}: {each}" for name, each in report.products.items())
     lines = [

@@ -1,4 +1,4 @@
-"""What the runs say about one row: its figures, their ratio, and which bars are reached."""
+"""The result of one row: its figures, their ratio, and which bars they reach."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from bench.table.outcome import Figure, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether one bar of a row is reached.
+    """Comparison of a figure with one bar of its row.
 
     Attributes:
-        name: Which: "ratio", "figure" or "interpreted".
-        value: What was measured.
-        bar: What it has to be.
-        is_met: Whether it is.
+        name: Name of the bar: "ratio", "figure" or "interpreted".
+        value: Measured figure.
+        bar: Figure that the row has to reach.
+        is_met: Whether the figure reaches the bar.
     """
 
     name: str
@@ -32,8 +32,8 @@ class RowResult:
 
     Attributes:
         row: The row.
-        figures: What each broker reached, by its name.
-        is_in_memory: Whether the servers' data was, where fsync costs nothing.
+        figures: Figure of each broker, by its name.
+        is_in_memory: Whether the servers' data was in memory, where fsync costs nothing.
     """
 
     row: Row
@@ -42,31 +42,31 @@ class RowResult:
 
     @classmethod
     def of(cls, row: Row, outcome: Outcome, *, is_in_memory: bool = False) -> Self:
-        """Sum up all runs of the experiment that fills a row.
+        """Return the result of a row from all runs of its experiment.
 
         Args:
             row: The row.
-            outcome: What came out of its experiment.
-            is_in_memory: As the attribute.
+            outcome: Runs of the experiment that fills the row.
+            is_in_memory: Value of the attribute.
         """
         brokers = dict.fromkeys(run.broker for run in outcome.runs)
         figures = {name: Figure.of(row.key, outcome.of(name)) for name in brokers}
         return cls(row, figures, is_in_memory)
 
     def value(self, broker: str) -> float | None:
-        """Give what a broker reached; None when it was not measured, or there is no figure."""
+        """Return the figure of a broker; None if there is none."""
         figure = self.figures.get(broker)
         return figure.value if figure else None
 
     @property
     def ratio(self) -> float | None:
-        """Our figure divided by RabbitMQ's; None where one is missing, or growth below nothing."""
+        """Our figure divided by RabbitMQ's; None if one is missing or below 0."""
         ours, theirs = self.value(OURS), self.value(RABBITMQ)
         return ours / theirs if ours is not None and theirs and min(ours, theirs) >= 0 else None
 
     @property
     def judgements(self) -> Sequence[Judgement]:
-        """Each bar that there is a figure for; the ratio first, since it depends least on where."""
+        """All bars with a figure; the ratio first, since it depends least on the machine."""
         row = self.row
         pairs = (
             ("ratio", self.ratio, row.ratio_bar),
@@ -81,7 +81,7 @@ class RowResult:
 
     @property
     def is_split(self) -> bool:
-        """Whether one of our runs misses the bar that their median reaches, or the other way."""
+        """Whether a bar lies between the figures of our runs."""
         figure, bar = self.figures.get(OURS), self.row.bar
         if figure is None or bar is None:
             return False
@@ -89,7 +89,7 @@ class RowResult:
 
     @property
     def faults(self) -> Sequence[str]:
-        """Why the row is wrong: a run failed, or messages were lost."""
+        """Reasons why the row is wrong: a run failed, or messages were lost."""
         found = []
         for broker, figure in self.figures.items():
             if figure.lost:
@@ -102,7 +102,7 @@ class RowResult:
 
     @property
     def doubts(self) -> Sequence[str]:
-        """Why the row is not to be quoted: its faults, other programs at work, data in memory."""
+        """Reasons not to quote the row: its faults, a busy machine, data in memory."""
         found = [*self.faults]
         if busy := [name for name, figure in self.figures.items() if figure.is_busy]:
             found.append(f"busy machine ({', '.join(busy)})")

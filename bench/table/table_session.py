@@ -1,4 +1,4 @@
-"""Runs the experiments of a plan: brokers take turns run by run, what fails stops only itself."""
+"""Runs the experiments of a plan; the brokers take turns run by run."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,17 +25,17 @@ _LIMIT_TIMES: Final = 5
 
 @dataclass(slots=True)
 class TableSession:
-    """Runs experiments, with brokers that it starts, and stops at the end of its `with`.
+    """Runs experiments with brokers that it starts; stops them at the end of its `with`.
 
     Attributes:
         starters: How to start each broker, by name.
-        data_parent: Where servers get directories for their data, removed afterwards.
-        clock: Told what is done.
-        say: Called with a line for people.
-        keeps_brokers: Whether all experiments share a server of each broker, which is quick;
-            otherwise each experiment has fresh ones.
-        outcomes: Of each experiment so far; the last one grows while it is run.
-        products: What each broker calls itself, with its version, as far as one was started.
+        data_parent: Directory for the servers' data directories, which are removed afterwards.
+        clock: Counts the planned time that is used.
+        say: Called with each progress line.
+        keeps_brokers: Whether all experiments share one server of each broker, which is quick;
+            if not, each experiment has fresh servers.
+        outcomes: Outcomes of the experiments so far; the last one grows during its runs.
+        products: Name and version that each started broker reports.
     """
 
     starters: Mapping[str, Starter]
@@ -56,7 +56,7 @@ class TableSession:
     def run(self, planned: PlannedExperiment) -> Outcome:
         """Run one experiment against its brokers.
 
-        A broker that fails is left out from then on. When time runs out, all get fewer runs.
+        A broker that fails gets no further run. If time runs out, all brokers get fewer runs.
         """
         outcome = Outcome(planned.experiment)
         self.outcomes.append(outcome)
@@ -65,11 +65,13 @@ class TableSession:
             is_done = number > 1 and not self.clock.has_room()
             for name in planned.brokers:
                 if name not in failed and not is_done:
-                    self.tell(f"{planned.experiment.name}: {name}, run {number} of {planned.runs}")
-                    if fault := self._run_in_peace(planned, name, outcome).fault:
+                    self.say_with_time(
+                        f"{planned.experiment.name}: {name}, run {number} of {planned.runs}"
+                    )
+                    if fault := self._run_undisturbed(planned, name, outcome).fault:
                         failed.add(name)
                         self.say(f"{planned.experiment.name}: {name} failed: {fault}")
-                        self._brokers.pop(name).stop()  # it may be in any state
+                        self._brokers.pop(name).stop()  # its state is unknown
                 self.clock.advance(planned.run_seconds(name))
         self.clock.advance(planned.start_seconds())
         if not self.keeps_brokers:
@@ -77,7 +79,7 @@ class TableSession:
         return outcome
 
     def broker(self, name: str) -> StartableBroker:
-        """Give the broker of this name that is at hand, until `stop_brokers`."""
+        """Return the broker of this name, the same one until `stop_brokers`."""
         if name not in self._brokers:
             self._brokers[name] = StartableBroker(
                 name, lambda directory: self._start(name, directory), self.data_parent
@@ -85,19 +87,21 @@ class TableSession:
         return self._brokers[name]
 
     def stop_brokers(self) -> None:
-        """Stop all that are at hand; the next ones are fresh."""
+        """Stop all brokers; the next ones are fresh."""
         while self._brokers:
             self._brokers.popitem()[1].stop()
 
-    def tell(self, line: str) -> None:
-        """Say what is run now, and how long all of it will still take."""
+    def say_with_time(self, line: str) -> None:
+        """Say a line, with the time that the rest of the table still takes."""
         self.say(f"{line}; about {describe_seconds(self.clock.left_seconds())} left")
 
-    def _run_in_peace(self, planned: PlannedExperiment, name: str, outcome: Outcome) -> Run:
-        """Run it once, and once more when other programs were at work and there is time."""
+    def _run_undisturbed(self, planned: PlannedExperiment, name: str, outcome: Outcome) -> Run:
+        """Run once, and once more if other programs disturbed the run and there is time."""
         outcome.runs.append(self._run_once(planned, name))
         if outcome.runs[-1].is_busy and not planned.effort.is_quick and self.clock.has_room():
-            self.tell(f"{planned.experiment.name}: {name}, again: other programs were at work")
+            self.say_with_time(
+                f"{planned.experiment.name}: {name}, again: other programs disturbed the run"
+            )
             outcome.runs.append(self._run_once(planned, name))
         return outcome.runs[-1]
 
@@ -110,7 +114,7 @@ class TableSession:
         try:
             with time_limit(limit_seconds):
                 findings = planned.experiment.run(broker, planned.effort_for(name))
-        except Exception as error:  # noqa: BLE001 - one row that breaks must not cost the others
+        except Exception as error:  # noqa: BLE001 - one row that fails must not stop the others
             return Run(name, time.monotonic() - start, fault=one_line(error))
         return Run(name, time.monotonic() - start, findings)
 
@@ -118,13 +122,13 @@ class TableSession:
     def _start(self, name: str, directory: Path) -> Iterator[RunningBroker]:
         with self.starters[name](directory, None) as running:
             yield running
-            # Only now: the time of the start may be what is measured.
+            # Not before the run: it may measure the time of the start.
             if name not in self.products:
                 self.products[name] = _ask_product(running.url)
 
 
 def describe_seconds(seconds: float) -> str:
-    """Put a time in words."""
+    """Return a time in words."""
     return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
 
 

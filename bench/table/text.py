@@ -1,4 +1,4 @@
-"""The table as text: a line for each row, printed as soon as it is measured."""
+"""The table as text: a line for each row, and notes below."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,17 +14,17 @@ _WIDTHS: Final = (12, 13, 12, 9, 8, 13, 11)
 
 
 def format_head() -> str:
-    """Write the heading of the columns."""
+    """Return the heading of the columns."""
     heads = ("ours", "bar", "RabbitMQ", "ratio", "bar", "interpreted", "bar")
     return f"{'':<{_TITLE_WIDTH}}{'unit':<{_UNIT_WIDTH}}{_cells(heads)}  verdict"
 
 
 def format_row(result: RowResult, *, is_judged: bool = True) -> str:
-    """Write one row; a long title goes over several lines, the figures stand in the last.
+    """Return one row; a long title takes several lines, with the figures in the last one.
 
     Args:
-        result: The row.
-        is_judged: Whether to say which bars are reached; rough figures are not judged.
+        result: Result of the row.
+        is_judged: Whether to add which bars the row reaches; rough figures are not judged.
     """
     row = result.row
     cells = (
@@ -43,7 +43,7 @@ def format_row(result: RowResult, *, is_judged: bool = True) -> str:
 
 
 def format_verdict(result: RowResult, *, is_judged: bool = True) -> str:
-    """Say whether a row counts, and which of its bars are missed."""
+    """Return whether a row counts, and which bars it misses."""
     if result.doubts:
         return f"DOES NOT COUNT: {'; '.join(result.doubts)}"
     if not is_judged:
@@ -56,7 +56,7 @@ def format_verdict(result: RowResult, *, is_judged: bool = True) -> str:
 
 
 def format_notes(results: Sequence[RowResult], *, is_judged: bool = True) -> Iterator[str]:
-    """Write what stands below the table: how durable each row is, and how many reach their bars."""
+    """Return the lines below the table: durability of the rows, and how many reach their bars."""
     by_durability: dict[str, list[str]] = {}
     for result in results:
         by_durability.setdefault(result.row.durability, []).append(result.row.key)
@@ -73,7 +73,7 @@ def format_notes(results: Sequence[RowResult], *, is_judged: bool = True) -> Ite
 
 
 def format_runs(result: RowResult) -> str:
-    """Write what each run of our server reached in one row, with the unit."""
+    """Return the figures of our server's runs in one row, with the unit."""
     runs = result.figures[OURS].runs
     return (
         f"{'; '.join(format_number(each, result.row.decimals) for each in runs)} {result.row.unit}"
@@ -86,12 +86,12 @@ def _count_met(results: Sequence[RowResult]) -> str:
         name: [each.is_met for each in judgements if each.name == name]
         for name in ("ratio", "figure", "interpreted")
     }
-    told = [f"{name} {sum(met)} of {len(met)}" for name, met in counts.items() if met]
-    return f"bars met: {', '.join(told) or 'none was measured'}"
+    shares = [f"{name} {sum(met)} of {len(met)}" for name, met in counts.items() if met]
+    return f"bars met: {', '.join(shares) or 'none was measured'}"
 
 
 def format_number(value: float | None, decimals: int) -> str:
-    """Write a figure; "-" for none."""
+    """Return a figure as text; "-" for none."""
     return "-" if value is None else f"{value:,.{decimals}f}"
 
 

@@ -1,4 +1,4 @@
-"""A limit of time for a run: one that hangs must not take the whole table with it."""
+"""A time limit for a run, so that a run that hangs does not stop the whole table."""
 
 import signal
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from bench.errors import BenchError
 
 
 class TookTooLongError(BenchError):
-    """A run did not end in the time that it has.
+    """A run did not end within its time limit.
 
     Attributes:
-        seconds_max: That time.
+        seconds_max: The time limit.
     """
 
     def __init__(self, seconds_max: float) -> None:
@@ -22,16 +22,16 @@ class TookTooLongError(BenchError):
 
 @contextmanager
 def time_limit(seconds_max: float) -> Iterator[None]:
-    """Raise in the `with` when it takes too long; in the main thread only.
+    """Raise an error in the `with` after this time; for the main thread only.
 
     Raises:
-        TookTooLongError: It did.
+        TookTooLongError: The time is over.
     """
 
-    def give_up(_number: int, _frame: FrameType | None) -> None:
+    def raise_error(_number: int, _frame: FrameType | None) -> None:
         raise TookTooLongError(seconds_max)
 
-    before = signal.signal(signal.SIGALRM, give_up)
+    before = signal.signal(signal.SIGALRM, raise_error)
     signal.setitimer(signal.ITIMER_REAL, seconds_max)
     try:
         yield
