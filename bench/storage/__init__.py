@@ -1,6 +1,5 @@
-"""What the storage rooms cost by themselves: no sockets, no server, each beside a plain way.
+"""Cost of the storage packages alone, without sockets, each beside a plain way of doing the same.
 
-A sub-benchmark is a file of its own here that has a click command named `benchmark`; nothing
-else lists it. Each prints what it measured, what that is compared with in the same run, and
-the ratio of the two.
+A sub-benchmark is a file of this package with a click command named `benchmark`; no list names the
+file. Most print a speed, the speed of the plain way in the same run, and the ratio of the two.
 """

@@ -1,6 +1,5 @@
-"""How fast a log is written: `Log.append` beside writing the same bytes into one file."""
+"""Speed of `Log.append`, beside writing the same bytes to one file."""
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import click
 
 from bench.storage.comparison import Comparison
-from bench.storage.made_log import chunks_of, log_options, make_log
+from bench.storage.made_log import chunks_of, log_options, make_log, write_plainly
 
 
 @click.command()
@@ -16,7 +15,7 @@ from bench.storage.made_log import chunks_of, log_options, make_log
 def benchmark(
     mebibytes: int, body_bytes: int, chunk_bytes: int, rounds: int, data_dir: Path
 ) -> None:
-    """Appending (encode, write, roll, index), synced once at the end."""
+    """Append to a log (encode, write, roll, index), with one sync at the end."""
     size = mebibytes << 20
     chunks = [chunk for chunk, _ in chunks_of(size, body_bytes, chunk_bytes)]
     title = f"append {body_bytes} B in chunks of {len(chunks[0]):,} B"
@@ -28,7 +27,7 @@ def benchmark(
             make_log(log, size, body_bytes, chunk_bytes).close()
 
         def write() -> None:
-            _write(plain, chunks)
+            write_plainly(plain, chunks, syncs=True, syncs_each=False)
 
         def prepare() -> None:
             shutil.rmtree(log, ignore_errors=True)
@@ -37,13 +36,3 @@ def benchmark(
         for _ in range(rounds):
             comparison.round(append, write, prepare)
     comparison.show()
-
-
-def _write(path: Path, chunks: list[bytes]) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
-    try:
-        for chunk in chunks:
-            os.write(descriptor, chunk)
-        os.fdatasync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""How long a round of checkpoints keeps the event loop from everything else, and takes itself."""
+"""Longest time for which a round of checkpoints blocks the event loop, and the round's duration."""
 
 import asyncio
 import sys
@@ -18,6 +18,8 @@ from amqp_server.server_process import SWITCH_INTERVAL_SECONDS
 from amqp_server.start_and_stop import start
 from appendlog import FileSystem
 from appendlog.layout.message import PERSISTENT, encode_message
+from bench.options import data_dir_option
+from bench.storage.comparison import show_bar
 from offsets import CheckpointStore, GroupOffsets, GroupSnapshot
 
 HOLD_SECONDS_MAX: Final = 0.010
@@ -30,14 +32,9 @@ _GROUPS_PER_QUEUE: Final = 1000
 @click.option("--queues", default=10_000, help="Dirty queues in the round.")
 @click.option("--acks", default=10_000_000, help="Acks out of order in one more queue.")
 @click.option("--groups", default=50_000, help="Groups with acks out of order in one round.")
-@click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=None,
-    help="Where the data directory is made; None: with other temporary files.",
-)
-def benchmark(queues: int, acks: int, groups: int, data_dir: Path | None) -> None:
-    """The longest hold of the event loop in a round of many queues; and a round of groups."""
+@data_dir_option("the server's data", tempfile.gettempdir)
+def benchmark(queues: int, acks: int, groups: int, data_dir: Path) -> None:
+    """Measure how long a round of many queues blocks the event loop, and a round of groups."""
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         uvloop.run(_measure(Path(name), queues, acks))
@@ -47,7 +44,7 @@ def benchmark(queues: int, acks: int, groups: int, data_dir: Path | None) -> Non
 async def _measure(directory: Path, count: int, acks: int) -> None:
     running = await start(ServerConfig(port=0, storage_path=directory))
     server = running.server
-    # Rounds of its own would come between.
+    # The server's own rounds would disturb the measurement.
     server.checkpointer._interval_seconds = 0
     try:
         queues = [_queue(server, f"q{number}") for number in range(count)]
@@ -58,7 +55,7 @@ async def _measure(directory: Path, count: int, acks: int) -> None:
             _settle_out_of_order(queue)
         await _show(f"{count:,} dirty queues", server)
         large = queues[0]
-        # No log has to hold what only its bitmap is measured of.
+        # Only the bitmap of the acks is measured: the log need not have these messages.
         large.settlement.settle(0, _MESSAGES)
         for offset in range(_MESSAGES + 1, _MESSAGES + 2 * acks, 2):
             large.settlement.settle(offset, offset + 1)
@@ -79,7 +76,7 @@ def _queue(server: Server, name: str) -> Queue:
         auto_delete=False,
         arguments={},
     )
-    # Its definition is not saved: nobody restarts this server.
+    # Its definition is not saved, since this server is never restarted.
     queue.store.awaits_definition = False
     message = encode_message(True, b"", name.encode(), b"\x00\x00", b"body")
     queue.publish([message] * _MESSAGES, PERSISTENT)
@@ -93,26 +90,25 @@ def _settle_out_of_order(queue: Queue) -> None:
 
 
 async def _show(what: str, server: Server) -> None:
-    round_under_way = asyncio.ensure_future(server.checkpointer.write_round())
+    writing = asyncio.ensure_future(server.checkpointer.write_round())
     longest = longest_own = 0.0
     before, before_own = time.perf_counter(), time.thread_time()
-    while not round_under_way.done():
+    while not writing.done():
         await asyncio.sleep(0)
         now, now_own = time.perf_counter(), time.thread_time()
         longest, before = max(longest, now - before), now
         longest_own, before_own = max(longest_own, now_own - before_own), now_own
-    report = round_under_way.result()
-    verdict = "reached" if longest <= HOLD_SECONDS_MAX else "MISSED"
+    report = writing.result()
     click.echo(
         f"{what}: {report.written_bytes:,} bytes in {report.seconds:.3f} s, "
-        f"loop held {longest * 1000:.1f} ms at most, "
+        f"loop blocked for {longest * 1000:.1f} ms at most, "
         f"{longest_own * 1000:.1f} ms of it by its own work"
     )
-    click.echo(f"  bar {HOLD_SECONDS_MAX * 1000:.0f} ms: {verdict}")
+    show_bar(f"{HOLD_SECONDS_MAX * 1000:.0f} ms", is_reached=longest <= HOLD_SECONDS_MAX)
 
 
 def _measure_groups(directory: Path, count: int) -> None:
-    """Show how long a round of that many groups takes: taken, encoded, written and synced."""
+    """Print how long a round of groups takes: snapshots, encoding, writing and syncing."""
     directory.mkdir()
     store, _, _ = CheckpointStore.open(directory / "offsets", FileSystem())
     store.write_round(())
@@ -135,5 +131,4 @@ def _measure_groups(directory: Path, count: int) -> None:
         f"groups: {count:,} in one round: {written.written_bytes:,} bytes in {seconds:.3f} s, "
         f"{taken_seconds:.3f} s of it on the loop, in slices"
     )
-    verdict = "reached" if seconds <= GROUPS_SECONDS_MAX else "MISSED"
-    click.echo(f"  bar {GROUPS_SECONDS_MAX:.0f} s: {verdict}")
+    show_bar(f"{GROUPS_SECONDS_MAX:.0f} s", is_reached=seconds <= GROUPS_SECONDS_MAX)

@@ -6,10 +6,11 @@ import pkgutil
 import click
 
 import bench.storage
+from bench.options import CONTEXT
 
 
 def find_benchmarks() -> dict[str, click.Command]:
-    """Return the sub-benchmarks by name: the `benchmark` of each module that has one."""
+    """Return the sub-benchmarks by name: the command `benchmark` of each module that has one."""
     found: dict[str, click.Command] = {}
     for module in pkgutil.iter_modules(bench.storage.__path__):
         if not module.name.startswith("_"):
@@ -23,6 +24,6 @@ def find_benchmarks() -> dict[str, click.Command]:
 main = click.Group(
     "bench.storage",
     commands=find_benchmarks(),
-    help="Measure the storage rooms alone, each beside a plain way in the same run.",
-    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    help="Measure the storage packages alone, each beside a plain way in the same run.",
+    context_settings=CONTEXT,
 )

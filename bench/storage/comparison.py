@@ -1,4 +1,4 @@
-"""Timing two ways of doing the same, in turns, and saying how they compare."""
+"""Times two ways of doing the same in turns, and prints how they compare."""
 
 import gc
 import time
@@ -11,12 +11,12 @@ import click
 
 @dataclass(slots=True)
 class Comparison:
-    """One thing measured beside another, both a rate in bytes.
+    """A measured way beside another one, both as bytes a second.
 
     Attributes:
-        title: What is measured.
-        beside: What it is compared with.
-        size_bytes: Handled by either in each round.
+        title: Name of the measured way.
+        beside: Name of the other way.
+        size_bytes: Bytes that each way handles in a round.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Comparison:
         other: Callable[[], object],
         prepare: Callable[[], object] = lambda: None,
     ) -> None:
-        """Time both once, the plain way first; `prepare` runs before each and is not timed."""
+        """Time both ways once, the other one first; `prepare` runs before each and is not timed."""
         prepare()
         self._beside_seconds.append(seconds_of(other))
         prepare()
@@ -39,11 +39,11 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """How fast it was by the other's speed; medians of the rounds."""
+        """Speed of the measured way divided by the other's; medians of the rounds."""
         return median(self._beside_seconds) / median(self._seconds)
 
     def show(self) -> None:
-        """Print one line."""
+        """Print the line of the comparison."""
         rate, beside = (
             self.size_bytes / median(seconds) / 1e6
             for seconds in (self._seconds, self._beside_seconds)
@@ -55,8 +55,13 @@ class Comparison:
 
 
 def seconds_of(action: Callable[[], object]) -> float:
-    """Return how long a call takes, without what was left to collect before it."""
+    """Return the seconds of a call, after a garbage collection."""
     gc.collect()
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
+
+
+def show_bar(bar: str, *, is_reached: bool) -> None:
+    """Print a bar, and whether the figure above it reaches it."""
+    click.echo(f"  bar {bar}: {'reached' if is_reached else 'MISSED'}")

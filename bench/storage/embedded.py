@@ -1,6 +1,5 @@
-"""How fast a program appends to a log of its own: `LogWriter` beside writing the same bytes."""
+"""Speed of `LogWriter`, with which a program appends to its own log, beside plain writes."""
 
-import os
 import shutil
 import tempfile
 import uuid
@@ -13,7 +12,9 @@ import click
 
 from appendlog import EmbeddedOptions, LogIdentity, LogWriter, encode_chunk
 from appendlog.embedded.records import message_prefix
-from bench.storage.comparison import Comparison, seconds_of
+from bench.options import data_dir_option
+from bench.storage.comparison import Comparison, seconds_of, show_bar
+from bench.storage.made_log import write_plainly
 
 RATIO_MIN: Final = 0.5
 SINGLES_MIN: Final = 500_000
@@ -22,18 +23,13 @@ _IDENTITY: Final = LogIdentity("/", "bench", uuid.UUID("5d1f0a6e-7a4e-4b1c-9c55-
 
 
 @click.command()
-@click.option("--records", type=click.IntRange(1), default=1_000_000, help="In each round.")
-@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Of each record.")
+@click.option("--records", type=click.IntRange(1), default=1_000_000, help="Records of a round.")
+@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Size of each record.")
 @click.option("--batch", type=click.IntRange(1), default=1_000, help="Records of one append.")
-@click.option("--rounds", type=click.IntRange(1), default=5, help="Medians of so many.")
-@click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where the log is made: a disk.",
-)
+@click.option("--rounds", type=click.IntRange(1), default=5, help="Rounds; medians are shown.")
+@data_dir_option("the logs")
 def benchmark(records: int, body_bytes: int, batch: int, rounds: int, data_dir: Path) -> None:
-    """Appending in batches and singly: everything is with the kernel at the end."""
+    """Append in batches and one by one; at the end, the kernel has all records."""
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         place = _Place(Path(name), rounds)
         for syncs in (False, True):
@@ -42,7 +38,12 @@ def benchmark(records: int, body_bytes: int, batch: int, rounds: int, data_dir: 
 
 
 class _Place:
-    """Where the logs of all rounds are made, one after the other."""
+    """Directory in which each round creates its log.
+
+    Args:
+        root: Directory for the logs.
+        rounds: Number of rounds.
+    """
 
     def __init__(self, root: Path, rounds: int) -> None:
         self.rounds = rounds
@@ -51,31 +52,24 @@ class _Place:
         self._writer: LogWriter | None = None
 
     def prepare(self) -> None:
-        """Close what is open, and remove the logs of an earlier run."""
+        """Close and remove the logs of an earlier run, and open an empty one."""
         if self._writer is not None:
             self._writer.close()
         shutil.rmtree(self._log, ignore_errors=True)
         self._plain.unlink(missing_ok=True)
-        # No thread syncs beside what is measured.
+        # No thread syncs during the measurement.
         options = EmbeddedOptions(sync_interval_seconds=0.0, segment_bytes=1 << 30)
         self._writer = LogWriter.open(self._log, _IDENTITY, options)
 
     @property
     def writer(self) -> LogWriter:
-        """Of an empty log."""
+        """Writer of the current log."""
         assert self._writer is not None
         return self._writer
 
     def write(self, chunks: list[bytes], *, syncs: bool) -> None:
-        """Write the same bytes into one file."""
-        descriptor = os.open(self._plain, os.O_WRONLY | os.O_CREAT)
-        try:
-            for chunk in chunks:
-                os.write(descriptor, chunk)
-            if syncs:
-                os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
+        """Write the same bytes to one file."""
+        write_plainly(self._plain, chunks, syncs=syncs, syncs_each=False)
 
     def close(self) -> None:
         """Close the last log."""
@@ -88,7 +82,7 @@ def _in_batches(place: _Place, records: int, body_bytes: int, batch: int, *, syn
     payloads = [b"%0*d" % (body_bytes, number) for number in range(batch)]
     count = max(records // batch, 1)
     messages = [message_prefix() + payload for payload in payloads]
-    # What the batches become on the disk: payloads, and all that the log puts around them.
+    # The batches as the log writes them: payloads and the bytes around them.
     chunks = [
         encode_chunk(messages, number * batch, None, 1, None, _IDENTITY.salt)
         for number in range(count)
@@ -109,8 +103,7 @@ def _in_batches(place: _Place, records: int, body_bytes: int, batch: int, *, syn
         comparison.round(append, write, place.prepare)
     place.close()
     comparison.show()
-    verdict = "reached" if comparison.ratio >= RATIO_MIN else "MISSED"
-    click.echo(f"  bar ratio {RATIO_MIN}: {verdict}")
+    show_bar(f"ratio {RATIO_MIN}", is_reached=comparison.ratio >= RATIO_MIN)
 
 
 def _singly(place: _Place, records: int, body_bytes: int) -> None:
@@ -132,5 +125,4 @@ def _singly(place: _Place, records: int, body_bytes: int) -> None:
         f"singly, {body_bytes} B: {rate:,.0f} appends/s, {1e6 / rate:.2f} us each; to the kernel "
         f"every {EmbeddedOptions().batch_bytes >> 10} KiB"
     )
-    verdict = "reached" if rate >= SINGLES_MIN else "MISSED"
-    click.echo(f"  bar {SINGLES_MIN:,} appends/s: {verdict}")
+    show_bar(f"{SINGLES_MIN:,} appends/s", is_reached=rate >= SINGLES_MIN)

@@ -1,4 +1,4 @@
-"""How fast records get their offsets and become chunks: in batches and one by one, without I/O."""
+"""Speed of assigning offsets and encoding chunks, in batches and one by one, without I/O."""
 
 import tempfile
 import time
@@ -11,36 +11,37 @@ import click
 
 from appendlog import EmbeddedOptions, LogWriter, encode_chunk, encode_message
 from appendlog.layout.records import COMPILED
+from bench.options import data_dir_option
+from bench.storage.comparison import show_bar
 from bench.storage.made_log import IDENTITY
 
 IN_BATCHES_MIN: Final = 5_000_000
 ONE_BY_ONE_MIN: Final = 500_000
-_BATCH_BYTES: Final = 64 << 20  # nothing is written before this is reached
+_BATCH_BYTES: Final = 64 << 20  # the writer writes nothing below this size
 _PROPERTIES: Final = bytes.fromhex("100002")
 
 
 @click.command()
-@click.option("--records", type=click.IntRange(1, 200_000), default=100_000, help="Of a round.")
-@click.option("--batch", "batch_records", type=click.IntRange(1), default=100, help="Of a batch.")
-@click.option("--body-bytes", type=click.IntRange(0, 256), default=128, help="Of each record.")
-@click.option("--rounds", type=click.IntRange(1), default=7, help="Medians of so many.")
 @click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where the empty log is made.",
+    "--records", type=click.IntRange(1, 200_000), default=100_000, help="Records of a round."
 )
+@click.option(
+    "--batch", "batch_records", type=click.IntRange(1), default=100, help="Records of a batch."
+)
+@click.option("--body-bytes", type=click.IntRange(0, 256), default=128, help="Size of each body.")
+@click.option("--rounds", type=click.IntRange(1), default=7, help="Rounds; medians are shown.")
+@data_dir_option("the empty logs")
 def benchmark(
     records: int, batch_records: int, body_bytes: int, rounds: int, data_dir: Path
 ) -> None:
-    """Assigning offsets and encoding chunks, in the process's own time."""
+    """Assign offsets and encode chunks; prints this process's own CPU."""
     body = b"." * body_bytes
     message = encode_message(1, b"", b"bench", _PROPERTIES, body)
     batches = records // batch_records or 1
     click.echo(f"records of {body_bytes} B, {'compiled' if COMPILED else 'interpreted'}")
 
     def chunks() -> float:
-        # Objects of their own, as in a server: a copied one would stay in the cache.
+        # Separate objects, as in a server: references to one object would stay in the cache.
         messages = [bytes(bytearray(message)) for _ in range(batch_records)]
         return _seconds_of(
             lambda offset: encode_chunk(messages, offset, None, 1, None, IDENTITY.salt), batches
@@ -92,5 +93,4 @@ def _show(
 ) -> None:
     rate = records / max(median(measure() for _ in range(rounds)), 1e-9)
     click.echo(f"{title:32}{rate / 1e6:7.2f} M/s {1e9 / rate:8.0f} ns each")
-    verdict = "reached" if rate >= rate_min else "MISSED"
-    click.echo(f"  bar {rate_min / 1e6} M/s: {verdict}")
+    show_bar(f"{rate_min / 1e6} M/s", is_reached=rate >= rate_min)

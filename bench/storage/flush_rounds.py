@@ -1,32 +1,36 @@
-"""Group commit: many dirty logs in a round of the flusher, beside one after the other.
+"""Group commit: many dirty logs in one round of the flusher, beside one log at a time.
 
-The plain way is the same flusher with one log at a time. Also: one log through the flusher, beside
-`write` and `fdatasync` of the same bytes, one batch after the other.
+The plain way is the same flusher with one log at a time. For a single log, a second line compares
+the flusher with `write` and `fdatasync` of each batch.
 """
 
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Final
 from uuid import UUID
 
 import click
 
 from appendlog import FlushRequest, FlushResult, Log, LogIdentity, ThreadFlusher, encode_chunk
 from appendlog.flushing.flusher import PARALLEL_MAX
+from bench.options import data_dir_option
 from bench.storage.comparison import Comparison
-from bench.storage.made_log import batch_of
+from bench.storage.made_log import batch_of, write_plainly
+
+_BATCHES: Final = 200
+"""Batches of the single log in a round of the second line."""
 
 
 class Rounds:
     """Some logs, each of which gets one chunk in every round.
 
     Args:
-        directory: Where the logs are made.
-        log_count: Of them.
+        directory: Directory for the logs.
+        log_count: Number of logs.
         batch: Messages of a chunk.
-        parallel_max: Logs that are written at a time.
+        parallel_max: Most logs that are written at the same time.
     """
 
     def __init__(
@@ -43,7 +47,7 @@ class Rounds:
         self.run()
 
     def run(self) -> None:
-        """Do one round: returns when all logs are on the disk."""
+        """Run one round, and return when all logs are synced."""
         for log in self._logs:
             start = log.log_end_offset
             chunk = encode_chunk(self._batch, start, None, 1_000 + start, None, log.identity.salt)
@@ -55,25 +59,22 @@ class Rounds:
             left -= len(results)
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._flusher.close()
 
 
 @click.command()
-@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Of each message.")
-@click.option("--batch-bytes", type=click.IntRange(1), default=4096, help="Of a log in a round.")
-@click.option("--rounds", type=click.IntRange(1), default=9, help="Medians of so many.")
+@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Size of each body.")
 @click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where the logs are made: a disk.",
+    "--batch-bytes", type=click.IntRange(1), default=4096, help="Bytes of a log in a round."
 )
+@click.option("--rounds", type=click.IntRange(1), default=9, help="Rounds; medians are shown.")
+@data_dir_option("the logs")
 @click.argument("log_counts", type=click.IntRange(1), nargs=-1)
 def benchmark(
     body_bytes: int, batch_bytes: int, rounds: int, data_dir: Path, log_counts: tuple[int, ...]
 ) -> None:
-    """Rounds over 1, 10, 100 and 1000 dirty logs (or LOG_COUNTS), each synced."""
+    """Flush 1, 10, 100 and 1000 dirty logs (or LOG_COUNTS) in a round, each synced."""
     batch = batch_of(body_bytes, batch_bytes)
     size_bytes = sum(map(len, batch))
     for log_count in log_counts or (1, 10, 100, 1000):
@@ -86,7 +87,9 @@ def benchmark(
                 comparison.round(parallel.run, single.run)
             comparison.show()
             if log_count == 1:
-                plain = Comparison("1 log, batch by batch", "write+fdatasync", 200 * size_bytes)
+                plain = Comparison(
+                    "1 log, batch by batch", "write+fdatasync", _BATCHES * size_bytes
+                )
                 for _ in range(rounds):
                     plain.round(_repeated(single.run), _writing(Path(name) / "plain", batch))
                 plain.show()
@@ -96,22 +99,12 @@ def benchmark(
 
 def _repeated(run: Callable[[], None]) -> Callable[[], None]:
     def repeat() -> None:
-        for _ in range(200):
+        for _ in range(_BATCHES):
             run()
 
     return repeat
 
 
 def _writing(path: Path, batch: list[bytes]) -> Callable[[], None]:
-    data = b"".join(batch)
-
-    def write() -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        try:
-            for _ in range(200):
-                os.write(descriptor, data)
-                os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
-
-    return write
+    pieces = [b"".join(batch)] * _BATCHES
+    return lambda: write_plainly(path, pieces, syncs=False, syncs_each=True)

@@ -1,4 +1,4 @@
-"""How fast a place in a segment is found by offset and by time, beside one small `pread`."""
+"""Speed of finding a place in a segment by offset and by time, beside one small `pread`."""
 
 import os
 import random
@@ -20,6 +20,7 @@ from appendlog.segments.mapped_indexes import MappedIndexes
 from appendlog.segments.sealed import read_sealed
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import SegmentIndexes
+from bench.storage.comparison import show_bar
 from bench.storage.made_log import IDENTITY, log_options, make_log
 
 MICROSECONDS_MAX: Final = 5.0
@@ -31,7 +32,7 @@ _LOOKUPS: Final = 20_000
 def benchmark(
     mebibytes: int, body_bytes: int, chunk_bytes: int, rounds: int, data_dir: Path
 ) -> None:
-    """Lookups in a sealed segment whose index is mapped and in the page cache."""
+    """Look up places in a sealed segment whose index is mapped and in the page cache."""
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         directory = Path(name) / "log"
         log = make_log(directory, mebibytes << 20, body_bytes, chunk_bytes)
@@ -55,7 +56,7 @@ def benchmark(
         beside = _microseconds(rounds, _small_read(segment))
         chance = random.Random(1)
         offsets = [chance.randrange(segment.end_offset) for _ in range(_LOOKUPS)]
-        # The append time of a message of a made log tells its offset.
+        # In a made log, the append time of a message follows from its offset.
         times = [1_000 + offset for offset in offsets]
         for title, places, find in (
             ("by offset", offsets, indexes.locate),
@@ -63,8 +64,7 @@ def benchmark(
         ):
             found = _microseconds(rounds, partial(_each, find, segment, places))
             click.echo(f"lookup {title}: {found:.2f} us; one pread of 88 bytes {beside:.2f} us")
-            verdict = "reached" if found < MICROSECONDS_MAX else "MISSED"
-            click.echo(f"  bar {MICROSECONDS_MAX:.0f} us: {verdict}")
+            show_bar(f"{MICROSECONDS_MAX:.0f} us", is_reached=found < MICROSECONDS_MAX)
         descriptors.close()
 
 
@@ -86,7 +86,7 @@ def _small_read(segment: Segment) -> Callable[[], None]:
 
 
 def _microseconds(rounds: int, do: Callable[[], None]) -> float:
-    """Return what one of the lookups takes; median of the rounds, the first one not counted."""
+    """Return the time of one lookup: median of the rounds, after one that does not count."""
     do()
     seconds = []
     for _ in range(rounds):

@@ -1,35 +1,37 @@
-"""A log made for a measurement, and its files as other programs see them."""
+"""A log for a measurement, and plain reads and writes of the same bytes."""
 
 import os
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from appendlog import Log, LogIdentity, LogOptions, encode_chunk, encode_message
+from bench.options import data_dir_option
 
 IDENTITY: Final = LogIdentity("/", "bench", uuid.UUID("5d1f0a6e-7a4e-4b1c-9c55-3d1f2b9c0a11"))
 _PROPERTIES: Final = bytes.fromhex("100002")
 
 
 def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how the log is to be made."""
+    """Add the options for the size of the log."""
     for option in (
+        data_dir_option("the logs"),
         click.option(
-            "--data-dir",
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
-            default=Path(),
-            help="Where the log is made: a disk.",
+            "--rounds", type=click.IntRange(1), default=5, help="Rounds; medians are shown."
         ),
-        click.option("--rounds", type=click.IntRange(1), default=5, help="Medians of so many."),
         click.option(
-            "--chunk-bytes", type=click.IntRange(1), default=256 << 10, help="Bytes in a chunk."
+            "--chunk-bytes", type=click.IntRange(1), default=256 << 10, help="Size of a chunk."
         ),
-        click.option("--body-bytes", type=click.IntRange(0), default=128, help="Of each message."),
-        click.option("--mebibytes", type=click.IntRange(1), default=256, help="Size of the log."),
+        click.option(
+            "--body-bytes", type=click.IntRange(0), default=128, help="Size of each body."
+        ),
+        click.option(
+            "--mebibytes", type=click.IntRange(1), default=256, help="Size of the log in MiB."
+        ),
     ):
         command = option(command)
     return command
@@ -43,7 +45,7 @@ def batch_of(body_bytes: int, chunk_bytes: int) -> list[bytes]:
 
 
 def chunks_of(size_bytes: int, body_bytes: int, chunk_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """Return chunks of at least `size_bytes` in all, each with the log's end offset behind it."""
+    """Return chunks with at least `size_bytes` together, each with the offset after it."""
     batch = batch_of(body_bytes, chunk_bytes)
     offset = made_bytes = 0
     while made_bytes < size_bytes:
@@ -60,7 +62,7 @@ def make_log(
     chunk_bytes: int,
     options: LogOptions | None = None,
 ) -> Log:
-    """Write a log, put it on the disk and return it open."""
+    """Write and sync a log, and return it open."""
     log, _ = Log.open(directory, IDENTITY, options)
     group: list[bytes] = []
     group_bytes = end = 0
@@ -80,7 +82,7 @@ def segment_files(directory: Path) -> list[Path]:
 
 
 def evict(directory: Path) -> None:
-    """Drop the files of a log from the page cache, as far as they are on the disk."""
+    """Evict the files of a log from the page cache; only synced pages can be evicted."""
     for path in directory.iterdir():
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -90,6 +92,27 @@ def evict(directory: Path) -> None:
 
 
 def cat(directory: Path) -> None:
-    """Read the segment files as `cat` does, to nowhere."""
+    """Read the segment files with `cat`, and discard the bytes."""
     files = [str(path) for path in segment_files(directory)]
     subprocess.run(["cat", *files], stdout=subprocess.DEVNULL, check=True)
+
+
+def write_plainly(path: Path, pieces: Sequence[bytes], *, syncs: bool, syncs_each: bool) -> None:
+    """Append pieces to one file, each with one `write`.
+
+    Args:
+        path: The file.
+        pieces: Bytes of each write.
+        syncs: Whether to sync at the end.
+        syncs_each: Whether to sync after each write.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        for piece in pieces:
+            os.write(descriptor, piece)
+            if syncs_each:
+                os.fdatasync(descriptor)
+        if syncs:
+            os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""How long a server with a backlog takes until it listens, and what memory it has then."""
+"""Time of the start of a server with many messages until it listens, and its memory then."""
 
 import asyncio
 import shutil
@@ -14,8 +14,10 @@ from amqp_server.protocol.field_values import FieldValue
 from amqp_server.protocol.table_json import table_to_json
 from appendlog import Log, LogIdentity, LogOptions, encode_chunk, encode_message
 from appendlog.files.descriptors import Descriptors
+from bench.options import data_dir_option
 from bench.our_server import start_our_server
 from bench.process_stats import ServerProbe
+from bench.storage.comparison import show_bar
 from metadata.document import Document
 from metadata.names import log_directory
 from metadata.store import MetadataStore
@@ -32,18 +34,15 @@ _CHUNKS_AT_ONCE: Final = 8
 
 
 @click.command()
-@click.option("--queues", type=click.IntRange(1), default=100, help="Queues.")
-@click.option("--messages", type=click.IntRange(0), default=1_000_000, help="In all of them.")
-@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Of each message.")
-@click.option("--priorities", is_flag=True, help="Ten priorities in each queue.")
-@click.option("--killed", is_flag=True, help="As after a crash: the logs were not closed.")
-@click.option("--rounds", type=click.IntRange(1), default=3, help="Starts; the best one counts.")
+@click.option("--queues", type=click.IntRange(1), default=100, help="Number of queues.")
 @click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where the data directory is made: a disk.",
+    "--messages", type=click.IntRange(0), default=1_000_000, help="Messages of all queues."
 )
+@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Size of each body.")
+@click.option("--priorities", is_flag=True, help="Priority queues with ten priorities.")
+@click.option("--killed", is_flag=True, help="Leave the logs as after a crash.")
+@click.option("--rounds", type=click.IntRange(1), default=3, help="Starts; the fastest one counts.")
+@data_dir_option("the server's data")
 def benchmark(
     queues: int,
     messages: int,
@@ -53,12 +52,12 @@ def benchmark(
     rounds: int,
     data_dir: Path,
 ) -> None:
-    """Start to `listening` with a backlog, beside a start with an empty directory."""
+    """Start a server with many messages, beside a start with an empty directory."""
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         empty, full = Path(name) / "empty", Path(name) / "full"
         empty.mkdir()
         full.mkdir()
-        _start(full)  # makes an empty data directory
+        _start(full)  # creates an empty data directory
         size_bytes = asyncio.run(
             _make_data(full / "data", queues, messages, body_bytes, priorities, killed)
         )
@@ -77,13 +76,13 @@ def benchmark(
             (f"{RSS_BYTES_MAX // 10**6} MB", rss_bytes < RSS_BYTES_MAX),
             (f"{QUEUE_MS_MAX:.0f} ms a queue ({queue_ms:.2f})", queue_ms < QUEUE_MS_MAX),
         ):
-            click.echo(f"  bar {bar}: {'reached' if is_reached else 'MISSED'}")
+            show_bar(bar, is_reached=is_reached)
 
 
 def _start(directory: Path, *, is_killed: bool = False) -> tuple[float, int]:
-    """Start a server once; return its seconds to `listening` and its anonymous memory then."""
+    """Start a server once; return the seconds until it listens, and its RssAnon then."""
     if is_killed:
-        # The last round's clean stop has left its mark, and nothing else.
+        # The clean stop of the round before has left only the checkpoints.
         shutil.rmtree(directory / "data" / "offsets", ignore_errors=True)
     started = time.perf_counter()
     with start_our_server("ours", directory) as broker:

@@ -1,6 +1,6 @@
-"""How much room a message takes on the disk beside what the client sent.
+"""Bytes that a message takes on the disk beyond the bytes that the client sent.
 
-Counted over whole files: segment headers, footers, indexes and the durable end belong to it.
+Counts whole files, with segment headers, footers, indexes and the durable end.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from appendlog import Compression, Log, LogOptions, encode_chunk, encode_message
+from bench.options import data_dir_option
 from bench.storage.made_log import IDENTITY
 
 EXCHANGE: Final = b"amq.topic"
@@ -21,17 +22,22 @@ SENT_BYTES: Final = len(EXCHANGE) + len(ROUTING_KEY) + len(PROPERTIES)
 
 
 @click.command()
-@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Of each message.")
-@click.option("--count", type=click.IntRange(1), default=200_000, help="Messages in batches.")
-@click.option("--lone-count", type=click.IntRange(1), default=20_000, help="One at a time.")
+@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Size of each body.")
 @click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where the logs are made.",
+    "--count",
+    type=click.IntRange(1),
+    default=200_000,
+    help="Messages that are appended in batches.",
 )
+@click.option(
+    "--lone-count",
+    type=click.IntRange(1),
+    default=20_000,
+    help="Messages that are appended one by one.",
+)
+@data_dir_option("the logs")
 def benchmark(body_bytes: int, count: int, lone_count: int, data_dir: Path) -> None:
-    """Bytes on the disk for each message, beyond body, exchange, key and properties."""
+    """Count the bytes on the disk for each message beyond body, exchange, key and properties."""
     bodies = [_text(number, body_bytes) for number in range(count)]
     for name, batch, number, compression in (
         ("1,000 a chunk", 1_000, count, Compression.NONE),
@@ -48,7 +54,7 @@ def benchmark(body_bytes: int, count: int, lone_count: int, data_dir: Path) -> N
 
 
 def stored_bytes(directory: Path, bodies: list[bytes], batch: int, compression: Compression) -> int:
-    """Write bodies as messages and return the size of all files of the log, closed."""
+    """Write bodies as messages, and return the size of all files of the closed log."""
     options = LogOptions(compression=compression)
     log, _ = Log.open(directory / "log", IDENTITY, options)
     for start in range(0, len(bodies), batch):
@@ -63,7 +69,7 @@ def stored_bytes(directory: Path, bodies: list[bytes], batch: int, compression: 
 
 
 def _text(number: int, size: int) -> bytes:
-    """Return a body as programs send them: JSON with numbers that differ, cut to its size."""
+    """Return a typical body: JSON with different numbers, cut to its size."""
     chance = random.Random(number)
     record = {
         "flight": chance.randrange(10_000),

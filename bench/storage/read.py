@@ -1,4 +1,4 @@
-"""How fast a log is read in order: `Log.read` and `LogReader` beside `cat` of its files."""
+"""Speed of reading a log in order: `Log.read` and `LogReader` beside `cat` of its files."""
 
 import tempfile
 from pathlib import Path
@@ -19,7 +19,7 @@ _READ_RECORDS = 16_384
 def benchmark(
     mebibytes: int, body_bytes: int, chunk_bytes: int, rounds: int, data_dir: Path
 ) -> None:
-    """Reading from start to end: from the disk (cold), and from the page cache (warm)."""
+    """Read a log from start to end, from the disk (cold) and from the page cache (warm)."""
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         directory = Path(name) / "log"
         mappings = Mappings()
@@ -31,11 +31,11 @@ def benchmark(
             cat(directory)
 
         def drop() -> None:
-            mappings.close()  # what is mapped cannot be evicted
+            mappings.close()  # mapped pages cannot be evicted
             evict(directory)
 
         def keep() -> None:
-            """Leave the page cache as it is."""
+            """Leave the page cache unchanged."""
 
         ways = {
             "Log.read_window": lambda: read_windows(log),
@@ -54,7 +54,7 @@ def benchmark(
 
 
 def read_windows(log: Log) -> int:
-    """Read a log from start to end as the broker reads ahead: where the messages lie."""
+    """Read a log from start to end as the broker reads ahead: places of the messages only."""
     offset = count = 0
     while offset < log.log_end_offset:
         result = log.read_window(offset, _READ_RECORDS)
@@ -74,7 +74,7 @@ def read_log(log: Log) -> int:
 
 
 def read_with_reader(directory: Path, *, copies: bool = False) -> int:
-    """Read a log from start to end as another process would."""
+    """Read a log from start to end as another process does."""
     with LogReader(directory) as reader:
         if copies:
             return sum(len(batch.messages) for batch in reader.read())

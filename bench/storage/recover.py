@@ -1,4 +1,4 @@
-"""How fast a log without a footer is scanned at a start: all chunk headers and CRCs."""
+"""Speed of the scan of a log without a footer at a start: all chunk headers and CRCs."""
 
 import tempfile
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from bench.storage.made_log import IDENTITY, cat, log_options, make_log
 def benchmark(
     mebibytes: int, body_bytes: int, chunk_bytes: int, rounds: int, data_dir: Path
 ) -> None:
-    """Opening a log whose last segment is long, from the page cache, as after a crash."""
+    """Open a log with one long segment from the page cache, as after a crash."""
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         directory = Path(name) / "log"
         options = LogOptions(segment_bytes=SEGMENT_BYTES_MAX)
@@ -33,7 +33,7 @@ def benchmark(
 
 def _opening(directory: Path, options: LogOptions, made: Log) -> Callable[[], RecoveryReport]:
     def open_log() -> RecoveryReport:
-        # It has the sums of what is durable: with it nothing would be read.
+        # This file has the checksums of the durable bytes: with it, nothing is scanned.
         (directory / "end").unlink()
         log, report = Log.open(directory, IDENTITY, options)
         assert report.record_count == log.log_end_offset == made.log_end_offset

@@ -1,4 +1,4 @@
-"""How fast a place in a large log is found, by offset and by time, and its message read."""
+"""Speed of finding a place in a large log by offset and by time, and reading its message."""
 
 import random
 import tempfile
@@ -10,27 +10,23 @@ from typing import Final
 import click
 
 from appendlog import Log
+from bench.options import data_dir_option
 from bench.storage.made_log import batch_of, make_log
 
 SECONDS_MAX: Final = 1e-3
-"""Bar for the slowest one in a hundred, files in the page cache."""
+"""Bar for the 99th percentile, with the files in the page cache."""
 _BAR_PERCENT: Final = 99
 _WINDOW_RECORDS: Final = 16_384
 
 
 @click.command()
 @click.option("--records", type=click.IntRange(1), default=50_000_000, help="Messages of the log.")
-@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Of each message.")
-@click.option("--chunk-bytes", type=click.IntRange(1), default=256 << 10, help="Bytes in a chunk.")
-@click.option("--seeks", type=click.IntRange(100), default=5_000, help="Places looked for.")
-@click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where the log is made: a disk.",
-)
+@click.option("--body-bytes", type=click.IntRange(0), default=128, help="Size of each body.")
+@click.option("--chunk-bytes", type=click.IntRange(1), default=256 << 10, help="Size of a chunk.")
+@click.option("--seeks", type=click.IntRange(100), default=5_000, help="Number of lookups.")
+@data_dir_option("the log")
 def benchmark(records: int, body_bytes: int, chunk_bytes: int, seeks: int, data_dir: Path) -> None:
-    """Places all over a log of 50 M messages: by offset and by time. Needs 9 GB of disk."""
+    """Look up places all over a log of 50 million messages (9 GB of disk)."""
     batch = batch_of(body_bytes, chunk_bytes)
     size_bytes = records * (len(batch[0]) + 13)
     with tempfile.TemporaryDirectory(prefix="seek-", dir=data_dir) as name:
@@ -48,7 +44,7 @@ def benchmark(records: int, body_bytes: int, chunk_bytes: int, seeks: int, data_
         in_chunk = len(batch)
 
         def by_time(offset: int) -> int:
-            # All messages of a chunk of a made log have the time of its first.
+            # In a made log, all messages of a chunk have the time of its first message.
             return log.first_offset_at(1_000 + offset // in_chunk * in_chunk)
 
         ways: tuple[tuple[str, Callable[[int], int], Callable[[int], int]], ...] = (
@@ -62,12 +58,12 @@ def benchmark(records: int, body_bytes: int, chunk_bytes: int, seeks: int, data_
 
 
 def _message(log: Log, offset: int) -> int:
-    """Read the message at an offset; return where it is."""
+    """Read the message at an offset, and return the offset of the result."""
     return log.read(offset, 1, 1).offsets[0]
 
 
 def _window(log: Log, offset: int) -> int:
-    """Read what a consumer that begins there is given first."""
+    """Read the first window of a consumer that starts at an offset."""
     return log.read_window(offset, _WINDOW_RECORDS).parts[0].offsets[0]
 
 
@@ -78,7 +74,7 @@ def _same(offset: int) -> int:
 def _measure(
     title: str, seek: Callable[[int], int], expected: Callable[[int], int], places: list[int]
 ) -> None:
-    """Seek all places twice, the first time to have the files in memory; print the second."""
+    """Look up all places twice; the first time loads the files, the second is printed."""
     seconds: list[float] = []
     for _ in range(2):
         seconds.clear()
