@@ -2,6 +2,7 @@
 
 import click
 
+from bench.options import CONTEXT
 from bench.spark.copy import benchmark as copy
 from bench.spark.decode import benchmark as decode
 from bench.spark.small_range import benchmark as small_range
@@ -10,5 +11,5 @@ main = click.Group(
     "bench.spark",
     commands={"copy": copy, "decode": decode, "small-range": small_range},
     help="Measure reading logs with Spark, beside Spark reading and writing Parquet.",
-    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    context_settings=CONTEXT,
 )

@@ -1,14 +1,11 @@
 """The export and the data source beside Spark's own copy of the same rows, Parquet to Parquet.
 
-All in one Spark session, in turns, so that only the ratios count. The compiled decoder and the
-interpreted one need a session each (a worker loads one of them), so each is measured beside a
-copy of its own.
+All ways run in one Spark session, in turns, so only the ratios count. A Python worker loads either
+the compiled decoder or the interpreted one. Each decoder therefore has its own session and its own
+copy beside it.
 """
 
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,9 +25,10 @@ from appendlog.spark.exporting.spark_runner import SparkRunner
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.planning.queues import QueueLog, find_queue
 from appendlog.spark.running.session import spark_session
+from bench.options import data_dir_option
+from bench.spark.both_builds import is_interpreted, run_in_both_builds, storage_path_of_child
 from bench.spark.made_queue import QUEUE, VHOST, make_queue
 
-CHILD: Final = "BENCH_SPARK_STORAGE_PATH"
 COPY: Final = "Spark, Parquet to Parquet"
 READ: Final = "Spark, Parquet to noop"
 FUSED: Final = "amqp-server export"
@@ -40,44 +38,37 @@ BARS: Final = {
     False: {FUSED: 2.5, SOURCE: 0.85, SOURCE_READ: 1.0},
     True: {SOURCE: 0.3},
 }
-"""Least ratio, by whether the decoder is interpreted."""
+"""Bars for the ratios, by whether the decoder is interpreted."""
 WORKER_BYTES_MAX: Final = 300 * 10**6
-"""And four times the largest message, which is nothing here."""
+"""Limit of a worker's memory; four times the largest message come on top, little here."""
 BESIDE: Final = {FUSED: COPY, SOURCE: COPY, SOURCE_READ: READ}
 
 
 @click.command()
-@click.option("--messages", type=click.IntRange(1), default=1_000_000)
-@click.option("--rounds", type=click.IntRange(1), default=3, help="Medians of so many, after one.")
-@click.option("--master", default="local[2]", help="Where Spark runs.")
-@click.option("--codec", default="zstd", help="How Spark's copies are packed; exports: zstd.")
+@click.option("--messages", type=click.IntRange(1), default=1_000_000, help="Messages of the log.")
 @click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where the log and the copies are made: a disk.",
+    "--rounds", type=click.IntRange(1), default=3, help="Rounds after a warm-up; medians are shown."
 )
+@click.option("--master", default="local[2]", help="Spark master.")
+@click.option("--codec", default="zstd", help="Compression of Spark's copies; exports use zstd.")
+@data_dir_option("the log and the copies")
 def benchmark(messages: int, rounds: int, master: str, codec: str, data_dir: Path) -> None:
-    """Rows a second, and the ratio to Spark's own copy of the same rows."""
-    if made := os.environ.get(CHILD):
-        _measure(Path(made), rounds, master, codec)
+    """Measure rows a second, and the ratio to Spark's own copy of the same rows."""
+    if storage_path := storage_path_of_child():
+        _measure(storage_path, rounds, master, codec)
         return
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         storage_path = Path(name) / "data"
         make_queue(storage_path, messages)
-        for is_pure in ("0", "1"):
-            environment = os.environ | {CHILD: str(storage_path)}
-            environment["AMQP_SERVER_PURE_PYTHON"] = is_pure
-            options = ["--rounds", str(rounds), "--master", master, "--codec", codec]
-            command = [sys.executable, "-m", "bench.spark", "copy", *options]
-            subprocess.run(command, env=environment, check=True)
+        options = ["--rounds", str(rounds), "--master", master, "--codec", codec]
+        run_in_both_builds(storage_path, "copy", *options)
 
 
 def _measure(storage_path: Path, rounds: int, master: str, codec: str) -> None:
     work = storage_path.parent / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
-    is_pure = os.environ["AMQP_SERVER_PURE_PYTHON"] == "1"
+    is_pure = is_interpreted()
     with spark_session(master, work / "spark.log") as spark:
         spark.conf.set("spark.sql.parquet.compression.codec", codec)
         spark.sparkContext._jsc.hadoopConfiguration().set(
@@ -99,7 +90,7 @@ def _measure(storage_path: Path, rounds: int, master: str, codec: str) -> None:
 
 
 def _ways(spark: SparkSession, storage_path: Path, work: Path) -> dict[str, Callable[[], object]]:
-    """Return what is measured, by name; each reads the same rows."""
+    """Return the measured ways by name; each reads the same rows."""
     log = find_queue(storage_path, VHOST, QUEUE)
 
     def source() -> DataFrame:
@@ -124,7 +115,7 @@ def _ways(spark: SparkSession, storage_path: Path, work: Path) -> dict[str, Call
 
 
 def _export(spark: SparkSession, storage_path: Path, log: QueueLog, out: Path) -> None:
-    """Do what the command does with a Spark that runs: plan, write, commit."""
+    """Plan, write and commit, as the command does in a running Spark session."""
     out.mkdir()
     destination = FilesDestination(LocalStore(out), log)
     planned = plan_queue(storage_path, log, destination, ExportRequest())
@@ -144,7 +135,7 @@ def _export(spark: SparkSession, storage_path: Path, log: QueueLog, out: Path) -
 
 
 def _worker_peak_bytes() -> int:
-    """Return the most memory that one of Spark's Python workers has had; 0 where unknown."""
+    """Return the peak memory of the largest of Spark's Python workers; 0 if unknown."""
     peaks = [0]
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -157,7 +148,7 @@ def _worker_peak_bytes() -> int:
 
 
 def show(is_pure: bool, count: int, seconds: dict[str, float]) -> None:
-    """Print a line for each way, with its ratio to what it stands beside."""
+    """Print a line for each way, with its ratio to the way beside it."""
     click.echo("interpreted:" if is_pure else "compiled:")
     for name, time_seconds in seconds.items():
         rate = f"  {name:30}{count / time_seconds / 1e3:8,.0f} k rows/s"

@@ -1,9 +1,6 @@
-"""The decoder alone: from the log's files to Arrow batches, by processor time, no Spark."""
+"""The decoder alone, from the log's files to Arrow batches, in CPU time, without Spark."""
 
-import os
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,36 +13,29 @@ from appendlog.spark.decoding.log_batches import log_batches
 from appendlog.spark.planning.queues import find_queue
 from appendlog.spark.schema.columns import ROWS
 from appendlog.split_reader import SplitReader
+from bench.options import data_dir_option
+from bench.spark.both_builds import is_interpreted, run_in_both_builds, storage_path_of_child
 from bench.spark.made_queue import QUEUE, VHOST, make_queue
 
-CHILD = "BENCH_DECODE_STORAGE_PATH"
 PROJECTIONS = {"all columns": ROWS, "offset": ROWS.only(["offset"]), "value": ROWS.only(["value"])}
 
 
 @click.command()
-@click.option("--messages", type=click.IntRange(1), default=500_000)
-@click.option("--rounds", type=click.IntRange(1), default=3, help="Medians of so many.")
-@click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where the log is made.",
-)
+@click.option("--messages", type=click.IntRange(1), default=500_000, help="Messages of the log.")
+@click.option("--rounds", type=click.IntRange(1), default=3, help="Rounds; medians are shown.")
+@data_dir_option("the log")
 def benchmark(messages: int, rounds: int, data_dir: Path) -> None:
-    """Records for each second of one core, with typical properties, compiled and interpreted."""
-    if storage_path := os.environ.get(CHILD):
-        _show(Path(storage_path), rounds)
+    """Measure records for each second of one core, compiled and interpreted."""
+    if storage_path := storage_path_of_child():
+        _show(storage_path, rounds)
         return
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         make_queue(Path(name), messages)
-        for is_pure in ("0", "1"):
-            environment = os.environ | {CHILD: name, "AMQP_SERVER_PURE_PYTHON": is_pure}
-            command = [sys.executable, "-m", "bench.spark", "decode", "--rounds", str(rounds)]
-            click.echo("interpreted:" if is_pure == "1" else "compiled:")
-            subprocess.run(command, env=environment, check=True)
+        run_in_both_builds(Path(name), "decode", "--rounds", str(rounds))
 
 
 def _show(storage_path: Path, rounds: int) -> None:
+    click.echo("interpreted:" if is_interpreted() else "compiled:")
     log = find_queue(storage_path, VHOST, QUEUE)
     with LogReader(log.directory) as reader:
         splits = reader.plan_splits()

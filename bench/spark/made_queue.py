@@ -1,4 +1,4 @@
-"""A data directory with one queue of messages as an application would publish them."""
+"""A data directory with one queue of typical messages of an application."""
 
 import random
 import uuid
@@ -22,15 +22,15 @@ MESSAGES_PER_CHUNK: Final = 100
 START_NS: Final = 1_750_000_000_000_000_000
 _INTERVAL_NS: Final = 1_000_000
 _TEMPLATES: Final = 997
-"""Bodies repeat after so many messages; identities never do."""
+"""Number of different bodies; the message ids are all different."""
 
 
 def make_queue(storage_path: Path, messages: int) -> Path:
-    """Write a durable queue of `messages` messages; return the directory of its log.
+    """Write a durable queue of `messages` messages, and return the directory of its log.
 
-    A message has 463 bytes on the disk or a little more or less: a JSON body, a routing key out
-    of a hundred, and of the properties content_type, delivery_mode, an own message_id and
-    timestamp, type, app_id and two headers, one of them its own.
+    A message has about 463 bytes on the disk: a JSON body, one of a hundred routing keys, and the
+    properties content_type, delivery_mode, message_id, timestamp, type, app_id and two headers.
+    The message_id and one header differ in each message.
     """
     incarnation = uuid.uuid4()
     body = {"incarnation": str(incarnation), "auto_delete": False, "arguments": {}}
@@ -55,7 +55,7 @@ def make_queue(storage_path: Path, messages: int) -> Path:
 
 
 def messages_like_an_application(count: int) -> Iterator[bytes]:
-    """Return messages, the same ones each time."""
+    """Return messages, the same in each call."""
     numbers = random.Random(1)
     bodies = [_body(numbers) for _ in range(_TEMPLATES)]
     marker = "0" * 32

@@ -1,4 +1,4 @@
-"""A hundred offsets out of millions: what is opened and read for them, counted and not timed."""
+"""Files opened and bytes read for a hundred offsets out of millions; counted, not timed."""
 
 import tempfile
 from pathlib import Path
@@ -10,6 +10,7 @@ from appendlog import FileSystem, LogReader, SplitReader
 from appendlog.layout.chunk import decode_chunk_header
 from appendlog.layout.format import CHUNK_HEADER_BYTES
 from appendlog.spark.planning.queues import find_queue
+from bench.options import data_dir_option
 from bench.spark.made_queue import QUEUE, VHOST, make_queue
 
 RANGE: Final = 100
@@ -17,34 +18,31 @@ CHUNKS_MAX: Final = 2
 
 
 class CountingFileSystem(FileSystem):
-    """Notes which files are opened, and counts what is read of them."""
+    """Lists the opened files, and counts the bytes that are read."""
 
     def __init__(self) -> None:
         self.opened: list[str] = []
         self.read_bytes = 0
 
     def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
-        """Open a file, and note it."""
+        """Open a file, and add it to the list."""
         self.opened.append(path.name)
         return super().open(path, flags, mode)
 
     def pread(self, descriptor: int, size: int, position: int) -> bytes:
-        """Read, and count."""
+        """Read, and count the bytes."""
         data = super().pread(descriptor, size, position)
         self.read_bytes += len(data)
         return data
 
 
 @click.command()
-@click.option("--messages", type=click.IntRange(RANGE), default=5_000_000)
 @click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where the log is made.",
+    "--messages", type=click.IntRange(RANGE), default=5_000_000, help="Messages of the log."
 )
+@data_dir_option("the log")
 def benchmark(messages: int, data_dir: Path) -> None:
-    """Files opened and bytes read for 100 offsets in the middle of a log."""
+    """Count files opened and bytes read for 100 offsets in the middle of a log."""
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         make_queue(Path(name), messages)
         directory = find_queue(Path(name), VHOST, QUEUE).directory
