@@ -36,7 +36,8 @@ class Measurement:
         late_seconds_max: Longest delay of the publisher against its rate.
         stalled_seconds: Whole seconds without a delivery although messages were in the queue.
         received_of_each: Deliveries of each consumer.
-        passed_of_each: Deliveries of each consumer while all publishers were publishing.
+        passed_of_each: Deliveries of each consumer while all publishers of `Kind.PAIRS` were
+            publishing; empty if the run was too short.
     """
 
     published: int

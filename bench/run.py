@@ -7,7 +7,6 @@ from typing import Final
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
 from bench.consumer import ConsumeOrder, ConsumeResult, consume
-from bench.errors import BenchError
 from bench.latency import LatencySummary
 from bench.measurement import Measurement
 from bench.process_stats import ServerProbe
@@ -215,9 +214,7 @@ class _Run:
             confirm_latency=LatencySummary.of(sent.confirm_latencies_ns),
             late_seconds_max=sent.late_ns_max / 1e9 if self._is_latency else None,
             received_of_each=seen.received_of_each,
-            passed_of_each=(
-                passed_between_marks(seen) if self._workload.kind == Kind.PAIRS else ()
-            ),
+            passed_of_each=passed_between_marks(seen),
         )
 
 
@@ -227,10 +224,10 @@ def passed_between_marks(seen: ConsumeResult) -> tuple[int, ...]:
     The consumers count them: bytes that a publisher's socket took may still be in the kernel. Its
     buffers grow by megabytes, for one connection and not for the other.
 
-    Raises:
-        BenchError: The run ended before both marks.
+    Returns:
+        Nothing if the run ended before both marks, as a short warm-up may.
     """
-    if len(seen.received_at) < 2:
-        raise BenchError("the run ended before its publishers had to stop; publish for longer")
+    if len(seen.received_at) < len(_MARKS):
+        return ()
     start, end = seen.received_at
     return tuple(after - before for before, after in zip(start, end, strict=True))

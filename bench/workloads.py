@@ -53,7 +53,9 @@ class Workload:
         ack_every: Deliveries for each ack; 1 for an ack without `multiple`.
         ring_slots: Value of `--ring-size` for our server; None for its default.
         queues: Names of the queues, which each run creates and deletes.
-        exchange: Exchange to publish to; None for the default exchange.
+        exchange: Exchange to publish to; None for the default exchange. It must route all
+            messages to one queue, or each message to all queues if it is a fanout exchange: the
+            consumers check the order of the messages.
         routing_keys: Routing keys of the messages in turn, all of one length; empty for the name
             of the queue, or for no key with a fanout exchange.
         read_bytes_least: As in `ConsumeOrder`.

@@ -3,13 +3,20 @@
 from collections.abc import Sequence
 from typing import Final
 
+from bench.errors import BenchError
 from bench.table.experiment import Experiment, Row
 from bench.table.workload_run import WorkloadRun
 from bench.workloads import Kind, Workload
 
 
 def spread_percent(figures: Sequence[int]) -> float:
-    """Return (largest - least) / mean in percent; 0 if all figures are 0."""
+    """Return (largest - least) / mean in percent; 0 if all figures are 0.
+
+    Raises:
+        BenchError: There are no figures.
+    """
+    if not figures:
+        raise BenchError("the run ended before its publishers had to stop: it was too short")
     total = sum(figures)
     return 100 * (max(figures) - min(figures)) * len(figures) / total if total else 0.0
 

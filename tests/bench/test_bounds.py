@@ -1,4 +1,4 @@
-"""The generator against a broker that does nothing: all that is sent is swallowed and counted."""
+"""The bounds of the generator, measured against a broker that does nothing."""
 
 from bench.bounds import measure_consumer, measure_publisher
 

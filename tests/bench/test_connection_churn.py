@@ -1,4 +1,4 @@
-"""Connections opened and closed one after the other: what goes wrong is no figure."""
+"""Connections that are opened and closed: a wrong handshake is an error."""
 
 import select
 import socket
@@ -14,7 +14,7 @@ from bench.stub_broker import StubBroker
 
 
 def finish(connection: ShortConnection) -> None:
-    """Let a connection go on until it is closed."""
+    """Advance a connection until it is closed."""
     while not connection.is_closed:
         assert select.select([connection.socket], [], [], 10)[0]
         connection.advance()

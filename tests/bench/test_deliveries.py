@@ -1,4 +1,4 @@
-"""The benchmark of deliveries: every way of both builds gets its figure."""
+"""The benchmark of deliveries: both builds print a figure for every way."""
 
 import re
 

@@ -9,7 +9,7 @@ from bench.footprint import main
 
 
 @pytest.mark.timeout(60)
-def test_memory_and_starts_are_told_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_memory_and_starts_are_printed_and_nothing_is_lost(tmp_path: Path) -> None:
     arguments = ["--queues", "5", "--backlog", "1001", "--data-dir", str(tmp_path)]
 
     result = CliRunner().invoke(main, arguments)

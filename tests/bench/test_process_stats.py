@@ -1,4 +1,4 @@
-"""Looking at processes: this one, and what it starts."""
+"""CPU and memory of this process and of its children."""
 
 import os
 import subprocess

@@ -29,7 +29,7 @@ MEASUREMENT = Measurement(
 
 
 def row(table: str, label: str) -> list[str]:
-    """Give the cells of the row with this label."""
+    """Return the cells of the row with this label."""
     (line,) = [each for each in table.splitlines() if each.strip().startswith(label)]
     return line.strip().removeprefix(label).split()
 
@@ -74,7 +74,7 @@ def test_a_standstill_makes_figures_worthless() -> None:
     assert Outcome("soak", "ours", [replace(MEASUREMENT, stalled_seconds=0)]).counts
 
 
-def test_a_busy_machine_is_told() -> None:
+def test_a_busy_machine_is_reported() -> None:
     busy = Outcome("acks", "ours", [MEASUREMENT, replace(MEASUREMENT, others_cores=0.5)])
 
     assert "ours: the machine was busy" in format_table([busy])

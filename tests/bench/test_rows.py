@@ -59,8 +59,9 @@ def test_fairness_is_what_each_queue_gave_between_the_marks() -> None:
         return ConsumeResult((90, 90), 180, 0, 0, 0.0, array("q"), received_at)
 
     assert passed_between_marks(seen((10, 20), (40, 80))) == (30, 60)
+    assert passed_between_marks(seen((10, 20))) == ()
     with pytest.raises(BenchError, match="ended before"):
-        passed_between_marks(seen((10, 20)))
+        spread_percent(())
 
 
 def test_a_spread_is_the_distance_of_the_extremes_by_the_mean() -> None:

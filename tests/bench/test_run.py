@@ -9,13 +9,15 @@ import pytest
 from click.testing import CliRunner
 
 from bench.command import main
+from bench.consumer import ConsumeOrder, ConsumeResult, consume
 from bench.message_body import BODY_BYTES_MIN
 from bench.our_server import start_our_server
 from bench.progress import ProgressWatch
+from bench.publisher import PublishOrder, PublishResult, publish
 from bench.run import run_workload
 from bench.running_broker import RunningBroker
-from bench.worker import Counters
-from bench.workloads import WORKLOADS, Scale
+from bench.worker import Counters, StartLine
+from bench.workloads import WORKLOADS, Client, Scale
 
 pytestmark = pytest.mark.interop
 
@@ -49,6 +51,34 @@ def test_each_workload_loses_nothing(broker: RunningBroker, name: str) -> None:
     assert (measurement.confirm_latency is not None) == (name == "latency-durable")
     assert (measurement.rss_anon_bytes_backlog is not None) == (name == "backlog")
     assert measurement.peak_rss_bytes
+
+
+def receive_one_less(
+    start_line: StartLine, order: ConsumeOrder, counters: Counters
+) -> ConsumeResult:
+    result = consume(start_line, order, counters)
+    fewer = result.received - 1
+    return replace(result, received_of_each=(fewer,), distinct=fewer)
+
+
+def report_half(start_line: StartLine, order: PublishOrder, counters: Counters) -> PublishResult:
+    result = publish(start_line, order, counters)
+    return replace(result, published=result.published // 2, confirmed=result.confirmed // 2)
+
+
+@pytest.mark.parametrize(
+    "client",
+    [Client(publish, receive_one_less), Client(report_half, consume)],
+    ids=["a message does not arrive", "more messages arrive than were published"],
+)
+def test_a_message_too_few_or_too_many_is_a_loss(broker: RunningBroker, client: Client) -> None:
+    workload = replace(WORKLOADS["acks"], client=client)
+
+    measurement = run_workload(broker, workload, TINY)
+
+    assert measurement.lost > 0
+    if client.publish is publish:
+        assert measurement.lost == 1
 
 
 @pytest.mark.parametrize("name", ["transient", "durable", "latency"])

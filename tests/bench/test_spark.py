@@ -1,4 +1,4 @@
-"""The benchmark of the Spark reader."""
+"""The benchmarks of the Spark reader."""
 
 from pathlib import Path
 

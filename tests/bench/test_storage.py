@@ -1,4 +1,4 @@
-"""The storage benchmark: every sub-benchmark runs, and says a ratio."""
+"""The storage benchmarks: every one runs, and prints a ratio or a bar."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from bench.storage.made_log import make_log, segment_files
 from bench.storage.overhead import SENT_BYTES, stored_bytes
 from bench.storage.read import read_log, read_windows, read_with_reader
 
-# They write, sync and evict real files, which a disk that is busy with others may hold up for long.
+# They write, sync and evict real files: on a busy disk this takes long.
 pytestmark = pytest.mark.timeout(120)
 
 SMALL = ["--mebibytes", "1", "--rounds", "1", "--chunk-bytes", "5000"]
@@ -131,7 +131,7 @@ def test_a_message_in_a_batch_costs_less_than_24_bytes_beside_what_was_sent(
     assert stored / len(bodies) - 128 - SENT_BYTES <= 24
 
 
-def test_the_room_of_a_message_is_told_by_the_size_of_its_batch(tmp_path: Path) -> None:
+def test_the_overhead_of_a_message_depends_on_the_size_of_its_batch(tmp_path: Path) -> None:
     arguments = ["overhead", "--count", "2000", "--lone-count", "50", "--data-dir", str(tmp_path)]
     result = CliRunner().invoke(main, arguments)
 

@@ -1,4 +1,4 @@
-"""The count of syncs: what strace writes is read, and loads are published and consumed for real."""
+"""The count of syncs in a trace, and loads that are really published and consumed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The benchmark table: what it makes of runs, how it is shown, and one of its rows for real."""
+"""The benchmark table: figures of runs, plan, text, files, and one of its rows for real."""
 
 import json
 import time
@@ -79,7 +79,7 @@ def measured(row: Row, **figures: float) -> RowResult:
 
 
 def session(say: Callable[[str], None] = lambda _: None) -> TableSession:
-    """Give a session whose brokers are never reached, as long as an experiment asks for none."""
+    """Return a session whose brokers do not exist; its experiments must not connect to them."""
 
     @contextmanager
     def start(_directory: Path, _ring_slots: int | None) -> Iterator[RunningBroker]:
@@ -92,7 +92,7 @@ def plan(*experiments: Experiment, runs: int = 3) -> list[PlannedExperiment]:
     return plan_experiments(experiments, [OURS, RABBITMQ], runs, QUICK_EFFORT)
 
 
-# What runs come to.
+# Figures of several runs.
 
 
 def test_a_figure_is_the_median_but_what_was_lost_is_the_worst() -> None:
@@ -115,14 +115,14 @@ def test_a_run_that_failed_leaves_the_figure_of_the_others_and_its_fault() -> No
     assert (figure.value, figure.fault) == (5, "it went away")
 
 
-def test_a_fault_is_told_by_its_last_line_and_without_directories() -> None:
+def test_a_fault_is_reported_by_its_last_line_and_without_directories() -> None:
     error = BenchError("publish failed:\nTraceback\nNo such file: /some/where/else/log.txt\n")
 
     assert one_line(error) == "No such file: .../log.txt"
     assert one_line(KeyError()) == "KeyError"
 
 
-# What they mean.
+# Bars and doubts.
 
 
 def test_each_bar_is_judged_by_itself_the_ratio_first() -> None:
@@ -162,7 +162,7 @@ def test_in_memory_only_what_promises_durability_is_in_doubt() -> None:
     assert RowResult(RATE, {OURS: Figure(1)}, is_in_memory=True).doubts == []
 
 
-# How they are run.
+# Plan and runs.
 
 
 def test_brokers_take_turns_run_by_run() -> None:
@@ -173,14 +173,14 @@ def test_brokers_take_turns_run_by_run() -> None:
     assert all(each.findings for each in outcome.runs)
 
 
-def test_what_breaks_costs_one_broker_of_one_experiment_and_is_told() -> None:
+def test_an_error_stops_one_broker_of_one_experiment_and_is_reported() -> None:
     def break_ours(broker: StartableBroker, effort: Effort) -> Findings:
         broker.running()
         return 1 / 0 if broker.name == OURS else give(broker, effort)  # type: ignore[return-value]
 
-    told: list[str] = []
+    said: list[str] = []
     broken, whole = plan(experiment(break_ours), experiment(name="another"), runs=2)
-    with session(told.append) as running:
+    with session(said.append) as running:
         outcomes = [running.run(each) for each in (broken, whole)]
 
     assert [(each.broker, each.fault) for each in outcomes[0].runs] == [
@@ -188,7 +188,7 @@ def test_what_breaks_costs_one_broker_of_one_experiment_and_is_told() -> None:
         (RABBITMQ, ""),
         (RABBITMQ, ""),
     ]
-    assert "an experiment: ours failed: division by zero" in told
+    assert "an experiment: ours failed: division by zero" in said
     assert len(outcomes[1].runs) == 4
 
 
@@ -231,7 +231,7 @@ def test_slower_brokers_get_smaller_counts() -> None:
     assert planned.effort_for(RABBITMQ).seconds == FULL.seconds
 
 
-def test_what_takes_too_long_is_given_up() -> None:
+def test_a_run_that_takes_too_long_is_stopped() -> None:
     with pytest.raises(TookTooLongError, match="not done after"), time_limit(0.01):
         time.sleep(10)
 
@@ -243,7 +243,7 @@ def test_the_time_that_is_left_follows_how_it_went() -> None:
     assert clock.left_seconds() < 1
 
 
-# How they are shown.
+# Text, JSON and picture.
 
 
 def test_a_row_shows_figures_ratio_bars_and_verdict() -> None:
@@ -293,15 +293,15 @@ def test_below_the_table_stand_durability_and_how_many_bars_are_met() -> None:
     ]
 
 
-def test_runs_on_both_sides_of_a_bar_are_told_one_by_one() -> None:
+def test_runs_on_both_sides_of_a_bar_are_listed() -> None:
     def notes(*figures: float) -> list[str]:
         outcome = Outcome(experiment(), [run(OURS, figure) for figure in figures])
         return list(format_notes([RowResult.of(DELAY, outcome)]))
 
-    told = "not every run of ours reaches the bar: delay"
-    assert f"{told} 2.00; 0.50; 0.25 ms" in notes(2.0, 0.5, 0.25)
-    assert f"{told} 0.50; 2.00; 3.00 ms" in notes(0.5, 2.0, 3.0)
-    assert not any(told in line for line in (*notes(0.5, 0.6), *notes(2.0, 3.0)))
+    note = "not every run of ours reaches the bar: delay"
+    assert f"{note} 2.00; 0.50; 0.25 ms" in notes(2.0, 0.5, 0.25)
+    assert f"{note} 0.50; 2.00; 3.00 ms" in notes(0.5, 2.0, 3.0)
+    assert not any(note in line for line in (*notes(0.5, 0.6), *notes(2.0, 3.0)))
 
 
 def report(*results: RowResult, is_quick: bool = False) -> Report:
