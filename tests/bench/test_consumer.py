@@ -1,8 +1,11 @@
 """Counting deliveries by their bytes, from a stub broker that sends what a test wants."""
 
+import socket
+
 import pytest
 
 from bench import consumer
+from bench.amqp_frames import BASIC, Frame
 from bench.consumer import ConsumeOrder, ConsumeResult, consume
 from bench.delivery_counter import CONSUME_CHANNEL
 from bench.errors import BrokenRhythmError
@@ -129,6 +132,29 @@ def test_a_queue_that_delivers_nothing_ends_the_wait(
 def test_half_a_delivery_at_the_end_is_noticed(queues: tuple[str, ...], is_timed: bool) -> None:
     with pytest.raises(BrokenRhythmError, match="100 bytes of a delivery at the end"):
         count(encode(300) + encode(1)[:100], 301, queues=queues, is_timed=is_timed)
+
+
+class LastAfterAck(StubBroker):
+    """Sends one more delivery after the first ack of each consumer."""
+
+    def _answer(self, client: socket.socket, request: Frame) -> None:
+        super()._answer(client, request)
+        if request.method_id == (BASIC, 80):
+            client.sendall(encode(2)[len(encode(1)) :])
+
+
+@pytest.mark.parametrize("queues", [ONE, TWO], ids=["one consumer", "two consumers"])
+def test_a_last_delivery_smaller_than_a_read_waits_for_is_counted(
+    queues: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "IDLE_SECONDS_MAX", 2)
+    counters = Counters()
+    counters.expected.value = 2 * len(queues)
+    with LastAfterAck(encode(1)) as stub:
+        order = ConsumeOrder(stub.url, queues, BLOCK_MESSAGES, prefetch=1000, ack_every=1)
+        result = consume(Started(), order, counters)
+
+    assert result.received_of_each == (2,) * len(queues)
 
 
 def test_consumers_that_share_a_queue_notice_what_comes_twice() -> None:
