@@ -137,9 +137,14 @@ def test_half_a_delivery_at_the_end_is_noticed(queues: tuple[str, ...], is_timed
 class LastAfterAck(StubBroker):
     """Sends one more delivery after the first ack of each consumer."""
 
+    def __init__(self, deliveries: bytes) -> None:
+        super().__init__(deliveries)
+        self._acked: set[socket.socket] = set()
+
     def _answer(self, client: socket.socket, request: Frame) -> None:
         super()._answer(client, request)
-        if request.method_id == (BASIC, 80):
+        if request.method_id == (BASIC, 80) and client not in self._acked:
+            self._acked.add(client)
             client.sendall(encode(2)[len(encode(1)) :])
 
 
