@@ -6,8 +6,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+import click
+
 from bench.our_server import start_our_server
-from bench.rabbitmq import start_rabbitmq
+from bench.rabbitmq import is_rabbitmq_installed, start_rabbitmq
 from bench.running_broker import RunningBroker
 
 Starter = Callable[[Path, int | None], AbstractContextManager[RunningBroker]]
@@ -29,3 +31,11 @@ STARTERS: Final[Mapping[str, Starter]] = MappingProxyType(
         RABBITMQ: lambda path, _: start_rabbitmq(RABBITMQ, path),
     }
 )
+
+
+def installed_brokers() -> list[str]:
+    """Return ours and, if it is installed, RabbitMQ; print a line if it is not."""
+    if is_rabbitmq_installed():
+        return [OURS, RABBITMQ]
+    click.echo("RabbitMQ is not installed: the figures of ours are not compared with it", err=True)
+    return [OURS]

@@ -87,8 +87,7 @@ class Connection:
 
     def count_ready(self, queue: str) -> int:
         """Return how many messages of a queue are ready (declare passive)."""
-        arguments = b"\0\0" + short_string(queue) + b"\x01" + EMPTY_TABLE
-        answer = self._ask_method(50, 10, arguments, (50, 11))
+        answer = self.ask(requests.declare_queue(self.channel, queue, passive=True))
         count: int = struct.unpack_from(">I", answer.payload, 5 + answer.payload[4])[0]
         return count
 

@@ -9,6 +9,9 @@ import click
 CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "show_default": True}
 """Settings of each command with sub-commands."""
 
+INTERRUPT_STATUS: Final = 130
+"""Exit status after Ctrl-C."""
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 

@@ -21,10 +21,25 @@ class Request(NamedTuple):
 
 
 def declare_queue(
-    channel: int, queue: str, *, durable: bool, arguments: bytes = EMPTY_TABLE
+    channel: int,
+    queue: str,
+    *,
+    durable: bool = False,
+    exclusive: bool = False,
+    passive: bool = False,
+    arguments: bytes = EMPTY_TABLE,
 ) -> Request:
-    """Declare a queue that is neither exclusive nor deleted automatically; see `text_table`."""
-    flags = bytes((durable << 1,))
+    """Declare a queue that is not deleted automatically.
+
+    Args:
+        channel: Number of the channel.
+        queue: Name of the queue.
+        durable: Whether the queue survives a restart of the broker.
+        exclusive: Whether only this connection may use the queue.
+        passive: Whether to ask for an existing queue instead of creating it.
+        arguments: Arguments of the queue, an encoded table such as `text_table`.
+    """
+    flags = bytes((passive | durable << 1 | exclusive << 2,))
     encoded = b"\0\0" + short_string(queue) + flags + arguments
     return Request(method_frame(channel, 50, 10, encoded), (50, 11))
 
@@ -48,10 +63,12 @@ def delete_exchange(channel: int, exchange: str) -> Request:
     return Request(method_frame(channel, 40, 20, encoded), (40, 21))
 
 
-def bind_queue(channel: int, queue: str, exchange: str, key: str) -> Request:
-    """Bind a queue to an exchange with a binding key."""
+def bind_queue(
+    channel: int, queue: str, exchange: str, key: str, arguments: bytes = EMPTY_TABLE
+) -> Request:
+    """Bind a queue to an exchange with a binding key and an encoded table of arguments."""
     names = short_string(queue) + short_string(exchange) + short_string(key)
-    encoded = b"\0\0" + names + b"\0" + EMPTY_TABLE
+    encoded = b"\0\0" + names + b"\0" + arguments
     return Request(method_frame(channel, 50, 20, encoded), (50, 21))
 
 

@@ -10,25 +10,20 @@ from typing import Final
 
 import click
 
-from bench.brokers import OURS, RABBITMQ, STARTERS
-from bench.data_place import IN_MEMORY, file_system_of
+from bench.brokers import OURS, RABBITMQ, STARTERS, installed_brokers
 from bench.isolation.attack import Attack
 from bench.isolation.attacks import ATTACKS
 from bench.isolation.measuring import TimeLimits
 from bench.isolation.report import format_head, format_notes, format_row, to_json
 from bench.isolation.session import IsolationSession
-from bench.machine import Machine
-from bench.options import Names
-from bench.rabbitmq import is_rabbitmq_installed
-
-_INTERRUPTED: Final = 130
-"""Exit status of a command that Ctrl-C ended."""
+from bench.machine import IN_MEMORY, Machine, file_system_of
+from bench.options import CONTEXT, INTERRUPT_STATUS, Names, data_dir_option, json_option
 
 _FULL_LIMITS: Final = TimeLimits(setup_seconds=300, attack_seconds=120)
 _QUICK_LIMITS: Final = TimeLimits(setup_seconds=60, attack_seconds=30)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.command(context_settings=CONTEXT)
 @click.option("--attacks", type=Names(list(ATTACKS)), help="Which to run.  [default: all]")
 @click.option(
     "--brokers",
@@ -37,18 +32,8 @@ _QUICK_LIMITS: Final = TimeLimits(setup_seconds=60, attack_seconds=30)
 )
 @click.option("--runs", type=click.IntRange(1), help="Runs of each.  [default: 5; --quick: 1]")
 @click.option("--quick", is_flag=True, help="Smaller attacks: about ten seconds each.")
-@click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=tempfile.gettempdir,
-    help="Where servers keep their data: a disk, not memory, or fsync costs nothing.",
-)
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="File for all figures of all runs.",
-)
+@data_dir_option("the servers' data", tempfile.gettempdir)
+@json_option
 @click.option("--list", "lists_only", is_flag=True, help="Print the attacks, and run none.")
 def isolation(
     attacks: list[str] | None,
@@ -76,7 +61,7 @@ def isolation(
     if file_system in IN_MEMORY:
         click.echo("The data directory is in memory, where fsync costs nothing: --data-dir")
     session = IsolationSession(
-        brokers or _brokers_at_hand(),
+        brokers or installed_brokers(),
         runs or (1 if quick else 5),
         data_dir,
         _QUICK_LIMITS if quick else _FULL_LIMITS,
@@ -95,7 +80,7 @@ def isolation(
             report = to_json(machine, sys.argv, session.results, is_quick=quick)
             json_file.write_text(json.dumps(report, indent=1) + "\n")
     has_failed = any(result.fault for result in session.results)
-    sys.exit(_INTERRUPTED if is_interrupted else has_failed)
+    sys.exit(INTERRUPT_STATUS if is_interrupted else has_failed)
 
 
 def _run(session: IsolationSession, attacks: Sequence[Attack], *, is_quick: bool) -> None:
@@ -113,10 +98,3 @@ def _describe(attack: Attack, *, is_quick: bool) -> str:
     numbers = attack.quick if is_quick else attack.full
     sizes = ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in numbers.items())
     return f"{attack.name}: {attack.summary} ({sizes})"
-
-
-def _brokers_at_hand() -> list[str]:
-    if is_rabbitmq_installed():
-        return [OURS, RABBITMQ]
-    click.echo("RabbitMQ is not installed: ours is not compared with it", err=True)
-    return [OURS]

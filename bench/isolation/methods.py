@@ -9,6 +9,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from bench import requests
 from bench.amqp_frames import (
     BASIC,
     BODY,
@@ -62,8 +63,7 @@ def _value(value: Value) -> bytes:
 
 def declare_exchange(name: str, kind: str) -> bytes:
     """Ask for a transient exchange; answered with EXCHANGE_DECLARED."""
-    arguments = b"\0\0" + short_string(name) + short_string(kind) + b"\0" + table()
-    return method_frame(CHANNEL, 40, 10, arguments)
+    return requests.declare_exchange(CHANNEL, name, kind, durable=False).octets
 
 
 def bind_exchange(source: str, destination: str, key: str = "") -> bytes:
@@ -81,16 +81,21 @@ def declare_queue(
     is_passive: bool = False,
 ) -> bytes:
     """Ask for a queue; answered with QUEUE_DECLARED."""
-    flags = bytes((is_passive | is_durable << 1 | is_exclusive << 2,))
-    return method_frame(CHANNEL, 50, 10, b"\0\0" + short_string(name) + flags + table(arguments))
+    return requests.declare_queue(
+        CHANNEL,
+        name,
+        durable=is_durable,
+        exclusive=is_exclusive,
+        passive=is_passive,
+        arguments=table(arguments),
+    ).octets
 
 
 def bind_queue(
     exchange: str, queue: str, key: str = "", arguments: Mapping[str, Value] | None = None
 ) -> bytes:
     """Ask for messages of an exchange to go to a queue; answered with QUEUE_BOUND."""
-    names = short_string(queue) + short_string(exchange) + short_string(key)
-    return method_frame(CHANNEL, 50, 20, b"\0\0" + names + b"\0" + table(arguments))
+    return requests.bind_queue(CHANNEL, queue, exchange, key, table(arguments)).octets
 
 
 def purge_queue(name: str) -> bytes:
@@ -100,7 +105,7 @@ def purge_queue(name: str) -> bytes:
 
 def delete_queue(name: str) -> bytes:
     """Ask for a queue to go; answered with QUEUE_DELETED."""
-    return method_frame(CHANNEL, 50, 40, b"\0\0" + short_string(name) + b"\0")
+    return requests.delete_queue(CHANNEL, name).octets
 
 
 def set_qos(prefetch: int) -> bytes:

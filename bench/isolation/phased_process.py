@@ -5,7 +5,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
-from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 from bench.errors import BenchError
@@ -52,12 +51,7 @@ class PhasedProcess(Generic[_Report]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def wait(self, seconds_max: float) -> _Report:

@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from bench.brokers import STARTERS
@@ -49,12 +48,7 @@ class IsolationSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def run(self, attack: Attack, numbers: Mapping[str, int]) -> list[Result]:

@@ -5,21 +5,16 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 import click
 
-from bench.brokers import OURS, OURS_PURE, RABBITMQ, STARTERS
-from bench.options import CONTEXT, Names, data_dir_option, json_option
-from bench.rabbitmq import is_rabbitmq_installed
+from bench.brokers import OURS, OURS_PURE, RABBITMQ, STARTERS, installed_brokers
+from bench.options import CONTEXT, INTERRUPT_STATUS, Names, data_dir_option, json_option
 from bench.table.experiment import FULL, QUICK_EFFORT
 from bench.table.measuring import INTERRUPTED, OVER_TIME, SIZES, TableMeasuring
 from bench.table.picture import draw
 from bench.table.results_files import write_all, write_json
 from bench.table.rows import ROWS
-
-_INTERRUPTED: Final = 130
-"""Exit status after Ctrl-C."""
 
 
 @click.command(context_settings=CONTEXT)
@@ -72,7 +67,7 @@ def table(
     measuring = TableMeasuring(
         data_dir,
         QUICK_EFFORT if quick else FULL,
-        brokers or _brokers_at_hand(quick),
+        brokers or installed_brokers() + ([] if quick else [OURS_PURE]),
         runs or (1 if quick else 3),
         rows or [row.key for row in ROWS] + ([] if quick else [SIZES, OVER_TIME]),
     )
@@ -87,13 +82,4 @@ def table(
         if results_directory:
             for file in write_all(report, results_directory):
                 click.echo(str(file))
-    sys.exit(_INTERRUPTED if INTERRUPTED in report.faults else not report.counts)
-
-
-def _brokers_at_hand(quick: bool) -> list[str]:
-    found = [OURS]
-    if is_rabbitmq_installed():
-        found.append(RABBITMQ)
-    else:
-        click.echo("RabbitMQ is not installed: the table has no ratios", err=True)
-    return found if quick else [*found, OURS_PURE]
+    sys.exit(INTERRUPT_STATUS if INTERRUPTED in report.faults else not report.counts)
