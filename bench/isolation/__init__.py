@@ -1,1 +1,1 @@
-"""Isolation: what clients notice while another client gives the broker a lot to do."""
+"""Isolation: the latencies of clients while another client gives the broker much work."""

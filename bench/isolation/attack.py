@@ -1,4 +1,4 @@
-"""What an attack is: what one client does, while others measure what they notice of it."""
+"""An attack: the work that one client gives the broker while other clients measure latencies."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,18 +11,18 @@ from bench.isolation.client import Client
 
 
 class Stage:
-    """What an attack works with: the broker, and clients of its own.
+    """The clients of an attack, which stay connected until the end of its `with`.
 
-    Its clients live until the end of its `with`, which comes after the measurement.
+    The `with` ends after the measurement.
 
     Args:
         url: The broker.
         seconds_max: Longest time without an answer.
 
     Attributes:
-        attacker: A client, connected.
-        watcher: Another one, for questions about the broker's state.
-        began_ns: When the attack began (`time.monotonic_ns`); 0 before.
+        attacker: Client that attacks.
+        watcher: Client that asks for the broker's state.
+        began_ns: Start of the attack (`time.monotonic_ns`); 0 before.
     """
 
     def __init__(self, url: BrokerUrl, seconds_max: float) -> None:
@@ -40,13 +40,13 @@ class Stage:
         self._stack.close()
 
     def connect(self) -> Client:
-        """Connect one more client."""
+        """Connect another client."""
         client = Client(self._url, self._seconds_max)
         self._stack.callback(client.lose)
         return client
 
     def begin(self) -> None:
-        """Take this moment for the begin of the attack."""
+        """Set the start of the attack to this moment."""
         self.began_ns = time.monotonic_ns()
 
 
@@ -55,14 +55,14 @@ class Attack:
     """One attack.
 
     Attributes:
-        name: What it is called on the command line and in reports.
-        summary: What one client does, in a line.
-        run: Sets up to its `yield`; the rest is the attack, and returns when its end is observed.
-            It gets the numbers of `full` or `quick` by name.
-        full: Its numbers.
-        quick: Smaller ones, for a few seconds with setup and control.
-        bytes_per_sync: How much the control writes between two syncs of its file.
-        is_timed: Whether its duration says something about the broker.
+        name: Name on the command line and in reports.
+        summary: Description of the attack, in one line.
+        run: Generator with one `yield`: before it the setup, after it the attack. Returns when the
+            end of the attack is observed. Gets the numbers of `full` or `quick` by name.
+        full: Numbers of a full attack.
+        quick: Smaller numbers, for a few seconds with setup and control.
+        bytes_per_sync: Bytes that the control writes between two syncs of its file.
+        is_timed: Whether the attack's duration depends on the broker.
     """
 
     name: str

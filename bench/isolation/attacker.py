@@ -11,11 +11,11 @@ from bench.isolation.attack import Attack, Stage
 
 @dataclass(frozen=True, slots=True)
 class AttackTimes:
-    """When an attack was made.
+    """Start and end of an attack.
 
     Attributes:
-        began_ns: Before its first octet was sent (`time.monotonic_ns`).
-        ended_ns: When its end was observed.
+        began_ns: Time before the first byte (`time.monotonic_ns`).
+        ended_ns: Time when the end was observed.
         cpu_seconds: CPU that the attacker used.
     """
 
@@ -25,18 +25,18 @@ class AttackTimes:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Duration of the attack."""
         return (self.ended_ns - self.began_ns) / 1e9
 
 
 def attack_broker(
     url: BrokerUrl, attack: Attack, numbers: Mapping[str, int], seconds_max: float
 ) -> Iterator[AttackTimes | None]:
-    """Set up, and report None; attack, and report the times; then leave.
+    """Set up and report None; attack and report the times; then disconnect.
 
     Args:
         url: The broker.
-        attack: What to do.
+        attack: Attack to run.
         numbers: Arguments of `Attack.run`.
         seconds_max: Longest time without an answer.
     """

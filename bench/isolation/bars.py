@@ -1,4 +1,4 @@
-"""Which bars of isolation a broker of ours misses."""
+"""The bars of isolation, and which of them our broker misses."""
 
 from typing import Final
 
@@ -19,11 +19,11 @@ LEGEND: Final = (
 
 
 def judge(result: Result, rabbitmq: Result | None) -> str:
-    """Give a mark for each bar, in the order of LEGEND.
+    """Return a mark for each bar, in the order of LEGEND.
 
     Args:
-        result: Of a server of ours, with at least one run.
-        rabbitmq: Of the same attack on RabbitMQ; None when it was not measured.
+        result: Result of our server, with at least one run.
+        rabbitmq: Result of the same attack on RabbitMQ; None if it was not measured.
     """
     found, control = result.probes(), result.control()
     marks: list[tuple[str, bool | None]] = [
@@ -44,8 +44,8 @@ def judge(result: Result, rabbitmq: Result | None) -> str:
 
 
 def _is_as_fast(result: Result, rabbitmq: Result) -> bool | None:
-    """Compare durations; None where they say nothing."""
+    """Compare the durations; None if they do not depend on the broker."""
     if not result.is_timed:
         return None
-    # One that was cut off counts as long as it was allowed to take.
+    # An attack that was cut off counts with its time limit.
     return result.is_finished and result.attack_seconds() <= rabbitmq.attack_seconds()

@@ -1,4 +1,4 @@
-"""A client of an attack: sends much at once, and reads as little as it must of what comes back."""
+"""A client of an attack, which sends much at once and parses as little of the answers as it can."""
 
 import socket
 import struct
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from bench import handshake
 from bench.amqp_frames import (
     BASIC,
     CHANNEL_CLOSE,
@@ -15,6 +16,7 @@ from bench.amqp_frames import (
     Frame,
     method_frame,
     parse_frames,
+    take_frames,
 )
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
@@ -37,18 +39,16 @@ CONSUMER_TAG: Final = "attack"
 
 _ACK: Final = (BASIC, 80)
 _NACK: Final = (BASIC, 120)
-_CHANNEL_OPENED: Final = (20, 11)
-_CONNECTION_CLOSED: Final = (10, 51)
 _CONFIRMS_SELECTED: Final = (85, 11)
 _NOT_FOUND: Final = 404
 _LOOK_SECONDS: Final = 0.01
 _FRAMES_OF_DELIVERY: Final = 3
 _TAG_OFFSET: Final = 7 + 4 + 1 + len(CONSUMER_TAG)
-"""Octets of a delivery before its number: heads of frame and method, the consumer's tag."""
+"""Bytes of a delivery before its tag: heads of frame and method, and the consumer tag."""
 
 
 class Client:
-    """One connection with one channel, which blocks.
+    """One blocking connection with one channel.
 
     Args:
         url: The broker.
@@ -61,7 +61,7 @@ class Client:
         limit = struct.pack("@ll", int(seconds_max), 0)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._seconds_max = seconds_max
-        self._unread = b""
+        self._unread = bytearray()
 
     @property
     def socket(self) -> socket.socket:
@@ -69,21 +69,21 @@ class Client:
         return self._connection.socket
 
     def send(self, octets: bytes) -> None:
-        """Send octets that the broker does not answer."""
+        """Send bytes that the broker does not answer."""
         self._connection.send(octets)
 
     def ask(self, requests: Sequence[bytes], answer: tuple[int, int]) -> None:
-        """Send all requests at once, and return when each of them has its answer.
+        """Send all requests at once, and wait for their answers.
 
         Args:
             requests: Frames of methods.
             answer: Class and method number of each answer.
 
         Raises:
-            BenchError: The broker refused one, or does not answer.
+            BenchError: The broker refused a request, or does not answer.
         """
         octets = b"".join(requests)
-        # Both at once: a broker that cannot write its answers need not read requests.
+        # A broker that cannot write its answers may stop to read: one thread would deadlock.
         sender = threading.Thread(target=self.socket.sendall, args=(octets,), daemon=True)
         sender.start()
         left = len(requests)
@@ -95,20 +95,20 @@ class Client:
         sender.join()
 
     def publish(self, octets: bytes) -> None:
-        """Send messages, and return when the broker has handled all of them."""
+        """Send messages, and wait until the broker has handled all of them."""
         self.send(octets)
         self.finish()
 
     def finish(self) -> None:
-        """Return when the broker has handled all that was sent on this channel."""
+        """Wait until the broker has handled all that was sent on this channel."""
         self.ask([set_qos(0)], QOS_SET)
 
     def select_confirms(self) -> None:
-        """Make the channel confirm publishes."""
+        """Make the broker confirm the publishes of the channel."""
         self.ask([select_confirms()], _CONFIRMS_SELECTED)
 
     def await_confirms(self, count: int) -> None:
-        """Return when the publishes 1 to `count` are confirmed or refused, in any order."""
+        """Wait until the publishes 1 to `count` are confirmed or refused, in any order."""
         floor, above = 0, set[int]()
         while floor + len(above) < count:
             for frame in self._receive_frames():
@@ -122,12 +122,12 @@ class Client:
                     above.add(number)
 
     def hold(self, queue: str, count: int) -> None:
-        """Consume a queue without a limit, and return when that many deliveries are read.
+        """Consume a queue without a prefetch limit, and wait for `count` deliveries.
 
-        The client neither settles nor keeps them. All must have the same size.
+        The client neither settles nor keeps the deliveries. All must have the same size.
 
         Raises:
-            BenchError: The last one has another number than `count`: some have another size.
+            BenchError: The tag of the last delivery is not `count`: some have another size.
         """
         self.send(set_qos(0) + consume(queue, CONSUMER_TAG))
         head = b""
@@ -145,7 +145,7 @@ class Client:
             raise BenchError(f"delivery {number} of {queue} came last, expected {count}")
 
     def take_message(self, queue: str, body_bytes: int) -> None:
-        """Consume a queue, and return when a first message of this size is read."""
+        """Consume a queue, and wait until its first message, of this size, is read."""
         self.send(consume(queue, CONSUMER_TAG))
         head = b""
         while (start := _try_find_body(head)) is None:
@@ -160,7 +160,7 @@ class Client:
         self.ask([cancel(CONSUMER_TAG)], CANCELLED)
 
     def counts(self, queue: str) -> tuple[int, int]:
-        """Ask how many ready messages and how many consumers a queue has."""
+        """Return how many ready messages and how many consumers a queue has."""
         self.send(declare_queue(queue, is_passive=True))
         frame = self._receive_one()
         if frame.method_id != QUEUE_DECLARED:
@@ -169,7 +169,7 @@ class Client:
         return ready, consumers
 
     def is_gone(self, queue: str) -> bool:
-        """Ask whether there is no queue of this name; one of another connection counts as one."""
+        """Return whether no queue has this name, not even another connection's exclusive queue."""
         self.send(declare_queue(queue, is_passive=True))
         frame = self._receive_one()
         if frame.method_id == QUEUE_DECLARED:
@@ -177,39 +177,41 @@ class Client:
         if frame.method_id != CHANNEL_CLOSE:
             raise UnexpectedFrameError(frame.describe(), f"method {QUEUE_DECLARED}")
         self.send(method_frame(CHANNEL, 20, 41))
-        self.ask([method_frame(CHANNEL, 20, 10, b"\0")], _CHANNEL_OPENED)
+        self.ask([handshake.open_channel(CHANNEL)], handshake.CHANNEL_OPEN_OK)
         return int.from_bytes(frame.payload[4:6]) == _NOT_FOUND
 
     def await_ready(self, queue: str, count: int) -> None:
-        """Return when a queue has this many ready messages."""
+        """Wait until a queue has this many ready messages."""
         self._wait_until(
             lambda: self.counts(queue)[0] == count, f"{count} ready messages in {queue}"
         )
 
     def await_no_consumers(self, queue: str) -> None:
-        """Return when a queue has no consumer."""
+        """Wait until a queue has no consumer."""
         self._wait_until(lambda: self.counts(queue)[1] == 0, f"no consumer of {queue}")
 
     def await_gone(self, queue: str) -> None:
-        """Return when there is no queue of this name."""
+        """Wait until no queue has this name."""
         self._wait_until(lambda: self.is_gone(queue), f"no queue {queue}")
 
     def close(self) -> None:
-        """Close the connection in good order, and return when the broker has answered."""
-        self.send(method_frame(0, 10, 50, struct.pack(">HBHH", 200, 0, 0, 0)))
-        while all(each.method_id != _CONNECTION_CLOSED for each in self._receive_frames()):
+        """Close the connection with the protocol's handshake."""
+        self.send(handshake.close_connection())
+        while all(each.method_id != handshake.CLOSE_OK for each in self._receive_frames()):
             pass
         self.lose()
 
     def lose(self) -> None:
-        """Close the socket without a word, behind what was sent."""
+        """Close the socket without closing the connection first."""
         self.socket.close()
 
     def _wait_until(self, is_reached: Callable[[], bool], aim: str) -> None:
         deadline = time.monotonic() + self._seconds_max
         while not is_reached():
             if time.monotonic() > deadline:
-                raise BenchError(f"the broker did not come to {aim} in {self._seconds_max} s")
+                raise BenchError(
+                    f"the broker did not reach this state in {self._seconds_max} s: {aim}"
+                )
             time.sleep(_LOOK_SECONDS)
 
     def _receive(self) -> bytes:
@@ -223,10 +225,7 @@ class Client:
 
     def _receive_frames(self) -> Sequence[Frame]:
         self._unread += self._receive()
-        frames = list(parse_frames(self._unread))
-        used = sum(len(each.payload) + FRAME_OVERHEAD_BYTES for each in frames)
-        self._unread = self._unread[used:]
-        return frames
+        return take_frames(self._unread)
 
     def _receive_one(self) -> Frame:
         while not (frames := self._receive_frames()):
@@ -237,11 +236,11 @@ class Client:
 
 
 def _try_measure_delivery(octets: bytes) -> tuple[int, int] | None:
-    """Find the first delivery behind consume-ok: where it starts, and its size; or None yet."""
+    """Return start and size of the first delivery after consume-ok; None if it is incomplete."""
     start, ends = 0, list[int]()
     position = 0
     for frame in parse_frames(octets):
-        position += len(frame.payload) + FRAME_OVERHEAD_BYTES
+        position += frame.wire_bytes
         if frame.method_id in (QOS_SET, CONSUMED):
             start = position
         elif frame.method_id and not ends and frame.method_id != (BASIC, 60):
@@ -254,10 +253,10 @@ def _try_measure_delivery(octets: bytes) -> tuple[int, int] | None:
 
 
 def _try_find_body(octets: bytes) -> int | None:
-    """Find where the first body starts, behind its content header; None when it is not there."""
+    """Return the end of the first content header, where the body starts; None without one."""
     position = 0
     for frame in parse_frames(octets):
-        position += len(frame.payload) + FRAME_OVERHEAD_BYTES
+        position += frame.wire_bytes
         if frame.kind == HEADER:
             return position
     return None

@@ -24,17 +24,19 @@ _QUICK_LIMITS: Final = TimeLimits(setup_seconds=60, attack_seconds=30)
 
 
 @click.command(context_settings=CONTEXT)
-@click.option("--attacks", type=Names(list(ATTACKS)), help="Which to run.  [default: all]")
+@click.option("--attacks", type=Names(list(ATTACKS)), help="Attacks to run.  [default: all]")
 @click.option(
     "--brokers",
     type=Names(list(STARTERS)),
-    help=f"Which to start.  [default: {OURS}, and {RABBITMQ} if installed]",
+    help=f"Brokers to start.  [default: {OURS}, and {RABBITMQ} if installed]",
 )
-@click.option("--runs", type=click.IntRange(1), help="Runs of each.  [default: 5; --quick: 1]")
-@click.option("--quick", is_flag=True, help="Smaller attacks: about ten seconds each.")
+@click.option(
+    "--runs", type=click.IntRange(1), help="Runs of each attack.  [default: 5; --quick: 1]"
+)
+@click.option("--quick", is_flag=True, help="Smaller attacks, about ten seconds each.")
 @data_dir_option("the servers' data", tempfile.gettempdir)
 @json_option
-@click.option("--list", "lists_only", is_flag=True, help="Print the attacks, and run none.")
+@click.option("--list", "lists_only", is_flag=True, help="Print the attacks without running them.")
 def isolation(
     attacks: list[str] | None,
     brokers: list[str] | None,
@@ -44,10 +46,10 @@ def isolation(
     json_file: Path | None,
     lists_only: bool,
 ) -> None:
-    """Measure what two innocent clients notice while another one attacks the broker.
+    """Measure the latencies of two clients while another client attacks the broker.
 
     Each run of an attack has a fresh broker; the brokers take turns. Figures are medians. The table
-    marks missed bars; the exit status is 1 only when an attack failed.
+    marks missed bars; the exit status is 1 only if an attack failed.
     """
     chosen = [ATTACKS[name] for name in attacks or ATTACKS]
     if lists_only:
@@ -59,7 +61,10 @@ def isolation(
     file_system = file_system_of(data_dir)
     click.echo(f"{machine.describe()}, {file_system}")
     if file_system in IN_MEMORY:
-        click.echo("The data directory is in memory, where fsync costs nothing: --data-dir")
+        click.echo(
+            "The data directory is in memory, where fsync costs nothing: "
+            "choose a disk with --data-dir"
+        )
     session = IsolationSession(
         brokers or installed_brokers(),
         runs or (1 if quick else 5),
@@ -84,7 +89,7 @@ def isolation(
 
 
 def _run(session: IsolationSession, attacks: Sequence[Attack], *, is_quick: bool) -> None:
-    """Run attacks, and print the rows of each as soon as they are there."""
+    """Run attacks, and print the rows of each after its runs."""
     click.echo(format_head())
     with session:
         for attack in attacks:

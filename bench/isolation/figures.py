@@ -1,4 +1,4 @@
-"""The figures of one run of an attack, and of several."""
+"""Figures of one run of an attack, and of several runs."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -11,15 +11,15 @@ from bench.latency import LatencySummary
 
 @dataclass(frozen=True, slots=True)
 class ProbeFigures:
-    """What one probe measured during a time.
+    """Latencies of one probe in an interval.
 
     Attributes:
-        count: Round trips that were due in this time.
-        p50_ms: Half of them took at most this long.
-        p99_ms: 99 % did.
-        worst_ms: All did.
-        unanswered: How many had no answer in the end; the times count up to there.
-        late_ms: How late the probe itself was at worst.
+        count: Round trips that were due in the interval.
+        p50_ms: Half of the round trips took at most this long.
+        p99_ms: 99 % of the round trips took at most this long.
+        worst_ms: All round trips took at most this long.
+        unanswered: Round trips without an answer at the end; their times count up to the end.
+        late_ms: Longest delay of the probe itself.
     """
 
     count: int
@@ -31,7 +31,7 @@ class ProbeFigures:
 
     @classmethod
     def of(cls, trips: RoundTrips, start_ns: int, end_ns: int) -> Self | None:
-        """Sum up the round trips that were due in a time; None when there were none."""
+        """Summarize the round trips that were due in an interval; None if there were none."""
         latencies_ns = [
             latency_ns
             for due_ns, latency_ns in zip(trips.due_ns, trips.latencies_ns, strict=True)
@@ -51,7 +51,7 @@ class ProbeFigures:
 
     @classmethod
     def median(cls, runs: Sequence[Self]) -> Self:
-        """Give the median of each figure."""
+        """Return the median of each figure."""
 
         def middle(values: Iterable[float]) -> float:
             return statistics.median(values)
@@ -68,12 +68,12 @@ class ProbeFigures:
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """What both probes measured during a time.
+    """Latencies of both probes in an interval.
 
     Attributes:
-        loop: Transient, publish to delivery.
-        durable: Persistent, publish to confirm.
-        cpu_seconds: CPU of the probes themselves, from their start to their end.
+        loop: Transient messages, from the publish to the delivery.
+        durable: Persistent messages, from the publish to the confirm.
+        cpu_seconds: CPU of the probes from their start to their end.
     """
 
     loop: ProbeFigures
@@ -83,22 +83,22 @@ class Probes:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of an attack against a broker, with its control. Figures are None when unknown.
+    """One run of an attack against a broker, with its control. Unknown figures are None.
 
     Attributes:
-        setup_seconds: How long the setup took.
-        attack_seconds: From the first octet to the observed end; how long it was allowed to take
-            when it did not end.
+        setup_seconds: Duration of the setup.
+        attack_seconds: Time from the first byte to the observed end; the time limit if no end was
+            observed.
         is_finished: Whether the end was observed.
         server_cpu_seconds: CPU of the broker during the measurement.
         attacker_cpu_seconds: CPU of the attacker.
-        written_bytes: What the broker wrote to the disk.
-        peak_rss_bytes: VmHWM of the broker, from the begin of the attack.
-        peak_anon_bytes: Peak of its RssAnon, ten samples a second: without mapped files.
-        others_cores: Cores that were busy with other programs; many of them spoil the figures.
-        stop_seconds: From SIGTERM to the end of the broker; it is killed after 30.
-        probes: During the attack and half a second after it.
-        control: During the same load outside of a broker.
+        written_bytes: Bytes that the broker wrote to the disk.
+        peak_rss_bytes: VmHWM of the broker since the start of the attack.
+        peak_anon_bytes: Largest RssAnon of ten samples a second; mapped files do not count.
+        others_cores: Cores that other programs kept busy; many spoil the figures.
+        stop_seconds: Time from SIGTERM to the end of the broker, which is killed after 30 s.
+        probes: Latencies during the attack and half a second after it.
+        control: Latencies during the same load outside of a broker.
     """
 
     setup_seconds: float
@@ -120,11 +120,11 @@ class Result:
     """All runs of an attack against one broker.
 
     Attributes:
-        attack: Its name.
-        broker: The broker's name.
-        runs: What was measured, in order.
-        is_timed: Whether the attack's duration says something about the broker.
-        fault: Why there are no more runs, or none at all; "" when nothing failed.
+        attack: Name of the attack.
+        broker: Name of the broker.
+        runs: The runs, in their order.
+        is_timed: Whether the attack's duration depends on the broker.
+        fault: Error of the run that failed; no further run follows. "" for none.
     """
 
     attack: str
@@ -135,35 +135,35 @@ class Result:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the attack came to its end in all runs."""
+        """Whether the end of the attack was observed in all runs."""
         return all(run.is_finished for run in self.runs)
 
     def attack_seconds(self) -> float:
-        """Median of the attack's durations."""
+        """Return the median of the attack's durations."""
         return statistics.median(run.attack_seconds for run in self.runs)
 
     def stop_seconds(self) -> float:
-        """Median of the times to stop."""
+        """Return the median of the times to stop."""
         return statistics.median(run.stop_seconds for run in self.runs)
 
     def server_cpu_seconds(self) -> float | None:
-        """Median of the broker's CPU; None when unknown."""
+        """Return the median of the broker's CPU; None if unknown."""
         return _median([run.server_cpu_seconds for run in self.runs])
 
     def peak_rss_bytes(self) -> float | None:
-        """Median of the broker's peaks; None when unknown."""
+        """Return the median of the broker's peaks; None if unknown."""
         return _median([run.peak_rss_bytes for run in self.runs])
 
     def peak_anon_bytes(self) -> float | None:
-        """Median of the broker's peaks without mapped files; None when unknown."""
+        """Return the median of the broker's peaks without mapped files; None if unknown."""
         return _median([run.peak_anon_bytes for run in self.runs])
 
     def probes(self) -> Probes:
-        """Medians of what the probes measured during the attack."""
+        """Return the medians of the latencies during the attack."""
         return _median_probes([run.probes for run in self.runs])
 
     def control(self) -> Probes:
-        """Medians of what they measured during the control."""
+        """Return the medians of the latencies during the control."""
         return _median_probes([run.control for run in self.runs])
 
 

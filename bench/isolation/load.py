@@ -1,4 +1,4 @@
-"""The control: what an attack costs in CPU and disk, spent outside of the broker."""
+"""The control: the CPU and the disk writes of an attack, spent outside of the broker."""
 
 import os
 import tempfile
@@ -14,8 +14,8 @@ def burn_cpu(cpu_seconds: float, seconds_max: float) -> Iterator[None]:
     """Report None; use CPU without a pause, and report None again.
 
     Args:
-        cpu_seconds: How much of it.
-        seconds_max: How long at most; on a busy machine less CPU is to be had.
+        cpu_seconds: CPU to use.
+        seconds_max: Longest time; a busy machine has less CPU to give.
     """
     yield None
     deadline = time.monotonic() + seconds_max
@@ -27,13 +27,13 @@ def burn_cpu(cpu_seconds: float, seconds_max: float) -> Iterator[None]:
 
 
 def write_disk(directory: Path, count: int, size: int, seconds: float) -> Iterator[None]:
-    """Report None; append to a file and sync it again and again; report None again.
+    """Report None; append to a file and sync it many times; report None again.
 
     Args:
-        directory: Where to make the file, which is removed.
-        count: How often to append, spread over the time.
-        size: Bytes of each.
-        seconds: How long; a slow disk takes longer.
+        directory: Directory for the file, which is removed.
+        count: Number of appends, spread over the time.
+        size: Bytes of each append.
+        seconds: Time for all appends; a slow disk takes longer.
     """
     octets = bytes(size)
     with tempfile.TemporaryFile(dir=directory) as file:

@@ -1,4 +1,4 @@
-"""One run: an attack with probes beside it, then the same load without a broker."""
+"""One run: an attack with probes beside it, then the same load outside of a broker."""
 
 import math
 import tempfile
@@ -23,7 +23,7 @@ from bench.running_broker import RunningBroker
 
 _LEAD_SECONDS: Final = 0.1
 _TAIL_SECONDS: Final = 0.5
-"""How long the probes go on behind the end of an attack: work may be left."""
+"""Time for which the probes continue after the end of an attack: the broker may still work."""
 _SAMPLE_SECONDS: Final = 0.1
 _CONTROL_SECONDS_MAX: Final = 10.0
 _READY_SECONDS_MAX: Final = 60.0
@@ -39,11 +39,11 @@ StartBroker = Callable[[Path], AbstractContextManager[RunningBroker]]
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """How long the parts of a run may take.
+    """Time limits of a run.
 
     Attributes:
-        setup_seconds: The setup; there is no figure when it takes longer.
-        attack_seconds: The attack; it is cut off there, and the run counts.
+        setup_seconds: Limit of the setup; a longer setup gives no figure.
+        attack_seconds: Limit of the attack; a longer attack is cut off, and the run counts.
     """
 
     setup_seconds: float
@@ -52,7 +52,7 @@ class TimeLimits:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """An attack as it was observed; see `Run`."""
+    """Figures of an attack without its control; see `Run`."""
 
     setup_seconds: float
     times: AttackTimes
@@ -62,7 +62,7 @@ class _Observation:
 
     @property
     def seconds(self) -> float:
-        """How long the attack and its tail took."""
+        """Duration of the attack and the time after it."""
         return self.times.seconds + _TAIL_SECONDS
 
 
@@ -77,12 +77,12 @@ def measure(
     """Run an attack once against a fresh broker, and its control beside an idle one.
 
     Args:
-        attack: What to do.
+        attack: Attack to run.
         numbers: Arguments of `Attack.run`.
         start: Starts the broker.
-        idle: A broker of the same kind without other clients.
-        data_parent: Where broker and control have their files, which are removed.
-        limits: How long it may take.
+        idle: Broker of the same kind without other clients.
+        data_parent: Directory for the files of broker and control, which are removed.
+        limits: Time limits.
 
     Raises:
         BenchError: There is no figure.
@@ -116,7 +116,7 @@ def _observe_attack(
     attack: Attack, numbers: Mapping[str, int], broker: RunningBroker, limits: TimeLimits
 ) -> _Observation:
     setup_start = time.monotonic()
-    # Longer than the coordinator waits: it shall be the one that ends an attack.
+    # Longer than the coordinator waits, so that the coordinator ends the attack.
     answer_seconds_max = 2 * max(limits.setup_seconds, limits.attack_seconds)
     with (
         PhasedProcess(attack_broker, broker.url, attack, numbers, answer_seconds_max) as attacker,
@@ -139,7 +139,7 @@ def _observe_attack(
 def _attack(
     attacker: PhasedProcess[AttackTimes | None], seconds_max: float, watch: ServerWatch
 ) -> tuple[AttackTimes, bool]:
-    """Let the attack run, and say whether it came to its end in time."""
+    """Run the attack, and return whether its end was observed in time."""
     began_ns = time.monotonic_ns()
     deadline = time.monotonic() + seconds_max
     attacker.go()
@@ -150,27 +150,27 @@ def _attack(
         except PhaseTimeoutError:
             continue
         if times is None:
-            raise BenchError("the attack has no end")
+            raise BenchError("the attack reported no times")
         return times, True
     attacker.stop()
     return AttackTimes(began_ns, time.monotonic_ns(), 0.0), False
 
 
 class _ProbeProcess:
-    """The probes, connected."""
+    """The process of the probes, with its stop sign."""
 
     def __init__(self, process: PhasedProcess[ProbeReport | None], sign: StopSign) -> None:
         self._process = process
         self._sign = sign
 
     def start(self) -> None:
-        """Let them measure, and return when they do."""
+        """Start the probes, and return when they measure."""
         self._process.wait(_READY_SECONDS_MAX)
         self._process.go()
         time.sleep(_LEAD_SECONDS)
 
     def stop(self, start_ns: int, end_ns: int) -> Probes:
-        """Stop them, and sum up what was due in a time."""
+        """Stop the probes, and return the latencies of an interval."""
         self._sign.set()
         report = self._process.wait(_READY_SECONDS_MAX)
         if report is None:
@@ -192,9 +192,9 @@ def _probes(url: BrokerUrl) -> Iterator[_ProbeProcess]:
 def _measure_control(
     observed: _Observation, bytes_per_sync: int, url: BrokerUrl, data_parent: Path
 ) -> Probes:
-    """Let the probes measure an idle broker, while processes beside it do what the attack cost.
+    """Measure an idle broker while processes beside it spend the CPU and writes of the attack.
 
-    A long attack is made shorter in proportion.
+    The control of a long attack is shorter, in proportion.
     """
     seconds = min(observed.seconds, _CONTROL_SECONDS_MAX)
     share = seconds / observed.seconds
@@ -203,7 +203,7 @@ def _measure_control(
     burns = [server_cpu_seconds / processes] * processes
     if observed.times.cpu_seconds > _ATTACKER_CPU_SECONDS_MIN:
         burns.append(observed.times.cpu_seconds)
-    # The probes write beside the control as well.
+    # The probes of the control write too.
     own_bytes = observed.probes.durable.count * _PAGE_BYTES
     written_bytes = max(0, (observed.cost.written_bytes or 0) - own_bytes)
     syncs = round(written_bytes * share / bytes_per_sync)
@@ -228,7 +228,7 @@ def _measure_control(
 
 
 def _wait_until_settled(pid: int | None) -> None:
-    """Wait until the broker has done what the setup left behind, five seconds at most."""
+    """Wait until the broker is idle after the setup, for at most five seconds."""
     deadline = time.monotonic() + _SETTLE_SECONDS_MAX
     server = ServerProbe(pid)
     while time.monotonic() < deadline:

@@ -1,6 +1,6 @@
-"""The methods that attacks and probes send, as octets made beforehand.
+"""The methods of attacks and probes, encoded before they are sent.
 
-Everything is on channel 1. Answers are given as class and method number.
+All methods use channel 1. Answers are given as class and method number.
 
 Source: AMQP 0-9-1, sections 1.4 to 1.8 (methods), 4.2.5 (tables), 4.2.6 (content).
 """
@@ -35,7 +35,7 @@ CONSUMED: Final = (60, 21)
 CANCELLED: Final = (60, 31)
 
 BODY_FRAME_BYTES_MAX: Final = 131_064
-"""Payload of the largest frame that both brokers take unless told otherwise."""
+"""Payload of the largest frame that both brokers accept by default."""
 
 _HEADERS: Final = 1 << 13
 _DELIVERY_MODE: Final = 1 << 12
@@ -62,12 +62,12 @@ def _value(value: Value) -> bytes:
 
 
 def declare_exchange(name: str, kind: str) -> bytes:
-    """Ask for a transient exchange; answered with EXCHANGE_DECLARED."""
+    """Declare a transient exchange; the answer is EXCHANGE_DECLARED."""
     return requests.declare_exchange(CHANNEL, name, kind, durable=False).octets
 
 
 def bind_exchange(source: str, destination: str, key: str = "") -> bytes:
-    """Ask for messages of `source` to go to `destination`; answered with EXCHANGE_BOUND."""
+    """Bind the exchange `destination` to `source`; the answer is EXCHANGE_BOUND."""
     names = short_string(destination) + short_string(source) + short_string(key)
     return method_frame(CHANNEL, 40, 30, b"\0\0" + names + b"\0" + table())
 
@@ -80,7 +80,7 @@ def declare_queue(
     is_exclusive: bool = False,
     is_passive: bool = False,
 ) -> bytes:
-    """Ask for a queue; answered with QUEUE_DECLARED."""
+    """Declare a queue; the answer is QUEUE_DECLARED."""
     return requests.declare_queue(
         CHANNEL,
         name,
@@ -94,51 +94,51 @@ def declare_queue(
 def bind_queue(
     exchange: str, queue: str, key: str = "", arguments: Mapping[str, Value] | None = None
 ) -> bytes:
-    """Ask for messages of an exchange to go to a queue; answered with QUEUE_BOUND."""
+    """Bind a queue to an exchange; the answer is QUEUE_BOUND."""
     return requests.bind_queue(CHANNEL, queue, exchange, key, table(arguments)).octets
 
 
 def purge_queue(name: str) -> bytes:
-    """Ask for a queue's ready messages to go; answered with QUEUE_PURGED."""
+    """Purge a queue; the answer is QUEUE_PURGED."""
     return method_frame(CHANNEL, 50, 30, b"\0\0" + short_string(name) + b"\0")
 
 
 def delete_queue(name: str) -> bytes:
-    """Ask for a queue to go; answered with QUEUE_DELETED."""
+    """Delete a queue; the answer is QUEUE_DELETED."""
     return requests.delete_queue(CHANNEL, name).octets
 
 
 def set_qos(prefetch: int) -> bytes:
-    """Limit what consumers hold from now on, 0 for no limit; answered with QOS_SET."""
+    """Set the prefetch of later consumers, 0 for no limit; the answer is QOS_SET."""
     return method_frame(CHANNEL, BASIC, 10, struct.pack(">IHB", 0, prefetch, 0))
 
 
 def consume(
     queue: str, tag: str, arguments: Mapping[str, Value] | None = None, *, no_ack: bool = False
 ) -> bytes:
-    """Ask for a consumer; answered with CONSUMED."""
+    """Start a consumer; the answer is CONSUMED."""
     names = short_string(queue) + short_string(tag)
     flags = bytes((no_ack << 1,))
     return method_frame(CHANNEL, BASIC, 20, b"\0\0" + names + flags + table(arguments))
 
 
 def cancel(tag: str) -> bytes:
-    """Ask for a consumer to go, which keeps what it holds; answered with CANCELLED."""
+    """Cancel a consumer, whose deliveries stay unsettled; the answer is CANCELLED."""
     return method_frame(CHANNEL, BASIC, 30, short_string(tag) + b"\0")
 
 
 def select_confirms() -> bytes:
-    """Ask for confirms; answered with (85, 11)."""
+    """Ask for confirms; the answer is (85, 11)."""
     return method_frame(CHANNEL, 85, 10, b"\0")
 
 
 def ack(tag: int, *, is_multiple: bool = False) -> bytes:
-    """Settle a delivery, or all up to it; not answered."""
+    """Acknowledge a delivery, or all deliveries up to it; there is no answer."""
     return method_frame(CHANNEL, BASIC, 80, struct.pack(">QB", tag, is_multiple))
 
 
 def requeue(tag: int, *, is_multiple: bool = False) -> bytes:
-    """Nack a delivery, or all up to it, so that its queue gets it back; not answered."""
+    """Nack and requeue a delivery, or all deliveries up to it; there is no answer."""
     return method_frame(CHANNEL, BASIC, 120, struct.pack(">QB", tag, is_multiple | 1 << 1))
 
 
@@ -152,16 +152,16 @@ def publish(
     priority: int | None = None,
     expiration: str | None = None,
 ) -> bytes:
-    """Encode a whole message: its publish, its header and its body in frames.
+    """Encode a message: publish, content header and body frames.
 
     Args:
-        exchange: Where to; "" is the default exchange.
+        exchange: Name of the exchange; "" is the default exchange.
         key: Routing key; in the default exchange, the queue's name.
-        body: Any number of octets.
-        headers: A table of headers.
-        is_persistent: Whether delivery_mode is 2; without it, there is no such property.
-        priority: From 0 to 255.
-        expiration: Milliseconds until it is due, in digits.
+        body: Body of any size.
+        headers: Headers; None for no such property.
+        is_persistent: Whether delivery_mode is 2; if not, there is no such property.
+        priority: Priority, 0 to 255; None for no such property.
+        expiration: Milliseconds until the message expires, in digits; None for no such property.
     """
     flags, properties = 0, b""
     if headers is not None:

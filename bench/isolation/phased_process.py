@@ -1,4 +1,4 @@
-"""A process that works in phases, each on order."""
+"""A process that works in phases and starts each one on request."""
 
 import multiprocessing
 import traceback
@@ -25,13 +25,13 @@ class PhaseTimeoutError(BenchError):
 
 
 class PhasedProcess(Generic[_Report]):
-    """Runs a generator in a process of its own: each of its values is the report of a phase.
+    """Runs a generator in a process of its own; each value is the report of a phase.
 
-    It is stopped at the end of its `with`, whatever it is doing.
+    The end of the `with` terminates the process.
 
     Args:
-        function: Gives the generator; importable by name. After each value it waits for `go`.
-        args: Arguments of the function; pickled.
+        function: Returns the generator; importable by name. After each value it waits for `go`.
+        args: Arguments of the function, pickled.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class PhasedProcess(Generic[_Report]):
         """Wait for the report of a phase.
 
         Raises:
-            PhaseTimeoutError: There was none in this time.
+            PhaseTimeoutError: The report did not come in this time.
             BenchError: The process failed; the text is its traceback.
         """
         if not self._pipe.poll(seconds_max):
@@ -73,11 +73,11 @@ class PhasedProcess(Generic[_Report]):
         return report
 
     def go(self) -> None:
-        """Let the next phase begin."""
+        """Start the next phase."""
         self._pipe.send(None)
 
     def stop(self) -> None:
-        """End the process."""
+        """Terminate the process."""
         self._process.terminate()
         self._process.join()
         self._pipe.close()
@@ -95,5 +95,5 @@ def _run(
             pipe.recv()
     except (KeyboardInterrupt, EOFError):
         pass
-    except Exception:  # noqa: BLE001 - it goes on in the coordinator, which raises it
+    except Exception:  # noqa: BLE001 - the coordinator raises it again
         pipe.send(_Failure(traceback.format_exc()))

@@ -1,7 +1,7 @@
-"""The process of the probes: two innocent clients, which measure what they notice of an attack.
+"""The process of the probes: two clients that measure their latencies during an attack.
 
-Both publish at fixed times, whether or not the broker has answered what they sent before. A round
-trip counts from the time when it was due, not from when it was sent (no coordinated omission).
+Both publish at fixed times, even if the broker has not answered the messages before. A round trip
+counts from the time when it was due, not from when it was sent (no coordinated omission).
 """
 
 import gc
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawValue
 from typing import Final
 
-from bench.amqp_frames import BASIC, FRAME_OVERHEAD_BYTES, parse_frames
+from bench.amqp_frames import BASIC, take_frames
 from bench.broker_url import BrokerUrl
 from bench.errors import BenchError, UnexpectedFrameError
 from bench.isolation.client import Client
@@ -35,34 +35,34 @@ _WARM_UPS: Final = 50
 _START_NS: Final = 20_000_000
 _STOP_SECONDS_MAX: Final = 15.0
 LAST_ANSWER_SECONDS_MAX: Final = 5.0
-"""How long probes wait for their last answers."""
+"""Longest time for which the probes wait for their last answers."""
 
 
 class StopSign:
-    """Shared with the process of the probes: set it, and they stop."""
+    """A flag in shared memory that stops the process of the probes."""
 
     def __init__(self) -> None:
         self._value = RawValue(c_bool, False)
 
     @property
     def is_set(self) -> bool:
-        """Whether to stop."""
+        """Whether the probes are to stop."""
         return bool(self._value.value)
 
     def set(self) -> None:
-        """Let them stop."""
+        """Stop the probes."""
         self._value.value = True
 
 
 @dataclass(frozen=True, slots=True)
 class RoundTrips:
-    """What a probe measured.
+    """Round trips of a probe.
 
     Attributes:
-        due_ns: When each was due (`time.monotonic_ns`), one each INTERVAL_NS.
-        latencies_ns: From then to its answer; of one without an answer, to the end.
-        unanswered: How many of the last ones have no answer.
-        late_ns_max: How late the probe itself sent one at worst: it did not get the CPU.
+        due_ns: Times when the round trips were due (`time.monotonic_ns`), one each INTERVAL_NS.
+        latencies_ns: Times from then to the answer, or to the end without an answer.
+        unanswered: Number of the last round trips, which have no answer.
+        late_ns_max: Longest delay of a send, for which the probe did not get the CPU.
     """
 
     due_ns: list[int]
@@ -73,11 +73,11 @@ class RoundTrips:
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """What both probes measured.
+    """Round trips of both probes.
 
     Attributes:
-        loop: Transient publishes to a queue of its own, from which it consumes without acks.
-        durable: Persistent publishes to a durable queue, up to their confirms.
+        loop: Transient messages to a queue of the probe, up to their delivery without acks.
+        durable: Persistent messages to a durable queue, up to their confirms.
         cpu_seconds: CPU that the probes used.
     """
 
@@ -87,13 +87,13 @@ class ProbeReport:
 
 
 class _Probe:
-    """One of the two: sends a message at a time, and takes the answers in order."""
+    """One probe: sends messages one by one, and takes the answers in order."""
 
     def __init__(self, client: Client, message: bytes, answers_are_confirms: bool) -> None:
         self.client = client
         self._message = message
         self._answers_are_confirms = answers_are_confirms
-        self._unread = b""
+        self._unread = bytearray()
         self._sent = 0
         self._waiting: deque[int] = deque()
         self.due_ns: list[int] = []
@@ -126,19 +126,16 @@ class _Probe:
         if not octets:
             raise BenchError("the broker closed the connection of a probe")
         self._unread += octets
-        used = 0
-        for frame in parse_frames(self._unread):
-            used += len(frame.payload) + FRAME_OVERHEAD_BYTES
+        for frame in take_frames(self._unread):
             if self._answers_are_confirms and frame.method_id == _ACK:
                 number, is_multiple = struct.unpack_from(">QB", frame.payload, 4)
-                # Of messages to one queue, confirms come in order.
+                # The confirms of messages to one queue come in order.
                 first = self._sent - self.unanswered + 1
                 self._answer(number - first + 1 if is_multiple else 1, now_ns)
             elif not self._answers_are_confirms and frame.method_id == _DELIVER:
                 self._answer(1, now_ns)
             elif frame.method_id is not None:
                 raise UnexpectedFrameError(frame.describe(), "the answer to a probe")
-        self._unread = self._unread[used:]
 
     def finish(self) -> RoundTrips:
         now_ns = time.monotonic_ns()
@@ -153,12 +150,12 @@ class _Probe:
 def measure_round_trips(
     url: BrokerUrl, stop: StopSign, last_answer_seconds_max: float = LAST_ANSWER_SECONDS_MAX
 ) -> Iterator[ProbeReport | None]:
-    """Connect, and report None; measure until the sign is set, and report what was measured.
+    """Connect and report None; measure until the sign is set, and report the round trips.
 
     Args:
         url: The broker.
-        stop: When to stop.
-        last_answer_seconds_max: How long to wait for answers after that.
+        stop: Sign to stop.
+        last_answer_seconds_max: Longest wait for answers after the sign.
     """
     loop = _connect_loop(url)
     durable = _connect_durable(url)

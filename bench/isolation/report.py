@@ -1,4 +1,4 @@
-"""The table of attacks, and all figures for a file."""
+"""The table of attacks, and all figures as JSON."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _PROBE_WIDTHS: Final = (8, 9, 9, 9, 9)
 
 
 def format_head() -> str:
-    """Write the heads of the columns."""
+    """Return the heading of the columns."""
     groups = (
         " " * (_NAME_WIDTH + _BROKER_WIDTH + sum(_WIDTHS))
         + "  | loop, ms".ljust(3 + sum(_PROBE_WIDTHS))
@@ -32,11 +32,11 @@ def format_head() -> str:
 
 
 def format_row(result: Result, rabbitmq: Result | None) -> str:
-    """Write the row of an attack and a broker: medians of its runs.
+    """Return the row of an attack and a broker, with the medians of its runs.
 
     Args:
-        result: What was measured.
-        rabbitmq: The same attack on RabbitMQ, to judge ours by; None when it was not measured.
+        result: Result of the attack and the broker.
+        rabbitmq: Result of the same attack on RabbitMQ, for the bars; None if it was not measured.
     """
     names = result.attack.ljust(_NAME_WIDTH) + result.broker.ljust(_BROKER_WIDTH)
     if not result.runs:
@@ -60,9 +60,9 @@ def format_row(result: Result, rabbitmq: Result | None) -> str:
 
 
 def format_notes(results: Sequence[Result]) -> list[str]:
-    """Write what the columns mean, and what makes figures doubtful."""
+    """Return the meaning of the columns, and the reasons to doubt figures."""
     notes = [
-        "s: the attack's duration, > when it was cut off; CPU, RSS, anon: of the broker; RSS and "
+        "s: the attack's duration, > if it was cut off; CPU, RSS, anon: of the broker; RSS and "
         "anon are its peaks with and without mapped files; stop: from SIGTERM to its end, killed "
         "after 30 s",
         LEGEND,
@@ -89,7 +89,7 @@ def format_notes(results: Sequence[Result]) -> list[str]:
 def to_json(
     machine: Machine, command: Sequence[str], results: Sequence[Result], *, is_quick: bool
 ) -> dict[str, Any]:
-    """Give all figures of all runs, with what they were measured on."""
+    """Return all figures of all runs, with the machine and the command."""
     return {
         "machine": dataclasses.asdict(machine),
         "command": list(command),

@@ -21,7 +21,7 @@ from bench.isolation.methods import (
 _QUEUE: Final = "target"
 _EXCHANGE: Final = "attacked"
 _HASHES_MAX: Final = 127
-"""More `#.` and a word do not fit into a binding key."""
+"""Most `#.` before a word that fit into a binding key."""
 
 
 def _declare(stage: Stage, kind: str) -> None:

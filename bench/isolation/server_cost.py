@@ -1,4 +1,4 @@
-"""What an attack costs the broker: CPU, writes, memory."""
+"""Cost of an attack for the broker: CPU, writes, memory."""
 
 import time
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from bench.process_stats import ServerProbe, process_tree
 
 @dataclass(frozen=True, slots=True)
 class ServerCost:
-    """What a broker used during a time. Figures are None when unknown.
+    """CPU, writes and memory of a broker in an interval. Unknown figures are None.
 
     Attributes:
-        seconds: How long that was.
+        seconds: Length of the interval.
         cpu_seconds: CPU of the broker.
-        written_bytes: What it wrote to the disk.
-        peak_rss_bytes: Its VmHWM, reset at the begin: with mapped files.
-        peak_anon_bytes: The largest RssAnon of ten samples a second: without mapped files.
-        other_cores: Cores that other processes kept busy, those of the benchmark among them.
+        written_bytes: Bytes that the broker wrote to the disk.
+        peak_rss_bytes: VmHWM, with mapped files, reset at the start.
+        peak_anon_bytes: Largest RssAnon, without mapped files, of ten samples a second.
+        other_cores: Cores that other processes kept busy, with those of the benchmark.
     """
 
     seconds: float
@@ -29,10 +29,10 @@ class ServerCost:
 
 
 class ServerWatch:
-    """Watches a broker from now on.
+    """Watches a broker from its creation.
 
     Args:
-        pid: Its process; None when it is not on this machine.
+        pid: Id of the broker's process; None if it is not on this machine.
     """
 
     def __init__(self, pid: int | None) -> None:
@@ -42,11 +42,11 @@ class ServerWatch:
         self._server = ServerProbe(pid)
 
     def sample(self) -> None:
-        """Look at the memory; call it ten times a second."""
+        """Read the memory; call it ten times a second."""
         self._server.sample()
 
     def cost(self) -> ServerCost:
-        """Give what the broker has used since the begin."""
+        """Return the cost since the creation."""
         written = None
         if (now := _written_bytes(self._pid)) is not None and self._written_before is not None:
             written = now - self._written_before
@@ -61,7 +61,7 @@ class ServerWatch:
 
 
 def _written_bytes(pid: int | None) -> int | None:
-    """Read what a process and its children have written to the disk so far."""
+    """Return the bytes that a process and its children have written to the disk."""
     if pid is None:
         return None
     total = 0

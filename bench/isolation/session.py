@@ -1,6 +1,5 @@
-"""Runs attacks: brokers take turns run by run, a failure ends only its own attack and broker."""
+"""Runs attacks; the brokers take turns, and an error stops only one attack on one broker."""
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -12,20 +11,21 @@ from bench.isolation.attack import Attack
 from bench.isolation.figures import Result
 from bench.isolation.measuring import TimeLimits, measure
 from bench.running_broker import RunningBroker
+from bench.startable_broker import StartableBroker
 
 
 class IsolationSession:
-    """Runs attacks against fresh brokers, beside idle ones for the controls.
+    """Runs attacks against fresh brokers; an idle broker of each kind serves the controls.
 
     Args:
         brokers: Names of the brokers, which take turns.
-        runs: Runs of each attack against each, from 1.
-        data_parent: Where servers get directories for their data, removed afterwards.
-        limits: How long a run may take.
-        say: Called with a line for people.
+        runs: Runs of each attack against each broker, from 1.
+        data_parent: Directory for the servers' data directories, which are removed afterwards.
+        limits: Time limits of a run.
+        say: Called with each progress line.
 
     Attributes:
-        results: Of each attack and broker so far; the last ones grow while they are run.
+        results: Results of the attacks and brokers so far; the last ones grow during their runs.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class IsolationSession:
         self._data_parent = data_parent
         self._limits = limits
         self._say = say
-        self._idle: dict[str, RunningBroker] = {}
+        self._idle: dict[str, StartableBroker] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -52,14 +52,13 @@ class IsolationSession:
         self._stack.close()
 
     def run(self, attack: Attack, numbers: Mapping[str, int]) -> list[Result]:
-        """Run an attack against all brokers; where it has to be cut off, it is not run again.
+        """Run an attack against all brokers, and return a result for each broker.
+
+        An attack that was cut off gets no further run against this broker.
 
         Args:
-            attack: What to do.
+            attack: Attack to run.
             numbers: Arguments of `Attack.run`.
-
-        Returns:
-            A result of each broker.
         """
         results = [
             Result(attack.name, name, [], is_timed=attack.is_timed) for name in self._brokers
@@ -91,13 +90,11 @@ class IsolationSession:
 
     def _idle_broker(self, name: str) -> RunningBroker:
         if name not in self._idle:
-            directory = self._stack.enter_context(
-                tempfile.TemporaryDirectory(
-                    prefix="bench-", dir=self._data_parent, ignore_cleanup_errors=True
-                )
+            broker = StartableBroker(
+                name, lambda directory: self._start(name, directory), self._data_parent
             )
-            self._idle[name] = self._stack.enter_context(self._start(name, Path(directory)))
-        return self._idle[name]
+            self._idle[name] = self._stack.enter_context(broker)
+        return self._idle[name].running()
 
     def _start(self, name: str, directory: Path) -> AbstractContextManager[RunningBroker]:
         return STARTERS[name](directory, None)

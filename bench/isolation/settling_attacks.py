@@ -1,4 +1,4 @@
-"""Attacks with very many messages that are unsettled, settled or come back."""
+"""Attacks with very many messages that are unsettled, settled or requeued."""
 
 import time
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def _alternate_acks(stage: Stage, acks: int) -> Iterator[None]:
     octets = b"".join(ack(tag) for tag in range(1, 2 * acks, 2))
     yield
     holder.send(octets)
-    holder.finish()  # a broker may forget acks that it has not handled when it sees the loss
+    holder.finish()  # a broker may ignore acks that it has not handled before the loss
     holder.lose()
     stage.watcher.await_ready(_QUEUE, acks)
 
@@ -142,7 +142,7 @@ def _deadlines(stage: Stage, messages: int, milliseconds: int) -> Iterator[None]
     stage.watcher.await_ready(_QUEUE, messages)
     yield
     if time.monotonic() > due:
-        raise BenchError("the messages were due before all was ready")
+        raise BenchError("the messages expired before the setup ended")
     time.sleep(due - time.monotonic())
     stage.begin()
     stage.watcher.await_ready(_QUEUE, 0)
@@ -165,7 +165,7 @@ SETTLING_ATTACKS: Final = (
     ),
     Attack(
         "requeue-multiple",
-        "one nack gives all messages back to a queue with two priorities",
+        "one nack requeues all messages of a queue with two priorities",
         _requeue_multiple,
         {"messages": 300_000},
         {"messages": 30_000},
