@@ -21,7 +21,7 @@ from appendlog.segments.sealed import read_sealed
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import SegmentIndexes
 from bench.storage.comparison import show_bar
-from bench.storage.made_log import IDENTITY, log_options, make_log
+from bench.storage.made_log import IDENTITY, LogSize, log_options, make_log
 
 MICROSECONDS_MAX: Final = 5.0
 _LOOKUPS: Final = 20_000
@@ -29,13 +29,11 @@ _LOOKUPS: Final = 20_000
 
 @click.command()
 @log_options
-def benchmark(
-    mebibytes: int, body_bytes: int, chunk_bytes: int, rounds: int, data_dir: Path
-) -> None:
+def benchmark(size: LogSize, rounds: int, data_dir: Path) -> None:
     """Look up places in a sealed segment whose index is mapped and in the page cache."""
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         directory = Path(name) / "log"
-        log = make_log(directory, mebibytes << 20, body_bytes, chunk_bytes)
+        log = make_log(directory, size)
         log.roll()
         log.close()
         filesystem, descriptors = FileSystem(), Descriptors(4)

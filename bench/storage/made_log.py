@@ -1,9 +1,11 @@
 """A log for a measurement, and plain reads and writes of the same bytes."""
 
+import functools
 import os
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +18,31 @@ IDENTITY: Final = LogIdentity("/", "bench", uuid.UUID("5d1f0a6e-7a4e-4b1c-9c55-3
 _PROPERTIES: Final = bytes.fromhex("100002")
 
 
-def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the size of the log."""
+@dataclass(frozen=True, slots=True)
+class LogSize:
+    """Size of a log.
+
+    Attributes:
+        size_bytes: Minimum size of all chunks together.
+        body_bytes: Size of each body.
+        chunk_bytes: Approximate size of each chunk.
+    """
+
+    size_bytes: int
+    body_bytes: int
+    chunk_bytes: int
+
+
+def log_options(benchmark: Callable[[LogSize, int, Path], None]) -> Callable[..., Any]:
+    """Give a benchmark the options for a log's size, its rounds and its directory."""
+
+    @functools.wraps(benchmark)
+    def command(
+        mebibytes: int, body_bytes: int, chunk_bytes: int, rounds: int, data_dir: Path
+    ) -> None:
+        benchmark(LogSize(mebibytes << 20, body_bytes, chunk_bytes), rounds, data_dir)
+
+    with_options: Callable[..., Any] = command
     for option in (
         data_dir_option("the logs"),
         click.option(
@@ -33,8 +58,8 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--mebibytes", type=click.IntRange(1), default=256, help="Size of the log in MiB."
         ),
     ):
-        command = option(command)
-    return command
+        with_options = option(with_options)
+    return with_options
 
 
 def batch_of(body_bytes: int, chunk_bytes: int) -> list[bytes]:
@@ -44,29 +69,23 @@ def batch_of(body_bytes: int, chunk_bytes: int) -> list[bytes]:
     return [message] * max(1, chunk_bytes // (len(message) + 12))
 
 
-def chunks_of(size_bytes: int, body_bytes: int, chunk_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """Return chunks with at least `size_bytes` together, each with the offset after it."""
-    batch = batch_of(body_bytes, chunk_bytes)
+def chunks_of(size: LogSize) -> Iterator[tuple[bytes, int]]:
+    """Return the chunks of a log, each with the offset after it."""
+    batch = batch_of(size.body_bytes, size.chunk_bytes)
     offset = made_bytes = 0
-    while made_bytes < size_bytes:
+    while made_bytes < size.size_bytes:
         chunk = encode_chunk(batch, offset, None, 1_000 + offset, None, IDENTITY.salt)
         offset += len(batch)
         made_bytes += len(chunk)
         yield chunk, offset
 
 
-def make_log(
-    directory: Path,
-    size_bytes: int,
-    body_bytes: int,
-    chunk_bytes: int,
-    options: LogOptions | None = None,
-) -> Log:
+def make_log(directory: Path, size: LogSize, options: LogOptions | None = None) -> Log:
     """Write and sync a log, and return it open."""
     log, _ = Log.open(directory, IDENTITY, options)
     group: list[bytes] = []
     group_bytes = end = 0
-    for chunk, end in chunks_of(size_bytes, body_bytes, chunk_bytes):
+    for chunk, end in chunks_of(size):
         group.append(chunk)
         group_bytes += len(chunk)
         if group_bytes >= 1 << 20:

@@ -8,7 +8,7 @@ import click
 from appendlog import Log, LogOptions, LogReader
 from appendlog.files.mappings import Mappings
 from bench.storage.comparison import Comparison
-from bench.storage.made_log import cat, evict, log_options, make_log, segment_files
+from bench.storage.made_log import LogSize, cat, evict, log_options, make_log, segment_files
 
 _READ_BYTES = 1 << 20
 _READ_RECORDS = 16_384
@@ -16,16 +16,14 @@ _READ_RECORDS = 16_384
 
 @click.command()
 @log_options
-def benchmark(
-    mebibytes: int, body_bytes: int, chunk_bytes: int, rounds: int, data_dir: Path
-) -> None:
+def benchmark(size: LogSize, rounds: int, data_dir: Path) -> None:
     """Read a log from start to end, from the disk (cold) and from the page cache (warm)."""
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         directory = Path(name) / "log"
         mappings = Mappings()
         options = LogOptions(mappings=mappings)
-        log = make_log(directory, mebibytes << 20, body_bytes, chunk_bytes, options)
-        size = sum(path.stat().st_size for path in segment_files(directory))
+        log = make_log(directory, size, options)
+        size_bytes = sum(path.stat().st_size for path in segment_files(directory))
 
         def beside() -> None:
             cat(directory)
@@ -44,7 +42,7 @@ def benchmark(
             "LogReader.read, copies": lambda: read_with_reader(directory, copies=True),
         }
         for state, prepare in (("cold", drop), ("warm", keep)):
-            lines = {way: Comparison(f"{way}, {state}", "cat", size) for way in ways}
+            lines = {way: Comparison(f"{way}, {state}", "cat", size_bytes) for way in ways}
             for _ in range(rounds):
                 for way, line in lines.items():
                     line.round(ways[way], beside, prepare)

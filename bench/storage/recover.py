@@ -10,21 +10,19 @@ from appendlog import Log, LogOptions, RecoveryReport
 from appendlog.layout.segment_header import SEGMENT_HEADER_BYTES_MAX
 from appendlog.options import SEGMENT_BYTES_MAX
 from bench.storage.comparison import Comparison
-from bench.storage.made_log import IDENTITY, cat, log_options, make_log
+from bench.storage.made_log import IDENTITY, LogSize, cat, log_options, make_log
 
 
 @click.command()
 @log_options
-def benchmark(
-    mebibytes: int, body_bytes: int, chunk_bytes: int, rounds: int, data_dir: Path
-) -> None:
+def benchmark(size: LogSize, rounds: int, data_dir: Path) -> None:
     """Open a log with one long segment from the page cache, as after a crash."""
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         directory = Path(name) / "log"
         options = LogOptions(segment_bytes=SEGMENT_BYTES_MAX)
-        made = make_log(directory, mebibytes << 20, body_bytes, chunk_bytes, options)
+        made = make_log(directory, size, options)
         made.close()
-        title = f"recover {body_bytes} B in chunks of {chunk_bytes:,} B"
+        title = f"recover {size.body_bytes} B in chunks of {size.chunk_bytes:,} B"
         comparison = Comparison(title, "cat", made.size_bytes)
         for _ in range(rounds):
             comparison.round(_opening(directory, options, made), lambda: cat(directory))

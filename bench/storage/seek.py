@@ -11,7 +11,7 @@ import click
 
 from appendlog import Log
 from bench.options import data_dir_option
-from bench.storage.made_log import batch_of, make_log
+from bench.storage.made_log import LogSize, batch_of, make_log
 
 SECONDS_MAX: Final = 1e-3
 """Bar for the 99th percentile, with the files in the page cache."""
@@ -31,7 +31,7 @@ def benchmark(records: int, body_bytes: int, chunk_bytes: int, seeks: int, data_
     size_bytes = records * (len(batch[0]) + 13)
     with tempfile.TemporaryDirectory(prefix="seek-", dir=data_dir) as name:
         started = time.perf_counter()
-        log = make_log(Path(name) / "log", size_bytes, body_bytes, chunk_bytes)
+        log = make_log(Path(name) / "log", LogSize(size_bytes, body_bytes, chunk_bytes))
         log.roll()
         end = log.log_end_offset
         seconds = time.perf_counter() - started

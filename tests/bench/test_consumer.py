@@ -1,6 +1,7 @@
 """Counting deliveries by their bytes, from a stub broker that sends what a test wants."""
 
 import socket
+import struct
 
 import pytest
 
@@ -160,6 +161,34 @@ def test_a_last_delivery_smaller_than_a_read_waits_for_is_counted(
         result = consume(Started(), order, counters)
 
     assert result.received_of_each == (2,) * len(queues)
+
+
+class AckLog(StubBroker):
+    """Keeps tag and `multiple` of each ack, in their order."""
+
+    def __init__(self, deliveries: bytes) -> None:
+        super().__init__(deliveries)
+        self.acks: list[tuple[int, int]] = []
+
+    def _answer(self, client: socket.socket, request: Frame) -> None:
+        super()._answer(client, request)
+        if request.method_id == (BASIC, 80):
+            self.acks.append(struct.unpack_from(">QB", request.payload, 4))
+
+
+@pytest.mark.parametrize("ack_every", [1, 4])
+def test_each_delivery_gets_an_ack_of_its_own_or_one_for_several(ack_every: int) -> None:
+    counters = Counters()
+    counters.expected.value = 10
+    with AckLog(encode(10)) as stub:
+        order = ConsumeOrder(stub.url, ONE, BLOCK_MESSAGES, prefetch=100, ack_every=ack_every)
+        consume(Started(), order, counters)
+
+    if ack_every == 1:
+        assert stub.acks == [(tag, 0) for tag in range(1, 11)]
+    else:
+        assert stub.acks[-1] == (10, 1)
+        assert all(multiple for _, multiple in stub.acks)
 
 
 def test_consumers_that_share_a_queue_notice_what_comes_twice() -> None:

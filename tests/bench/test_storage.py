@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from appendlog import Compression
 from bench.storage.command import find_benchmarks, main
 from bench.storage.comparison import Comparison
-from bench.storage.made_log import make_log, segment_files
+from bench.storage.made_log import LogSize, make_log, segment_files
 from bench.storage.overhead import SENT_BYTES, stored_bytes
 from bench.storage.read import read_log, read_windows, read_with_reader
 
@@ -94,7 +94,7 @@ def test_a_benchmark_of_the_offsets_says_whether_its_bar_is_reached(
 
 
 def test_what_is_read_is_the_whole_log(tmp_path: Path) -> None:
-    log = make_log(tmp_path / "log", 300_000, body_bytes=100, chunk_bytes=5_000)
+    log = make_log(tmp_path / "log", LogSize(300_000, body_bytes=100, chunk_bytes=5_000))
 
     assert sum(path.stat().st_size for path in segment_files(log.directory)) > 300_000
     directory = log.directory
