@@ -127,7 +127,7 @@ class Connection:
     def ask_pipelined(self, requests: Sequence[Request]) -> None:
         """Send all requests at once and read the answers at the same time; raises as `ask`."""
         octets = b"".join(request.octets for request in requests)
-        # A broker whose answers are not read stops to read requests: one thread would deadlock.
+        # A broker may stop reading requests until its answers are read: one thread would deadlock.
         sender = threading.Thread(target=self.send, args=(octets,), name="sender")
         sender.start()
         try:

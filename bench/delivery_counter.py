@@ -15,10 +15,10 @@ CONSUME_CHANNEL: Final = 7
 
 
 class DeliveryCheck(Protocol):
-    """Looks at the deliveries of each read."""
+    """Checks the deliveries of each read."""
 
     def check(self, layout: DeliveryLayout, deliveries: memoryview, received: int) -> None:
-        """Look at deliveries.
+        """Check deliveries, or record which messages they have.
 
         Args:
             layout: Places of the fields in each delivery.
@@ -117,7 +117,7 @@ class DeliveryCounter:
         connection: Connection whose consumer has started, without outstanding requests.
         prefetch: Most deliveries without an ack; 0 to consume without acks.
         ack_every: Deliveries for each ack; 1 for an ack of each delivery by itself.
-        check: Looks at the deliveries of each read.
+        check: Checks the deliveries of each read.
         buffer_bytes: Most bytes of one read.
 
     Attributes:

@@ -73,8 +73,8 @@ class Pace:
     def _read_confirms(self, window: ConfirmWindow) -> None:
         window.feed(self._connection.receive())
         now_ns = time.monotonic_ns()
-        # Confirms come nearly in order: the first block counts as answered when as many messages
-        # as it has are answered.
+        # Confirms come nearly in order, so the number of answered messages gives the number of
+        # answered blocks.
         answered = window.settled // self._block.block_messages
         while len(self.confirm_latencies_ns) < answered:
             self.confirm_latencies_ns.append(now_ns - self._unanswered_due_ns.popleft())

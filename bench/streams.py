@@ -122,7 +122,7 @@ class StreamBench:
         return segments
 
     def read(self, title: str, queue: str, consumers: int, prefetch: int) -> Reading:
-        """Let some consumers read a queue or stream, each consumer all messages.
+        """Read a queue or stream with some consumers; each consumer gets all messages.
 
         Raises:
             BenchError: A message was lost, repeated, or out of order.

@@ -83,7 +83,7 @@ class Client:
             BenchError: The broker refused a request, or does not answer.
         """
         octets = b"".join(requests)
-        # A broker that cannot write its answers may stop to read: one thread would deadlock.
+        # A broker may stop reading requests until its answers are read: one thread would deadlock.
         sender = threading.Thread(target=self.socket.sendall, args=(octets,), daemon=True)
         sender.start()
         left = len(requests)

@@ -82,7 +82,7 @@ def benchmark(
 def _start(directory: Path, *, is_killed: bool = False) -> tuple[float, int]:
     """Start a server once; return the seconds until it listens, and its RssAnon then."""
     if is_killed:
-        # The clean stop of the round before has left only the checkpoints.
+        # Without the checkpoints of the clean stop before, this start is one after a crash.
         shutil.rmtree(directory / "data" / "offsets", ignore_errors=True)
     started = time.perf_counter()
     with start_our_server("ours", directory) as broker:

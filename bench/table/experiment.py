@@ -21,10 +21,10 @@ class Row:
 
     Attributes:
         key: Name on the command line and in JSON: letters, digits, hyphens.
-        title: What was measured, complete: a row is quoted alone.
+        title: Full description of the figure, since a row may be quoted alone.
         unit: Unit of the figure.
         is_lower_better: Whether a lower figure is better, as for times and memory.
-        durability: What the broker promises: NOT_DURABLE, "fdatasync before each confirm", ...
+        durability: Promise of the broker: NOT_DURABLE, "fdatasync before each confirm", ...
         bar: Bar for our compiled server; None if only the ratio counts.
         ratio_bar: Bar for our server's figure divided by RabbitMQ's; None for no comparison.
         interpreted_bar: Bar for our server with interpreted kernels; None to leave it out.
@@ -100,7 +100,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What is run against each broker to fill one or several rows.
+    """A measurement of each broker that fills one or several rows.
 
     Attributes:
         name: Name in progress lines and JSON.

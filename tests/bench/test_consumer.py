@@ -104,7 +104,7 @@ def test_a_message_that_comes_twice_is_noticed(queues: tuple[str, ...], is_timed
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let consumers wait only a moment for messages that never come."""
+    """Shorten the consumers' wait for messages that never come."""
     monkeypatch.setattr(consumer, "IDLE_SECONDS_MAX", 0.05)
 
 

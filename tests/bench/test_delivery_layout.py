@@ -1,4 +1,4 @@
-"""Where the fields of deliveries are, for deliveries written by an independent codec."""
+"""Places of the fields in deliveries that an independent codec has encoded."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""What is made of runs: medians, bars, the table, the file, the command."""
+"""The isolation benchmark: medians of runs, bars, table, JSON file and command."""
 
 import json
 import time
