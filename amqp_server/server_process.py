@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
+from amqp_server.collection_pause import no_collections
 from amqp_server.open_files import claim_open_files, refuse_start_without_files
 from amqp_server.start_and_stop import start
 
@@ -56,7 +57,8 @@ async def serve(config: ServerConfig) -> bool:
             os._exit(1)
         stopping.set()
 
-    running = await start(config)
+    with no_collections():
+        running = await start(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     server = running.server
@@ -65,7 +67,8 @@ async def serve(config: ServerConfig) -> bool:
     announce(config.log_format, host, port)
     await stopping.wait()
     logger.info("stopping")
-    return await running.stop()
+    with no_collections():
+        return await running.stop()
 
 
 def announce(log_format: str, host: str, port: int) -> None:
