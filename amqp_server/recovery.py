@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,12 +35,12 @@ from metadata.paths import document_path
 from offsets import known_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.storing.storage import OpenedLog
+    from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.group_recovery import RecoveredGroups
     from amqp_server.redo import QueueRedo
@@ -49,14 +50,20 @@ if TYPE_CHECKING:
     from offsets import QueueCheckpoint
 
     _Opened = tuple[OpenedLog, RecoveryReport]
+    _Found = tuple[Document, QueueDefinition]
 
 logger = logging.getLogger(__name__)
 
 FILES_LOGGED_MAX: Final = 20
 """Foreign files of one queue that the log line names; the recovery report lists the others."""
 
-WORKERS = 4
-"""Logs that are opened at the same time, each in its own worker thread."""
+WORKERS: Final = 2
+"""Threads that open logs: one computes while the other waits for the disk.
+
+More of them take the interpreter's lock from each other at every file operation.
+"""
+QUEUES_AT_ONCE: Final = 64
+"""Queues that a worker opens before it hands them to the event loop."""
 GROUPS_LOGGED_MAX = 10
 """Consumer groups of one stream that get a log line when the stream has lost their messages."""
 
@@ -231,16 +238,10 @@ async def _recover_queues(
 ) -> None:
     loop = asyncio.get_running_loop()
     ends = known_ends([*checkpoints.values(), *groups])
-    with ThreadPoolExecutor(WORKERS, "recovery") as workers:
-        pending: list[tuple[Document, QueueDefinition, asyncio.Future[_Opened]]] = []
-        for document in documents:
-            try:
-                definition = queue_from(document)
-            except InvalidDefinitionError as error:
-                _note_damaged(broker, document, recovered, _log_invalid(document, error))
-                continue
-            open_it = partial(
-                open_queue,
+
+    def open_all(found: Sequence[_Found]) -> list[_Opened | LogError]:
+        return [
+            _try_open(
                 broker.storage,
                 document,
                 definition,
@@ -249,34 +250,85 @@ async def _recover_queues(
                 ends.get(definition.incarnation, 0),
                 was_clean=was_clean,
             )
-            pending.append((document, definition, loop.run_in_executor(workers, open_it)))
-        for document, definition, opening in pending:
-            try:
-                opened, report = await opening
-            except LogError as error:
-                refuse_start_without_files(error, getattr(error, "cause", None))
-                _note_damaged(broker, document, recovered, str(error))
-                logger.error(  # noqa: TRY400 - one line says it all
-                    "queue damaged vhost=%s queue=%s error=%s", document.vhost, document.name, error
-                )
-                continue
-            ahead = groups.ahead_of(definition.incarnation, report.end_offset)
-            _log_report(document, report, ahead)
-            if report.is_damaged:
-                recovered.lossy.add(definition.incarnation)
-            queue = _add_queue(broker, document, definition, opened)
-            recovered.queues += 1
-            recovered.ready += queue.ready_count
-            recovered.reports.append(
-                QueueReport(
-                    document.vhost,
-                    document.name,
-                    definition.is_delay_queue,
-                    report,
-                    queue.ready_count,
-                    ahead,
-                )
-            )
+            for document, definition in found
+        ]
+
+    found = _definitions(broker, documents, recovered)
+    with ThreadPoolExecutor(WORKERS, "recovery") as workers:
+        batches = [found[at : at + QUEUES_AT_ONCE] for at in range(0, len(found), QUEUES_AT_ONCE)]
+        pending = deque(
+            (batch, loop.run_in_executor(workers, open_all, batch)) for batch in batches
+        )
+        while pending:
+            batch, opening = pending.popleft()
+            for (document, definition), opened in zip(batch, await opening, strict=True):
+                _take_queue(broker, document, definition, opened, groups, recovered)
+
+
+def _definitions(broker: Broker, documents: list[Document], recovered: Recovered) -> list[_Found]:
+    """Return the documents of queues with their definitions; record those that are not valid."""
+    found: list[_Found] = []
+    for document in documents:
+        try:
+            found.append((document, queue_from(document)))
+        except InvalidDefinitionError as error:
+            _note_damaged(broker, document, recovered, _log_invalid(document, error))
+    return found
+
+
+def _try_open(
+    storage: QueueStorage,
+    document: Document,
+    definition: QueueDefinition,
+    checkpoint: QueueCheckpoint | None,
+    redo: QueueRedo | None,
+    known_end: int,
+    *,
+    was_clean: bool,
+) -> _Opened | LogError:
+    """Open one queue's log in a worker; return the error if that fails."""
+    try:
+        return open_queue(
+            storage, document, definition, checkpoint, redo, known_end, was_clean=was_clean
+        )
+    except LogError as error:
+        return error
+
+
+def _take_queue(
+    broker: Broker,
+    document: Document,
+    definition: QueueDefinition,
+    opened: _Opened | LogError,
+    groups: RecoveredGroups,
+    recovered: Recovered,
+) -> None:
+    """Add a queue whose log is open to the broker, or record why it is not."""
+    if isinstance(opened, LogError):
+        refuse_start_without_files(opened, getattr(opened, "cause", None))
+        _note_damaged(broker, document, recovered, str(opened))
+        logger.error(
+            "queue damaged vhost=%s queue=%s error=%s", document.vhost, document.name, opened
+        )
+        return
+    log, report = opened
+    ahead = groups.ahead_of(definition.incarnation, report.end_offset)
+    _log_report(document, report, ahead)
+    if report.is_damaged:
+        recovered.lossy.add(definition.incarnation)
+    queue = _add_queue(broker, document, definition, log)
+    recovered.queues += 1
+    recovered.ready += queue.ready_count
+    recovered.reports.append(
+        QueueReport(
+            document.vhost,
+            document.name,
+            definition.is_delay_queue,
+            report,
+            queue.ready_count,
+            ahead,
+        )
+    )
 
 
 def _add_queue(

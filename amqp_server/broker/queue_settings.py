@@ -75,8 +75,13 @@ class QueueSettings:
     consumer_timeout_ms: int | None = None
 
 
+_NO_RULES = QueueSettings()
+
+
 def queue_settings(arguments: Table) -> QueueSettings:
     """Return the settings in checked arguments; unknown values set no rule."""
+    if not arguments:
+        return _NO_RULES
     asked = _text(arguments, "x-queue-type")
     kind = QueueType(asked) if asked in set(QueueType) else QueueType.CLASSIC
     if kind is QueueType.STREAM:

@@ -39,6 +39,7 @@ def newest_generations(directory: Path, filesystem: FileSystem) -> list[SegmentN
 
 def remove_leftovers(
     directory: Path,
+    found: Sequence[str],
     names: Sequence[SegmentName],
     filesystem: FileSystem,
     strangers: Collection[SegmentName] = (),
@@ -50,6 +51,7 @@ def remove_leftovers(
 
     Args:
         directory: Directory of the log; must exist.
+        found: Names of all files in it.
         names: Result of `newest_generations`: the valid segments.
         filesystem: File operations of the log.
         strangers: Files that are not segments of this log; they and their indexes stay.
@@ -57,7 +59,6 @@ def remove_leftovers(
     Raises:
         OSError: A file operation failed.
     """
-    found = filesystem.listdir(directory)
     staying = (*names, *strangers)
     counting = {name.file_name for name in staying} | {name.index_name for name in staying}
     passed_over = {name.file_name for name in segment_names(found)} - counting

@@ -19,7 +19,7 @@ from appendlog.recovery.generations import remove_leftovers
 from appendlog.recovery.own_segments import OwnSegments, Stranger, own_segments
 from appendlog.recovery.segment_recovery import RecoveryContext, SegmentRecovery
 from appendlog.segments.append_clock import ahead_ns
-from appendlog.segments.durable_end import DurableEnd, read_durable_end
+from appendlog.segments.durable_end import DurableEnd
 from appendlog.segments.segment import Segment, SegmentName
 
 
@@ -60,16 +60,16 @@ def recover(context: RecoveryContext) -> RecoveredLog:
     started = time.perf_counter()
     recovered = RecoveredLog()
     filesystem, report = context.filesystem, context.report
-    if filesystem.exists(context.directory):
-        recovered.durable_end = read_durable_end(
-            filesystem, context.directory, context.identity.incarnation
-        )
-        own = own_segments(
-            context.directory, context.identity, filesystem, context.descriptors, os.O_RDWR
-        )
+    own = own_segments(
+        context.directory, context.identity, filesystem, context.descriptors, os.O_RDWR
+    )
+    if own.listed is not None:
+        recovered.durable_end = own.durable_end
         _leave_alone(context, own.strangers)
         recovered.strangers = frozenset(stranger.name for stranger in own.strangers)
-        remove_leftovers(context.directory, own.names, filesystem, recovered.strangers)
+        remove_leftovers(
+            context.directory, own.listed, own.names, filesystem, recovered.strangers
+        )
         recovered.segments = _recover_segments(context, own, recovered.durable_end)
     segments = recovered.segments
     for before, after in pairwise(segments):

@@ -60,11 +60,15 @@ class OwnSegments:
         names: Names in order; of several generations of a segment, the newest valid one.
         strangers: Files that only have a segment's name, in order.
         sealed: Segments with a valid footer; for the last segment a footer proves nothing.
+        listed: Names of all files in the directory; None if there is no directory.
+        durable_end: Last valid slot of the `end` file, or None.
     """
 
     names: list[SegmentName] = field(default_factory=list)
     strangers: list[Stranger] = field(default_factory=list)
     sealed: dict[SegmentName, Segment] = field(default_factory=dict)
+    listed: list[str] | None = None
+    durable_end: DurableEnd | None = None
 
 
 def own_segments(
@@ -135,14 +139,16 @@ class _Listing:
         self._descriptors = descriptors
         self._open_flags = open_flags
         self._found = OwnSegments()
-        self._durable: DurableEnd | None = None
         self._headers: dict[SegmentName, SegmentHeader | None] = {}
         self._ends: dict[SegmentName, int | None] = {}
 
     def run(self) -> OwnSegments:
         found, filesystem = self._found, self._filesystem
-        self._durable = read_durable_end(filesystem, self._directory, self._identity.incarnation)
-        names = self._newest(segment_names(filesystem.listdir(self._directory)))
+        found.durable_end = read_durable_end(
+            filesystem, self._directory, self._identity.incarnation
+        )
+        found.listed = filesystem.listdir(self._directory)
+        names = self._newest(segment_names(found.listed))
         doubtful = self._doubtful(names)
         names = [name for name in names if name not in doubtful or self._is_own(name)]
         names = self._without_empty(names)
@@ -320,7 +326,7 @@ class _Listing:
         return self._descriptors.borrow(self._filesystem, path, self._open_flags)
 
     def _is_durable(self, name: SegmentName) -> bool:
-        durable = self._durable
+        durable = self._found.durable_end
         return (
             durable is not None
             and durable.position > 0

@@ -82,12 +82,14 @@ def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
             it, or cannot be exclusive, transient or auto-delete.
     """
     arguments = method.arguments
+    if not arguments:
+        return
     where = f"queue '{queue}' in vhost '{vhost}'"
     _check_dead_letter_exchange(where, arguments)
     _check_value("x-queue-type", where, arguments)
     kind = queue_type(arguments)
     for name, argument in QUEUE_ARGUMENTS.items():
-        if kind in argument.types:
+        if name in arguments and kind in argument.types:
             _check_value(name, where, arguments)
     for name, argument in QUEUE_ARGUMENTS.items():
         if name in arguments and kind not in argument.types:

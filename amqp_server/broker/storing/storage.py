@@ -116,6 +116,9 @@ class QueueStorage:
         self._turn = turn
         self._filesystem = filesystem
         self._directories = DurableDirectories(config.storage_path)
+        # Most queues have no arguments: they share these.
+        self._plain_settings = storage_settings({}, config)
+        self._plain_options = self._plain_settings.log_options(self._directories)
         self.failed_stores = FailedStores()
         self._stores: dict[Log, MessageStore] = {}
         self._on_deleted: dict[Log, Callable[[], None]] = {}
@@ -123,7 +126,7 @@ class QueueStorage:
 
     def settings(self, arguments: Table) -> StorageSettings:
         """Return how a queue with these arguments is kept on the disk."""
-        return storage_settings(arguments, self._config)
+        return storage_settings(arguments, self._config) if arguments else self._plain_settings
 
     def fresh_log(
         self, identity: LogIdentity, arguments: Table, *, is_journaled: bool
@@ -201,6 +204,8 @@ class QueueStorage:
         directory = directory_of(
             self._config.storage_path, identity.vhost, identity.queue, identity.incarnation
         )
+        if settings is self._plain_settings:
+            return directory, identity, self._plain_options
         return directory, identity, settings.log_options(self._directories)
 
     def make_store(
