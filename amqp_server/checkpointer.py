@@ -172,16 +172,21 @@ class Checkpointer:
             await asyncio.wait([self._next])
         async with self._round:
             await asyncio.to_thread(self._keep_lock)
-            await self._write(list(self._broker.queues()), is_last=True)
+            changed = self._to_checkpoint.take()
+            await self._write(list(self._broker.queues()), changed, is_last=True)
         self.has_written_last = True
 
     async def _begin_round(self) -> CheckpointReport:
         async with self._round:
             self._next = None
             await asyncio.to_thread(self._keep_lock)
-            return await self._write(self._to_checkpoint.take(), is_last=False)
+            changed = self._to_checkpoint.take()
+            return await self._write(changed, changed, is_last=False)
 
-    async def _write(self, queues: list[Queue], *, is_last: bool) -> CheckpointReport:
+    async def _write(
+        self, queues: list[Queue], changed: list[Queue], *, is_last: bool
+    ) -> CheckpointReport:
+        """Write the state of these queues, then free what the changed ones need no longer."""
         started_seconds = time.monotonic()
         removed = list(self._broker.removed_incarnations)
         # Ask before any state is taken: a redo file may be removed when the states contain all that
@@ -237,7 +242,7 @@ class Checkpointer:
             await time_slice.yield_if_due()
         await self._committer.end_round(committed)
         known = {queue: state.settled for queue, state in [*unchanged, *dirty]}
-        await self._reclaimer.run_round(queues, known, time_slice)
+        await self._reclaimer.run_round(changed, known, time_slice)
         self.last_round_seconds = started_seconds
         seconds = time.monotonic() - started_seconds
         return CheckpointReport(len(dirty), written.written_bytes, written.generation, seconds)

@@ -20,7 +20,7 @@ from metadata.log_directories import find_logs, remove_log
 from metadata.names import LOGS_NAME, SPILL_NAME, encode_name, is_encoded_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
     from pathlib import Path
 
     from amqp_server.broker.definitions import Definitions
@@ -98,7 +98,9 @@ class Cleaning:
         for log in spilled.logs:
             _is_removed(log.path, filesystem)
         for name in (LOGS_NAME, SPILL_NAME):
-            _remove_empty_directories(storage_path / name, filesystem)
+            _remove_empty_directories(
+                storage_path / name, filesystem, self.evidence.queue_directories
+            )
         self.strangers = [*self.evidence.strangers, *spilled.strangers]
         for path in self.strangers[:STRANGERS_LOGGED_MAX]:
             logger.warning("not a log of this server, left unchanged path=%s", path)
@@ -159,20 +161,30 @@ def _is_removed(path: Path, filesystem: FileSystem) -> bool:
     return True
 
 
-def _remove_empty_directories(logs: Path, filesystem: FileSystem) -> None:
-    """Remove empty directories of queues, then empty ones of virtual hosts."""
-    for vhost in _named_directories(logs, filesystem):
-        for queue in _named_directories(vhost, filesystem):
+def _remove_empty_directories(logs: Path, filesystem: FileSystem, used: Container[str]) -> None:
+    """Remove empty directories of queues, then empty ones of virtual hosts.
+
+    Args:
+        logs: `logs` or `spill` of the data directory.
+        filesystem: All file operations.
+        used: Paths of directories that are known to have a log.
+    """
+    for vhost in _named_directories(logs, filesystem, used):
+        for queue in _named_directories(vhost, filesystem, used):
             _remove_empty(queue, filesystem)
         _remove_empty(vhost, filesystem)
 
 
-def _named_directories(parent: Path, filesystem: FileSystem) -> list[Path]:
+def _named_directories(parent: Path, filesystem: FileSystem, used: Container[str]) -> list[Path]:
     try:
         names = filesystem.listdir(parent)
     except OSError:
         return []
-    paths = [parent / name for name in sorted(names) if is_encoded_name(name)]
+    paths = [
+        parent / name
+        for name in sorted(names)
+        if f"{parent}/{name}" not in used and is_encoded_name(name)
+    ]
     return [path for path in paths if filesystem.is_directory(path)]
 
 

@@ -68,6 +68,7 @@ class Evidence:
         deleted: Documents of deleted queues and exchanges, or the notes in their place.
         deleted_logs: Logs of deleted queues, and empty directories that crashes left.
         kept_logs: Logs that an unreadable definition may name.
+        queue_directories: Directories of queues whose logs are named by a definition.
         missing: Lost definitions: where the document should be, and what proves it.
         missing_vhosts: Names, where known, of virtual hosts without a document.
         orphan_vhosts: Encoded names of virtual hosts without a document, in a directory of an
@@ -82,6 +83,7 @@ class Evidence:
     deleted: list[Document] = field(default_factory=list)
     deleted_logs: list[LogDirectory] = field(default_factory=list)
     kept_logs: list[LogDirectory] = field(default_factory=list)
+    queue_directories: set[str] = field(default_factory=set)
     missing: list[UnreadableDocument] = field(default_factory=list)
     missing_vhosts: list[str] = field(default_factory=list)
     orphan_vhosts: list[str] = field(default_factory=list)
@@ -261,6 +263,8 @@ class _Search:
                 evidence.kept_logs.append(log)
             elif not is_claimed:
                 self._classify_orphan(log, has_other_incarnation=_place(log) in claims.queues)
+            else:
+                evidence.queue_directories.add(str(log.path.parent))
         for log in self._logs:
             place = (QUEUES, *_place(log))
             is_taken = _place(log) in claims.queues or place in self._missing

@@ -36,13 +36,21 @@ async def shut_queues_down(
         CheckpointFailedError: The disk refused the write; the stop is not a clean one.
     """
     queues = tuple(broker.queues())
+    # A task for each of ten thousand idle queues would cost more than all of their work.
+    forwarding = [queue for queue in queues if queue.forwarder is not None]
+    for queue in queues:
+        if queue.forwarder is None:
+            await queue.drain()
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds_max):
-            await asyncio.gather(*(queue.drain() for queue in queues))
-    journaled = [queue for queue in queues if queue.is_journaled]
-    await asyncio.gather(*(queue.store.make_durable() for queue in journaled))
+            await asyncio.gather(*(queue.drain() for queue in forwarding))
+    behind = [queue for queue in queues if queue.is_journaled and not queue.is_durable]
+    await asyncio.gather(*(queue.store.make_durable() for queue in behind))
     compactor.stop()
     await checkpointer.write_last()
     for queue in broker.queues():
-        request = CloseRequest if queue.is_journaled else DeleteRequest
-        flusher.submit(request(queue.store.log))
+        log = queue.store.log
+        if not queue.is_journaled:
+            flusher.submit(DeleteRequest(log))
+        elif not log.is_unused:
+            flusher.submit(CloseRequest(log))

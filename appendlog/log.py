@@ -128,6 +128,11 @@ class Log:
         return self._state.segments.snapshot
 
     @property
+    def is_unused(self) -> bool:
+        """Whether the log has no segment and no failure: there is nothing to write or to close."""
+        return not self._state.segments.snapshot and self._state.failed is None
+
+    @property
     def reclaim(self) -> LogReclaim:
         """The part that frees disk space; replaced by a reopen."""
         return self._state.reclaim

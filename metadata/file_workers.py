@@ -19,6 +19,13 @@ THREADS_MAX: Final = 8
 """Threads: enough for the file system to merge syncs, few enough not to block other disk users."""
 
 
+READERS_MAX: Final = 2
+"""Threads that read many small files: one parses while the other waits for the disk.
+
+More of them take the interpreter's lock from each other at every file operation.
+"""
+
+
 class FileWorkers:
     """A few threads that only the metadata store uses; belongs to one event loop.
 
@@ -33,8 +40,18 @@ class FileWorkers:
         """Call a function in a thread and return its result; the function may call `share_out`."""
         return await aiofiles.os.wrap(work)(item, executor=self._threads)
 
-    def share_out(self, items: Sequence[_Item], work: Callable[[_Item], None]) -> None:
+    def share_out(
+        self,
+        items: Sequence[_Item],
+        work: Callable[[_Item], None],
+        threads_max: int = THREADS_MAX,
+    ) -> None:
         """Call `work` for every item, in several threads; only for use inside `run`.
+
+        Args:
+            items: What to call `work` with.
+            work: Function that waits for the disk.
+            threads_max: Maximum number of threads, including this one.
 
         Raises:
             Exception: `work` raised; it may have been called for other items too.
@@ -46,7 +63,7 @@ class FileWorkers:
             for item in remaining:
                 work(item)
 
-        others = [self._threads.submit(work_on) for _ in range(min(THREADS_MAX, len(items)) - 1)]
+        others = [self._threads.submit(work_on) for _ in range(min(threads_max, len(items)) - 1)]
         try:
             work_on()
         finally:

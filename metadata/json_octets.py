@@ -8,7 +8,7 @@ standard library does everything.
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 try:
     import orjson
@@ -16,6 +16,9 @@ except ImportError:
     HAS_ORJSON = False
 else:
     HAS_ORJSON = True
+
+
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def dump(fields: dict[str, Any]) -> bytes:
@@ -45,8 +48,7 @@ def canonical(fields: dict[str, Any]) -> bytes:
         ValueError: A number has no JSON form, or a value contains itself.
         RecursionError: The value nests too deep.
     """
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")
+    return _CANONICAL.encode(fields).encode("ascii")
 
 
 def load(content: bytes) -> Any:  # noqa: ANN401 - JSON is anything until it is checked

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from metadata.document import SCHEMA, Document, decode_with_schema, is_kind, read_fields
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentFormatError
-from metadata.paths import DOCUMENT_SUFFIX, TEMPORARY_SUFFIX, document_path
+from metadata.paths import DOCUMENT_SUFFIX, TEMPORARY_SUFFIX, place_of
 
 logger: Final = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ class _Loading:
             self._report_unreadable(place, str(cause), fields=_readable_fields(content))
             return
         # Refuse a copy under another name: it would be loaded as a second, older definition.
-        if document_path(self._root, document.kind, document.vhost, document.name) != path:
+        if place_of(document.kind, document.vhost, document.name) != place:
             self._report_unreadable(place, f"belongs to {document.kind} {document.name!r}")
             return
         self._found[place] = (document, schema)

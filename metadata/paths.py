@@ -13,7 +13,12 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 def document_path(root: Path, kind: str, vhost: str, name: str) -> Path:
     """Return `<root>/<kind>/<vhost>/<name>.json`, vhost and name encoded."""
-    return root.joinpath(kind, encode_name(vhost), f"{encode_name(name)}{DOCUMENT_SUFFIX}")
+    return root.joinpath(*place_of(kind, vhost, name))
+
+
+def place_of(kind: str, vhost: str, name: str) -> tuple[str, str, str]:
+    """Return the parts of a document's path below the root."""
+    return kind, encode_name(vhost), f"{encode_name(name)}{DOCUMENT_SUFFIX}"
 
 
 def temporary_path(path: Path) -> Path:

@@ -8,13 +8,14 @@ synced; only then does the call return. A crash leaves the old or the new docume
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 
 from metadata.change import Change
 from metadata.document import Document, encode_document
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError, UnstorableDocumentError
-from metadata.file_workers import FileWorkers
+from metadata.file_workers import READERS_MAX, FileWorkers
 from metadata.loading import LoadReport, load_documents
 from metadata.names import encode_name
 from metadata.paths import document_path
@@ -177,9 +178,8 @@ class MetadataStore:
     # In a worker thread
 
     def _load(self, accepts_unsigned: bool) -> LoadReport:
-        return load_documents(
-            self._root, self._files, self._workers.share_out, accepts_unsigned=accepts_unsigned
-        )
+        share_out = partial(self._workers.share_out, threads_max=READERS_MAX)
+        return load_documents(self._root, self._files, share_out, accepts_unsigned=accepts_unsigned)
 
     def _clear_vhost(self, encoded_vhost: str) -> None:
         directory = self._root

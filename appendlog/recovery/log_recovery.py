@@ -67,9 +67,7 @@ def recover(context: RecoveryContext) -> RecoveredLog:
         recovered.durable_end = own.durable_end
         _leave_alone(context, own.strangers)
         recovered.strangers = frozenset(stranger.name for stranger in own.strangers)
-        remove_leftovers(
-            context.directory, own.listed, own.names, filesystem, recovered.strangers
-        )
+        remove_leftovers(context.directory, own.listed, own.names, filesystem, recovered.strangers)
         recovered.segments = _recover_segments(context, own, recovered.durable_end)
     segments = recovered.segments
     for before, after in pairwise(segments):
