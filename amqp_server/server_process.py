@@ -69,7 +69,7 @@ async def serve(config: ServerConfig) -> bool:
     logger.info("stopping")
     with no_collections():
         was_clean = await running.stop()
-    # The process ends now: it need not look for garbage among all objects, nor free them one by one.
+    # The process ends now: it need not look for garbage, nor free all objects one by one.
     gc.freeze()
     return was_clean
 
