@@ -93,7 +93,7 @@ class LogState:
             options.descriptors,
             identity.salt,
             os.O_RDWR,
-            self.reads.note_damage,
+            self.reads.damaged_places.note,
             options.mappings,
         )
         self.reclaim: Final = LogReclaim(

@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.orders.recovered import requeue_recovered
+from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.storing.window_reader import wake
 from offsets.settlement import Settlement
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.storage import OpenedLog
 
 
-class LoadingMessages:
+class LoadingMessages(QueuePart):
     """The recovered messages of one queue that are not ready yet. The event loop owns it.
 
     Args:
@@ -40,9 +41,9 @@ class LoadingMessages:
     """
 
     def __init__(self, queue: Queue, opened: OpenedLog, attributes: MessageAttributes) -> None:
+        super().__init__(queue)
         self.unread: UnloadedAttributes | None = opened.unread
         self.delivered_end = opened.delivered_watermark
-        self._queue = queue
         self._attributes = attributes
         # The watermark means nothing in an order other than by offset; there the runs are known.
         self._requeued = [(start, stop) for start, stop, _ in opened.redeliveries]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.consuming.dispatch import dispatch
@@ -147,7 +146,7 @@ class Queue:
         self.subscriptions = Subscriptions(self, turn)
         self.groups: Groups | None = None
         if self.is_stream:
-            self.groups = Groups(self, turn, partial(storage.queues_to_checkpoint.add, self))
+            self.groups = Groups(self, turn, storage.queues_to_checkpoint.add)
         self.forwarder: Forwarder | None = None
         if self.settings.dead_letter_exchange is not None:
             self.forwarder = Forwarder(self, DeadLetters(self), turn)
@@ -454,6 +453,9 @@ class Queue:
         """Stop dead-lettering: the messages cannot be read any more."""
         if self.forwarder is not None:
             self.forwarder.stop()
+            if self.is_deleted:
+                # The two refer to each other: only the garbage collector would free them.
+                self.forwarder = None
 
     def stop(self) -> None:
         """Stop the queue. Dead letters that are already on their way still arrive."""
@@ -465,6 +467,7 @@ class Queue:
         self.loading.abandon()
         if self.expiry_timer is not None:
             self.expiry_timer.cancel()
+            self.expiry_timer = None
         if self.rules is not None:
             self.rules.stop()
             self.rules = None

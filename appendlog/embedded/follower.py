@@ -157,4 +157,4 @@ class LogFollower(LogReader):
     def _on_damage(self, path: Path, position: int, offset: int, reason: str) -> None:
         super()._on_damage(path, position, offset, reason)
         if self._reads is not None:
-            self._reads.note_damage(path, position, offset, reason)
+            self._reads.damaged_places.note(path, position, offset, reason)

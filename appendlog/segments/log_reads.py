@@ -17,6 +17,29 @@ _DAMAGED_MAX: Final = 1000
 _WINDOWS_MAX: Final = 1 << 62
 
 
+class DamagedPlaces:
+    """The damaged places of one log that reads have found. Thread-safe.
+
+    An object of its own: `LogReads` and its reader would refer to each other, and only the garbage
+    collector would free them.
+    """
+
+    __slots__ = ("_lines",)
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[Path, int], str] = {}
+
+    @property
+    def lines(self) -> list[str]:
+        """A line for each place."""
+        return list(self._lines.values())
+
+    def note(self, path: Path, position: int, offset: int, reason: str) -> None:
+        """Record a damaged place that a read skips."""
+        if len(self._lines) < _DAMAGED_MAX:
+            self._lines[path, position] = f"{path.name}:{position} offset {offset}: {reason}"
+
+
 class LogReads:
     """The reading part of one log. Thread-safe.
 
@@ -24,7 +47,8 @@ class LogReads:
         segments: Segments of the log; other threads change the list.
 
     Attributes:
-        reader: Reads one segment; calls `note_damage` for damage that it skips. The owner sets it.
+        reader: Reads one segment. The owner sets it.
+        damaged_places: Gets the damage that the reader skips.
         indexes: Indexes of the segments. The owner sets it.
     """
 
@@ -34,12 +58,12 @@ class LogReads:
         self._segments = segments
         self._cursors: dict[int, tuple[Segment, int]] = {}
         self._cursors_lock = threading.Lock()
-        self._damaged: dict[tuple[Path, int], str] = {}
+        self.damaged_places = DamagedPlaces()
 
     @property
     def damaged(self) -> list[str]:
         """A line for each damaged place that reads have found."""
-        return list(self._damaged.values())
+        return self.damaged_places.lines
 
     def read(self, offset: int, end: int, max_bytes: int, max_records: int) -> ReadResult:
         """Return records from the first one at or after `offset`; see `Log.read`.
@@ -89,11 +113,6 @@ class LogReads:
                 if segments == self._segments.snapshot:
                     raise LogFailedError(segments[0].path.parent, error) from error
             # Retention removed a segment during the search.
-
-    def note_damage(self, path: Path, position: int, offset: int, reason: str) -> None:
-        """Record a damaged place that a read skips."""
-        if len(self._damaged) < _DAMAGED_MAX:
-            self._damaged[path, position] = f"{path.name}:{position} offset {offset}: {reason}"
 
     def _begin(self, offset: int, end: int) -> ReadResult:
         first = self._segments.first

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.queue_part import QueuePart
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -12,17 +14,17 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
 
 
-class ThrottledPublishers:
+class ThrottledPublishers(QueuePart):
     """The publishers of one queue that are throttled now.
 
     Args:
         queue: Queue whose store decides when they resume.
     """
 
-    __slots__ = ("_clients", "_queue")
+    __slots__ = ("_clients",)
 
     def __init__(self, queue: Queue) -> None:
-        self._queue = queue
+        super().__init__(queue)
         self._clients: set[Client] = set()
 
     def has_unthrottled(self, consumers: Iterable[Consumer]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.transfers.deaths import EXPIRED
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class ForcedRemoval:
+class ForcedRemoval(QueuePart):
     """Drops the unsettled messages of one queue below an offset.
 
     Ready messages are dropped at once: into the dead-letter exchange, as expired, if the queue has
@@ -30,10 +31,12 @@ class ForcedRemoval:
         dropped_count: Messages that were dropped since the server started.
     """
 
+    __slots__ = ("dropped_count", "end")
+
     def __init__(self, queue: Queue) -> None:
+        super().__init__(queue)
         self.end = 0
         self.dropped_count = 0
-        self._queue = queue
 
     def drop_below(self, end: int) -> None:
         """Drop all ready messages below `end`; does nothing while messages are still loading.

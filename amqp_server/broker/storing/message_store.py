@@ -27,6 +27,7 @@ from amqp_server.broker.storing.log_windows import LogWindows
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.overflow_buffer import OverflowBuffer
 from amqp_server.broker.storing.spilling import Spilling
+from amqp_server.broker.storing.store_owner import NO_OWNER, StoreOwner
 from amqp_server.broker.storing.window_reader import wake
 from amqp_server.config import Durability
 from appendlog import FlushRequest, ReopenRequest
@@ -35,7 +36,6 @@ from appendlog.layout.format import OFFSET_MAX
 if TYPE_CHECKING:
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.spill_delay import ThrottledQueues
-    from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.storing.store_settings import StoreSettings
     from amqp_server.broker.storing.window_budget import WindowBudget
     from amqp_server.broker.storing.window_reader import ReadInWorker, WindowReader
@@ -88,7 +88,7 @@ class MessageStore:
         self._settings = settings
         self._is_durable = is_durable
         self._flusher = flusher
-        self._owner = owner
+        self._owner: StoreOwner = owner
         self._request: FlushRequest | None = None
         self._overflow = OverflowBuffer()
         self._spilling = Spilling(ring, settlement, owner, throttled_queues)
@@ -255,6 +255,9 @@ class MessageStore:
         self._overflow.clear()
         self.ring.release(self.ring.cursor)
         self._spilling.spill_delay.end()
+        # The queue refers to its store: without this, only the garbage collector would free both.
+        self._owner = NO_OWNER
+        self._spilling.spill_delay.set_owner(NO_OWNER)
 
     def release_memory(self) -> None:
         """Release all messages that the log has; start to write those that it has not."""

@@ -6,21 +6,17 @@ be recalled: the consumer settles it, or it is requeued like any other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from amqp_server.broker.queue import Queue
+from amqp_server.broker.queue_part import QueuePart
 
 
-class RefusedRanges:
+class RefusedRanges(QueuePart):
     """Removes refused messages from one queue.
 
     Args:
         queue: Queue whose ready messages are removed.
     """
 
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
+    __slots__ = ()
 
     def refuse_waiting(self) -> None:
         """Refuse the unsafe messages of everything that waits for the queue's disk."""

@@ -149,6 +149,10 @@ class SpillDelay:
             self._is_used_up = True
             self._resume()
 
+    def set_owner(self, owner: SpillDelayOwner) -> None:
+        """Notify another owner from now on."""
+        self._owner = owner
+
     def run_turn(self) -> None:
         """Make the queue check again, in case no other event makes it do so."""
         self._is_watched = False

@@ -21,3 +21,29 @@ class StoreOwner(SpillDelayOwner, Protocol):
 
     def store_lost(self, start: int, end: int) -> None:
         """Settle `[start, end)`: the log no longer has its records."""
+
+
+class NoOwner:
+    """Owner of a store whose queue is deleted: nothing is to be done."""
+
+    __slots__ = ()
+
+    @property
+    def is_being_read(self) -> bool:
+        """Return False: a deleted queue has no consumer."""
+        return False
+
+    def store_moved(self) -> None:
+        """Do nothing."""
+
+    def store_failed(self) -> None:
+        """Do nothing."""
+
+    def store_reopened(self) -> None:
+        """Do nothing."""
+
+    def store_lost(self, start: int, end: int) -> None:
+        """Do nothing."""
+
+
+NO_OWNER = NoOwner()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.subscriptions.group import Group
 from amqp_server.broker.subscriptions.start_position import first_offset
 from offsets import GROUPS_PER_LOG_MAX, GroupOffsets, TooManyGroupsError, UnknownGroupError
@@ -35,7 +36,7 @@ class GroupsRound(NamedTuple):
     removed: list[str]
 
 
-class Groups:
+class Groups(QueuePart):
     """All groups of one stream. The event loop owns it.
 
     Changes take effect at once and are durable after the next round of checkpoints. A caller that
@@ -44,7 +45,7 @@ class Groups:
     Args:
         queue: The stream.
         turn: Turn at whose end the groups deliver.
-        on_dirty: Called when the next checkpoint must include the groups.
+        on_dirty: Called with the stream when the next checkpoint must include the groups.
         groups_max: Most groups of the stream.
     """
 
@@ -52,10 +53,10 @@ class Groups:
         self,
         queue: Queue,
         turn: Turn,
-        on_dirty: Callable[[], None],
+        on_dirty: Callable[[Queue], None],
         groups_max: int = GROUPS_PER_LOG_MAX,
     ) -> None:
-        self._queue = queue
+        super().__init__(queue)
         self._turn = turn
         self._on_dirty = on_dirty
         self._groups_max = groups_max
@@ -154,7 +155,7 @@ class Groups:
         group.check_unused(force=force)
         self.discard(group)
         self._removed[name] = None
-        self._on_dirty()
+        self._on_dirty(self._queue)
         return group
 
     def discard(self, group: Group) -> None:
@@ -251,7 +252,7 @@ class Groups:
                 group.offsets.changed = True
                 group.note_dirty()
         if taken.removed:
-            self._on_dirty()
+            self._on_dirty(self._queue)
 
     def _place(self, name: str, place: Callable[[Group], object]) -> Group:
         """Set a group's position; create the group if needed, and undo that after an error."""
@@ -269,7 +270,7 @@ class Groups:
 
     def _note_dirty(self, group: Group) -> None:
         self._dirty[group] = None
-        self._on_dirty()
+        self._on_dirty(self._queue)
 
 
 def _below(returns: Iterable[tuple[int, int, int]], end: int) -> list[tuple[int, int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.subscriptions.browsing import BrowseSubscription
 from amqp_server.broker.subscriptions.filtered_subscription import FilteredSubscription
 from amqp_server.broker.subscriptions.subscription import Subscription
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn
 
 
-class Subscriptions:
+class Subscriptions(QueuePart):
     """The subscriptions of one queue. The event loop owns it.
 
     Args:
@@ -25,8 +26,10 @@ class Subscriptions:
         turn: Turn at whose end they deliver.
     """
 
+    __slots__ = ("_all", "_turn")
+
     def __init__(self, queue: Queue, turn: Turn) -> None:
-        self._queue = queue
+        super().__init__(queue)
         self._turn = turn
         # A dict keeps the order.
         self._all: dict[Subscription, None] = {}

@@ -87,7 +87,6 @@ class Forwarder:
         self._rule = forwarding
         self._turn = turn
         self.line = turn.transfers
-        self._sender = _Send(self)
         self._waiting: deque[_Transfer] = deque()
         self._kept: deque[_Transfer] = deque()
         self._under_way: deque[_UnderWay] = deque()
@@ -148,7 +147,7 @@ class Forwarder:
         """Settle the messages that have become safe, and ask for a slice to forward others."""
         self.release_confirms()
         if self._waiting and not self._is_stopped:
-            self._turn.mark(self._sender, self.line)
+            self._turn.mark(_Send(self), self.line)
         elif not self._waiting:
             wake(self._sent_waiters)
 
@@ -247,7 +246,7 @@ class Forwarder:
         if not self._waiting:
             self._close_reader()
         elif not self._stalled:
-            self._turn.mark(self._sender, self.line)
+            self._turn.mark(_Send(self), self.line)
 
     def _begin_sweep(self) -> bool:
         """Sort the waiting transfers by offset, unless they are sorted; return whether it did.
