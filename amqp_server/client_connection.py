@@ -113,6 +113,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 reason = exc or "closed by peer"
                 logger.warning("connection lost peer=%s reason=%s", self.name, reason)
             self._session.end()
+            # The two refer to each other: only the garbage collector would free them.
+            self._session = None
         self._server.connections.forget(self)
 
     def pause_writing(self) -> None:

@@ -25,7 +25,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from amqp_server.protocol import framing
 from amqp_server.protocol.methods import (
@@ -150,7 +150,8 @@ class ParkedPublishes:
         self.is_watching = False
         self.is_blocked = False
         self.held_bytes = 0
-        self._publisher = publisher
+        # The session owns this object: a reference back would make both garbage in a cycle.
+        self._publisher_ref = ref(publisher)
         self._bytes_max = bytes_max
         self._budget = budget
         self._reason = ""
@@ -161,6 +162,12 @@ class ParkedPublishes:
         self._methods: defaultdict[int, set[bytes]] = defaultdict(set)
         self._closing_channels: WeakSet[Channel] = WeakSet()
         self._timers: dict[int, asyncio.TimerHandle] = {}
+
+    @property
+    def _publisher(self) -> Publisher:
+        publisher = self._publisher_ref()
+        assert publisher is not None, "only the session itself uses its parked publishes"
+        return publisher
 
     # The alarm
 

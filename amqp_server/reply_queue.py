@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakMethod
 
 from amqp_server.protocol import framing
 from amqp_server.protocol.methods import (
@@ -53,11 +54,12 @@ class ReplyQueue:
     """Replies that are still to be sent to one client.
 
     Args:
-        moved: Called after waiting replies were sent.
+        moved: Method of the owner, called after waiting replies were sent.
     """
 
     def __init__(self, moved: Callable[[], None]) -> None:
-        self._moved = moved
+        # The session owns this queue: a reference back would make both garbage in a cycle.
+        self._moved = WeakMethod(moved)
         self._line: deque[_Reply] = deque()
         self._is_ended = False
 
@@ -111,5 +113,5 @@ class ReplyQueue:
             self._line.popleft()
             sent += 1
         self._is_ended = self._is_ended and bool(self._line)
-        if sent:
-            self._moved()
+        if sent and (moved := self._moved()) is not None:
+            moved()

@@ -271,6 +271,7 @@ class Channel:
         self.remove_reply_consumer()
         if self._timeouts is not None:
             self._timeouts.cancel()
+            self._timeouts = None
 
     @property
     def _unacked_limit(self) -> int:

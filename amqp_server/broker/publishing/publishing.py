@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.publishing.confirms import PublisherConfirms
@@ -47,13 +48,20 @@ class Publishing:
     def __init__(self, channel: Channel) -> None:
         self.confirms: PublisherConfirms | None = None
         self.is_refusing = False
-        self._channel = channel
+        # The channel owns this object: a reference back would make both garbage in a cycle.
+        self._channel_ref = ref(channel)
         self._virtual_host = channel.virtual_host
         self._client = channel.client
         self.line = channel.client.line
         self._broker = channel.broker
         self._assembly: ContentAssembly | None = None
         self._targets = channel.virtual_host.publish_targets
+
+    @property
+    def _channel(self) -> Channel:
+        channel = self._channel_ref()
+        assert channel is not None, "only an open channel publishes and gets confirms"
+        return channel
 
     @property
     def is_unfinished(self) -> bool:
