@@ -34,7 +34,6 @@ class StoreReader:
         self._arrived = arrived
         self._lost = lost
         self._windows = store.windows.shared
-        self._is_closed = False
 
     def read_run(self, start: int, end: int) -> Messages:
         """Return messages from `start` on that are in memory, at most up to `end`.
@@ -62,15 +61,19 @@ class StoreReader:
 
     def close(self) -> None:
         """Stop waiting; `arrived` and `lost` are not called any more."""
-        self._is_closed = True
+        # Methods of the owner: without this, only the garbage collector would free both.
+        self._arrived = _ignore
+        self._lost = _ignore
         self._windows.forget(self)
 
     def window_arrived(self) -> None:
         """Let the owner ask again for the messages that it waits for."""
-        if not self._is_closed:
-            self._arrived()
+        self._arrived()
 
     def _lose(self, start: int, end: int) -> None:
-        if not self._is_closed:
-            self._lost(start, end)
-            self._arrived()
+        self._lost(start, end)
+        self._arrived()
+
+
+def _ignore(*_: int) -> None:
+    """Do nothing: the reader is closed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.storing.message_run import messages_of
@@ -48,7 +49,8 @@ class GroupSubscription(Subscription):
         returns: Iterable[tuple[int, int, int]] = (),
     ) -> None:
         super().__init__(group.queue, turn, delivered_end)
-        self.group = group
+        # The group owns this subscription: a reference back would make both garbage in a cycle.
+        self._group_ref = ref(group)
         self.counters = group.counters
         self.counts: DeliveryCounts | None = None
         self.marks = DeliveryMarks(delivered_end)
@@ -59,6 +61,13 @@ class GroupSubscription(Subscription):
         for start, end in settlement.unsettled_ranges(settlement.ack_floor, delivered_end):
             self.ready.requeue(start, end)
         self._take_settled()
+
+    @property
+    def group(self) -> Group:
+        """The group; there is one as long as the stream exists."""
+        group = self._group_ref()
+        assert group is not None, "a member of a deleted group settles nothing"
+        return group
 
     def extend_to_visible(self) -> None:
         """Make all messages ready that are visible now."""

@@ -194,6 +194,9 @@ class Groups(QueuePart):
         """Stop all deliveries, because the queue is deleted."""
         for group in self._all.values():
             group.stop()
+        # A group refers to its stream: without this, only the garbage collector would free both.
+        self._all.clear()
+        self._dirty.clear()
 
     def drop_below(self, log_start: int) -> None:
         """Move all groups to the start of the log.
