@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
-from amqp_server.collection_pause import no_collections
+from amqp_server.garbage_collection import collect_in_steps, no_collections
 from amqp_server.open_files import claim_open_files, refuse_start_without_files
 from amqp_server.start_and_stop import start
 
@@ -29,14 +28,6 @@ SWITCH_INTERVAL_SECONDS = 0.0005
 """Seconds that the flusher's thread may wait for the interpreter after each system call.
 
 Python's default of 5 ms would delay every confirm while the event loop is busy.
-"""
-
-YOUNG_OBJECTS = 5_000
-"""New objects after which the garbage collector scans the youngest ones (Python's default: 700).
-
-Each scan walks the new objects, and every hundredth walks all objects: thousands of queues. A
-client that declared these queues cost the server a quarter of its time in scans. The price: garbage
-of closed connections stays up to 500,000 objects longer, that is some thousand connections.
 """
 
 
@@ -68,10 +59,7 @@ async def serve(config: ServerConfig) -> bool:
     await stopping.wait()
     logger.info("stopping")
     with no_collections():
-        was_clean = await running.stop()
-    # The process ends now: it need not look for garbage, nor free all objects one by one.
-    gc.freeze()
-    return was_clean
+        return await running.stop()
 
 
 def announce(log_format: str, host: str, port: int) -> None:
@@ -96,10 +84,7 @@ def run(config: ServerConfig) -> int:
             StartupError: The server cannot start.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    # Objects that imports have made stay for ever. Scanning them for garbage would hold the event
-    # loop for 10 to 20 ms at each collection of the oldest generation.
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS)
+    collect_in_steps()
     ignore_checkpoint_signal()
     try:
         return 0 if uvloop.run(serve(claim_open_files(config))) else 1
