@@ -147,8 +147,20 @@ def _group(client: AmqpClient) -> None:
     delete(client)
 
 
+def _delayed(client: AmqpClient) -> None:
+    method = Exchange.Declare(
+        exchange="late",
+        exchange_type="x-delayed-message",
+        durable=True,
+        arguments={"x-delayed-type": "direct"},
+    )
+    client.call(method, Exchange.DeclareOk)
+    client.call(Exchange.Delete(exchange="late"), Exchange.DeleteOk)
+
+
 WAYS: dict[str, Callable[[AmqpClient], None]] = {
     "bound": _bound,
+    "delayed": _delayed,
     "group": _group,
     "rejecting": _rejecting,
     "transient": _transient,
@@ -204,8 +216,25 @@ def _refused(client: AmqpClient) -> None:
     client.expect(Channel.Close)
 
 
+def _asking(client: AmqpClient) -> None:
+    client.open_channel()
+    method = Basic.Consume(queue="amq.rabbitmq.reply-to", consumer_tag="c", no_ack=True)
+    client.call(method, Basic.ConsumeOk)
+
+
+def _limited(client: AmqpClient) -> None:
+    client.open_channel()
+    client.publish(b"m", "shared")
+    arguments: dict[str, Any] = {"x-consumer-timeout": 100_000}
+    method = Basic.Consume(queue="shared", consumer_tag="c", arguments=arguments)
+    client.call(method, Basic.ConsumeOk)
+    client.expect_delivery()
+
+
 SESSIONS: dict[str, Callable[[AmqpClient], None]] = {
     "idle": _idle,
+    "direct reply": _asking,
+    "time to acknowledge": _limited,
     "consuming": _consuming,
     "exclusive queue": _exclusive,
     "transaction": _transactional,
