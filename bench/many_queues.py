@@ -22,11 +22,11 @@ from typing import Final
 
 import click
 
-from bench.amqp_frames import METHOD, parse_frames
+from bench.confirm_window import ConfirmWindow
 from bench.connection import Connection
-from bench.declares import declare_queue, send_pipelined
 from bench.our_server import start_our_server
 from bench.publish_block import PublishBlock
+from bench.requests import declare_queue
 from bench.running_broker import RunningBroker
 
 _CHANNEL: Final = 1
@@ -116,10 +116,13 @@ def _ended_cpu_seconds() -> float:
 
 def _fill(server: RunningBroker, queues: int, messages: int) -> None:
     with Connection(server.url, _CHANNEL) as connection:
-        send_pipelined(connection, [declare_queue(number) for number in range(queues)])
+        connection.ask_pipelined(
+            [declare_queue(_CHANNEL, f"q{number}", durable=True) for number in range(queues)]
+        )
         if not messages:
             return
         connection.select_confirms()
+        window = ConfirmWindow()
         for number in range(queues):
             block = PublishBlock(
                 _CHANNEL,
@@ -129,20 +132,8 @@ def _fill(server: RunningBroker, queues: int, messages: int) -> None:
                 block_messages=messages,
             )
             connection.send(block.encode(0, 0))
-        _await_confirms(connection, queues * messages)
-
-
-def _await_confirms(connection: Connection, count: int) -> None:
-    answered = 0
-    octets = b""
-    while answered < count:
-        octets += connection.receive()
-        used = 0
-        for frame in parse_frames(octets):
-            used += len(frame.payload) + 8
-            if frame.kind == METHOD and frame.method_id == (60, 80):
-                answered = int.from_bytes(frame.payload[4:12], "big")
-        octets = octets[used:]
+        while window.settled < queues * messages:
+            window.feed(connection.receive())
 
 
 def _check(server: RunningBroker, queues: int, messages: int) -> None:
