@@ -50,7 +50,7 @@ from amqp_server.unexpected_frames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from amqp_server.client_socket import ClientSocket
     from amqp_server.server_context import ServerContext
@@ -95,9 +95,11 @@ class ClientSession:
             min(limits.login_bytes_max, limits.frame_bytes_max), server.config.max_message_bytes
         )
         self._events: deque[tuple[Any, ...]] = deque()
+        # The event that is handled now, and the steps that are left of it.
+        self._event: tuple[Any, ...] = ()
+        self._steps: Iterator[None] | None = None
         self._closing_channels: set[int] = set()
         self._replies = ReplyQueue(self.resume_handling)
-        self._last_event: tuple[Any, ...] = ()
         self._turn = server.broker.turn
         self.line = self._turn.new_line()
         self.on_alarms_changed()
@@ -151,7 +153,7 @@ class ClientSession:
         at = self._scanner.scan(buffer, at, end, events)
         self._events.extend(events)
         self._turn.run_now(self, self.line)
-        if self._events:
+        if self._is_busy:
             self._pause_for_events()
             return at
         return end if self._handle_misplaced(buffer, at, end) else at
@@ -181,7 +183,7 @@ class ClientSession:
 
     def resume_handling(self) -> None:
         """Handle the events that wait, in the next turn: a reply is sent, or there is room."""
-        if self._events:
+        if self._is_busy:
             self._turn.mark(self, self.line)
 
     def wake_consumers(self) -> None:
@@ -195,6 +197,9 @@ class ClientSession:
         if self.is_open:
             # What had arrived is handled, also what waited for its slice.
             self._handle_events()
+        elif self._steps is not None:
+            # What is left of an acknowledgement, for example.
+            deque(self._steps, maxlen=0)
         self._events.clear()
         self._release_everything()
 
@@ -256,7 +261,7 @@ class ClientSession:
         """Handle events for one slice; the rest is handled in the next turn."""
         was_waiting = self._connection.is_paused_by(_WAITING)
         self._handle_events(self._turn.time_slice)
-        if was_waiting and not self._events:
+        if was_waiting and not self._is_busy:
             rest = self._connection.rest
             if self._handle_misplaced(rest, 0, len(rest)):
                 self._connection.rest = b""
@@ -264,7 +269,7 @@ class ClientSession:
     @property
     def work(self) -> str:
         """What the client asked for last, as the log of stalls names it."""
-        return _text_of(self.name, self._last_event)
+        return _text_of(self.name, self._event)
 
     def _handle_events(self, time_slice: TimeSlice | None = None) -> None:
         """Handle events in order until one has to wait, the peer stops reading, or time is up.
@@ -274,79 +279,101 @@ class ClientSession:
         Args:
             time_slice: Time that it may take; None: handle all, because the connection ends.
         """
-        replies = self._replies
-        events = self._events
-        event = None
-        while events and replies.admits(events[0]) and not self._connection.is_clogged:
-            event = events.popleft()
+        while self._may_handle():
             try:
-                self._handle(event)
+                if self._steps is None:
+                    self._event = self._events.popleft()
+                    self._steps = self._handle(self._event)
+                if self._steps is not None:
+                    for _ in self._steps:
+                        if time_slice is not None and time_slice.is_over:
+                            break
+                    else:
+                        self._steps = None
             except SoftError as error:
-                replies.end_with(partial(self.close_channel, event[1], error))
+                self._steps = None
+                self._replies.end_with(partial(self.close_channel, self._event[1], error))
             except HardError as error:
-                replies.end_with(partial(self._fail, close_error_for(event, error)))
+                self._steps = None
+                self._replies.end_with(partial(self._fail, close_error_for(self._event, error)))
             except Exception:
+                self._steps = None
                 logger.exception("internal error peer=%s", self.name)
-                replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
-            if time_slice is not None and events and time_slice.is_over:
+                self._replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
+            if time_slice is not None and self._is_busy and time_slice.is_over:
                 self._turn.mark(self, self.line)
                 break
-        if event is not None:
-            # Keep the name of a method, but not the octets of a message.
-            payload = event[2][:4] if event[0] == framing.METHOD else b""
-            self._last_event = (event[0], event[1], payload)
+        if self._steps is None and self._event:
+            # Keep the name of a method for the log of stalls, but no octets of messages.
+            kind, number = self._event[:2]
+            payload = self._event[2][:4] if kind == framing.METHOD else b""
+            self._event = (kind, number, payload)
         self._pause_for_events()
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether something that the client has sent is not handled yet."""
+        return self._steps is not None or bool(self._events)
+
+    def _may_handle(self) -> bool:
+        """Whether there is an event to handle now, or the rest of one."""
+        if self._steps is not None:
+            return True
+        events = self._events
+        return bool(events and self._replies.admits(events[0]) and not self._connection.is_clogged)
 
     def _pause_for_events(self) -> None:
         """Read the client only while all that it has sent is handled.
 
         One that does not read its replies is not read for that reason already.
         """
-        if self._events and not self._connection.is_clogged:
+        if self._is_busy and not self._connection.is_clogged:
             self.pause_reading(_WAITING)
         else:
             self.resume_reading(_WAITING)
 
-    def _handle(self, event: tuple[Any, ...]) -> None:
+    def _handle(self, event: tuple[Any, ...]) -> Iterator[None] | None:
+        """Handle an event; return the steps that are left of it, or None."""
         kind, number = event[0], event[1]
         if self._machine.state is ConnectionState.CLOSED:
-            return
+            return None
         if self.parked.is_watching and self.is_open and self.parked.parks(event):
-            return
+            return None
         if kind == framing.METHOD and number == 0:
             self._handle_connection_method(event[2])
-            return
+            return None
         if kind == framing.ERROR:
             raise FrameError(event[2])
         if self._machine.state is ConnectionState.CLOSING:
-            return
+            return None
         if kind == framing.HEARTBEAT:
             if number != 0:
                 raise unexpected_frame(event)
-            return
+            return None
         if self._machine.state is not ConnectionState.OPEN:
             raise unexpected_frame(event)
         channel = self.channels.get(number)
         if channel is None:
             self._handle_without_channel(event)
-        else:
-            self._handle_on_channel(channel, event)
+            return None
+        return self._handle_on_channel(channel, event)
 
-    def _handle_on_channel(self, channel: Channel, event: tuple[Any, ...]) -> None:
+    def _handle_on_channel(self, channel: Channel, event: tuple[Any, ...]) -> Iterator[None] | None:
         match event[0]:
             case framing.PUBLISH:
-                channel.publishing.publish_run(*event[2:])
+                return channel.publishing.publish_run(*event[2:])
             case framing.ROW:
-                channel.publishing.publish_row(*event[2:])
+                return channel.publishing.publish_row(*event[2:])
             case framing.ACK:
                 channel.publishing.expect_method()
-                channel.settle_ranges(event[2])
+                return channel.settle_ranges(event[2])
             case framing.METHOD:
                 self._handle_method(channel, event[2])
             case framing.HEADER:
-                channel.publishing.take_header(event[2])
+                return channel.publishing.take_header(event[2])
             case framing.BODY:
-                channel.publishing.take_body(event[2])
+                return channel.publishing.take_body(event[2])
+        return None
 
     def _handle_connection_method(self, payload: bytes) -> None:
         machine = self._machine

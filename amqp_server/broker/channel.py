@@ -7,7 +7,7 @@ Publishes and acknowledgements arrive in runs and are handled a run at a time, p
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
 from amqp_server.broker.consuming.unacked import UnackedRuns
@@ -21,7 +21,7 @@ from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, encode_larg
 from amqp_server.protocol.methods import method_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.client import Client
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.methods import Method
+
+
+STEP_RUNS: Final = 256
+"""Most runs of deliveries that are settled in one step."""
 
 
 class Channel:
@@ -151,19 +155,35 @@ class Channel:
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
             self._unacked_gets += 1
 
-    def settle_ranges(self, ranges: list[int]) -> None:
+    def settle_ranges(self, ranges: list[int]) -> Iterator[None] | None:
         """Settle acknowledged tags: flat pairs first, last; first 0 means all up to last.
+
+        Returns:
+            The steps that are left, or None. Other clients are served between two steps.
 
         Raises:
             PreconditionFailed: A tag is not outstanding; the ones before it are settled.
         """
+        if len(ranges) > 2:
+            return self._settle_each(ranges)
+        runs = self.take_unacked(*ranges)
         if self.transaction is not None:
-            for at in range(0, len(ranges), 2):
-                runs = self.take_unacked(ranges[at], ranges[at + 1])
-                self.transaction.defer(Outcome.ACKNOWLEDGED, runs)
-            return
+            self.transaction.defer(Outcome.ACKNOWLEDGED, runs)
+            return None
+        if len(runs) > STEP_RUNS:
+            return self._settle_in_steps(runs)
+        self.settle(runs)
+        return None
+
+    def _settle_each(self, ranges: list[int]) -> Iterator[None]:
         for at in range(0, len(ranges), 2):
-            self.settle(self.take_unacked(ranges[at], ranges[at + 1]))
+            yield from self.settle_ranges(ranges[at : at + 2]) or ()
+            yield
+
+    def _settle_in_steps(self, runs: list[UnackedRun]) -> Iterator[None]:
+        for at in range(0, len(runs), STEP_RUNS):
+            self.settle(runs[at : at + STEP_RUNS])
+            yield
 
     def take_unacked(self, first_tag: int, last_tag: int) -> list[UnackedRun]:
         """Remove and return deliveries; `first_tag` 0 means all up to `last_tag`.

@@ -78,6 +78,10 @@ class Line:
             self._begin(number)
         self._marked[task] = None
 
+    def add_due(self, task: TurnTask) -> None:
+        """Let `task` run in this turn, behind what waits for it already."""
+        self._due[task] = None
+
     def next_due(self, number: int) -> TurnTask | None:
         """Remove and return the next task of turn `number`, or None."""
         if self._marked_number != number:
@@ -144,6 +148,8 @@ class Turn:
         self._clock_seconds = 0.0
         self._reading_seconds = 0.0
         self._is_scheduled = False
+        # Tasks that ran in this turn.
+        self._ran: set[TurnTask] = set()
 
     def new_line(self) -> Line:
         """Return a line for a new connection; it enters one slice after the others.
@@ -162,11 +168,20 @@ class Turn:
         if line is None:
             line = self._line
         line.mark(task, self.number)
-        if not line.is_waiting:
-            self._enter(line)
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._call_soon(self._run)
+        self._schedule(line)
+
+    def mark_now(self, task: TurnTask, line: Line) -> None:
+        """Run `task` in this turn if there is time left and it has not run, or in the next.
+
+        Args:
+            task: Task that goes on with the work of the task that runs now.
+            line: Line that it waits in.
+        """
+        if task in self._ran:
+            self.mark(task, line)
+            return
+        line.add_due(task)
+        self._schedule(line)
 
     def mark_after(self, seconds: float, task: TurnTask) -> Timer:
         """Mark `task` after `seconds` have passed: never earlier, perhaps a little later.
@@ -196,10 +211,15 @@ class Turn:
         self._line = self.upkeep
         return True
 
-    def _enter(self, line: Line) -> None:
-        line.is_waiting = True
-        line.clock_seconds = max(line.clock_seconds, self._clock_seconds)
-        self._push(line)
+    def _schedule(self, line: Line) -> None:
+        """Let a line take part in the turns, because a task waits in it."""
+        if not line.is_waiting:
+            line.is_waiting = True
+            line.clock_seconds = max(line.clock_seconds, self._clock_seconds)
+            self._push(line)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._run)
 
     def _push(self, line: Line) -> None:
         heappush(self._waiting, (line.clock_seconds, next(self._entries), line))
@@ -208,7 +228,7 @@ class Turn:
         self.number += 1
         self._is_scheduled = False
         self._reading_seconds = 0.0
-        ran = set[TurnTask]()
+        self._ran.clear()
         done: list[Line] = []
         now_seconds = perf_counter()
         end_seconds = now_seconds + TURN_SECONDS
@@ -220,8 +240,8 @@ class Turn:
                 continue
             task = line.next_due(self.number)
             # A queue may wait in the lines of several clients; the first to come runs it.
-            if task is not None and task not in ran:
-                ran.add(task)
+            if task is not None and task not in self._ran:
+                self._ran.add(task)
                 self._clock_seconds = line.clock_seconds
                 now_seconds = self._run_one(task, line, now_seconds)
             if line.is_done:
@@ -229,6 +249,7 @@ class Turn:
             else:
                 self._push(line)
         self._line = self.upkeep
+        self._ran.clear()
         for line in done:
             if line.is_empty:
                 line.is_waiting = False

@@ -79,6 +79,8 @@ class FakeTurn:
         assert line is self.transfers
         self.marked[task] = None
 
+    mark_now = mark
+
     def run(self, *forwarders: Forwarder) -> None:
         """Run the queues' turns, and then what they have marked, once each."""
         for forwarder in forwarders:

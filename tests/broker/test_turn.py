@@ -243,6 +243,22 @@ def test_a_queue_in_the_lines_of_two_clients_runs_once_for_both() -> None:
     assert loop.called == []
 
 
+def test_a_task_can_go_on_in_the_same_turn_with_another_but_not_with_itself() -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    line = Line()
+    first, second = Task("first", ran), Task("second", ran)
+    first.marks = [lambda: turn.mark_now(second, line)]
+    second.marks = [lambda: turn.mark_now(second, line)]
+    turn.mark(first)
+
+    loop.run_once()
+    assert ran == ["first", "second"]
+    loop.run_once()
+    assert ran == ["first", "second", "second"]
+    assert loop.called == []
+
+
 def test_what_a_task_marks_waits_in_the_line_of_that_task(clock: Clock) -> None:
     loop, ran = Loop(), list[str]()
     turn = Turn(loop.call_soon, loop.call_later)

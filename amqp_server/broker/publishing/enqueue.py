@@ -33,6 +33,9 @@ def enqueue(
     barriers: list[Barrier] = []
     refusing: list[Queue] = []
     for queue in queues:
+        if queue.is_deleted:
+            # It was deleted after the messages were routed.
+            continue
         if queue.store.is_failed or (queue.refuses_when_full and refuse(queue, messages[0], flags)):
             refusing.append(queue)
             if queue.store.is_failed:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 from weakref import ref
 
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
@@ -10,31 +11,36 @@ from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.content_assembly import ContentAssembly
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.publishing.publish_checks import CHECKED_PROPERTIES, checked
-from amqp_server.broker.publishing.row import Row, barriers_of, enqueue_groups
+from amqp_server.broker.publishing.row import Row, barriers_of, enqueue_groups, fan_out
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transactions.transaction import DeferredPublish
 from amqp_server.protocol.constants import ReplyCode
-from amqp_server.protocol.errors import (
-    UnexpectedFrame,
-)
+from amqp_server.protocol.errors import AmqpError, UnexpectedFrame
 from amqp_server.protocol.framing import encode_content
 from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, decode_method
 from appendlog.layout.message import HAS_HEADERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.publishing.confirms import Barrier
     from amqp_server.broker.publishing.publish_targets import PublishTarget
+    from amqp_server.broker.publishing.row import Group
     from amqp_server.broker.queue import Queue
 
+STEP_QUEUES: Final = 64
+"""Most queues that get messages in one step."""
 _RETURN_HEAD = b"\x00\x3c\x00\x32"
 
 
 class Publishing:
     """The publishes of one channel, and their confirms and returns.
+
+    Publishes that may take long are done in steps. Such a method returns an iterator: each step
+    does a part of the work, and the caller takes all steps before the channel's next frame. Between
+    two steps other clients are served, so a queue may disappear. None means that all is done.
 
     Args:
         channel: Channel that publishes.
@@ -77,8 +83,11 @@ class Publishing:
 
     def publish_run(
         self, method_payload: bytes, messages: list[bytes], property_flags: int, message_flags: int
-    ) -> None:
+    ) -> Iterator[None] | None:
         """Route and enqueue messages that share one publish frame and their property flags.
+
+        Returns:
+            The steps that are left, or None.
 
         Raises:
             AmqpError: The exchange is missing or refuses them, and no message was enqueued; or one
@@ -90,7 +99,7 @@ class Publishing:
         if self.is_refusing and self.confirms is not None:
             self.confirms.add(len(messages), (), refused=True)
             self._broker.turn.mark(self)
-            return
+            return None
         target = self._targets.find(method_payload)
         fault = None
         if property_flags & CHECKED_PROPERTIES:
@@ -98,11 +107,16 @@ class Publishing:
         if target.routes_singly or (
             message_flags & HAS_HEADERS and any(map(may_have_copies, messages))
         ):
-            self._publish_singly(target, messages, message_flags)
+            steps: Iterator[None] | None = self._publish_singly(target, messages, message_flags)
         elif messages:
-            self._enqueue(target, target.queues, target.reply_keys, messages, message_flags)
-        if fault is not None:
+            steps = self._enqueue(target, target.queues, target.reply_keys, messages, message_flags)
+        else:
+            steps = None
+        if fault is None:
+            return steps
+        if steps is None:
             raise fault
+        return _raise_after(steps, fault)
 
     def publish_row(
         self,
@@ -110,14 +124,16 @@ class Publishing:
         messages: Sequence[bytes],
         property_flags: int,
         message_flags: int,
-    ) -> None:
+    ) -> Iterator[None] | None:
         """Route and take in neighbours that each have a publish frame of their own.
 
         In their order, as `publish_run` does each; what goes into the same queues goes together.
 
-        Raises:
-            AmqpError: As `publish_run`; the messages before that one were taken in.
+        Returns:
+            The steps that are left, or None. A step raises AmqpError as `publish_run` does; the
+            messages before that one were taken in.
         """
+        pairs = zip(method_payloads, messages, strict=True)
         if (
             self._assembly is not None
             or self.is_refusing
@@ -125,23 +141,20 @@ class Publishing:
             or property_flags & CHECKED_PROPERTIES
             or (message_flags & HAS_HEADERS and any(map(may_have_copies, messages)))
         ):
-            for payload, message in zip(method_payloads, messages, strict=True):
-                self.publish_run(payload, [message], property_flags, message_flags)
-            return
+            return self._publish_apart(pairs, property_flags, message_flags)
         row = Row(message_flags)
-        find, recent = self._targets.find, self._targets.recent()
-        try:
-            for payload, message in zip(method_payloads, messages, strict=True):
-                target = recent.get(payload)
-                if target is None or target.routes_version != target.exchange.routes_version:
-                    target = find(payload)
-                if target.is_plain:
-                    row.add(target, message)
-                else:
-                    self._enqueue_row(row)
-                    self.publish_run(payload, [message], property_flags, message_flags)
-        finally:
-            self._enqueue_row(row)
+        recent = self._targets.recent()
+        for payload, message in pairs:
+            target = recent.get(payload)
+            if (
+                target is None
+                or target.routes_version != target.exchange.routes_version
+                or not target.is_plain
+            ):
+                rest = chain(((payload, message),), pairs)
+                return self._publish_mixed(row, rest, property_flags)
+            row.add(target, message)
+        return self._enqueue_row(row)
 
     def begin_content(self, payload: bytes) -> None:
         """Start a publish whose content arrives frame by frame."""
@@ -156,19 +169,17 @@ class Publishing:
             self._client,
         )
 
-    def take_header(self, payload: bytes) -> None:
-        """Accept a content header frame that is not part of a run."""
+    def take_header(self, payload: bytes) -> Iterator[None] | None:
+        """Accept a content header frame that is not part of a run; return the steps left."""
         if self._assembly is None:
             raise UnexpectedFrame("expected method frame, got non method frame instead")
-        if self._assembly.take_header(payload):
-            self._finish_content()
+        return self._finish_content() if self._assembly.take_header(payload) else None
 
-    def take_body(self, payload: bytes) -> None:
-        """Accept a content body frame that is not part of a run."""
+    def take_body(self, payload: bytes) -> Iterator[None] | None:
+        """Accept a content body frame that is not part of a run; return the steps left."""
         if self._assembly is None:
             raise UnexpectedFrame("expected method frame, got non method frame instead")
-        if self._assembly.take_body(payload):
-            self._finish_content()
+        return self._finish_content() if self._assembly.take_body(payload) else None
 
     def expect_method(self) -> None:
         """Check that a method may come now.
@@ -214,18 +225,54 @@ class Publishing:
         """Confirm the publishes that had no barriers to wait for."""
         self.release_confirms()
 
-    def _finish_content(self) -> None:
+    def _finish_content(self) -> Iterator[None] | None:
         assembly, self._assembly = self._assembly, None
         assert assembly is not None, "there is no content to finish"
         assembly.release()
-        self.publish_run(
+        return self.publish_run(
             assembly.method_payload,
             [assembly.message],
             assembly.property_flags,
             assembly.message_flags,
         )
 
-    def _publish_singly(self, target: PublishTarget, messages: list[bytes], flags: int) -> None:
+    def _publish_apart(
+        self, pairs: Iterable[tuple[bytes, bytes]], property_flags: int, message_flags: int
+    ) -> Iterator[None]:
+        """Publish messages with frames of their own one after the other."""
+        for payload, message in pairs:
+            yield from self.publish_run(payload, [message], property_flags, message_flags) or ()
+            yield
+
+    def _publish_mixed(
+        self, row: Row, pairs: Iterable[tuple[bytes, bytes]], property_flags: int
+    ) -> Iterator[None]:
+        """Publish messages with frames of their own, some of which need more than their queues.
+
+        Args:
+            row: Messages before them, which are not in their queues yet.
+            pairs: Publish frames and messages.
+            property_flags: Property flags that all of them have.
+        """
+        find, recent = self._targets.find, self._targets.recent()
+        try:
+            for payload, message in pairs:
+                target = recent.get(payload)
+                if target is None or target.routes_version != target.exchange.routes_version:
+                    target = find(payload)
+                    # Finding a route may take long.
+                    yield
+                if target.is_plain:
+                    row.add(target, message)
+                else:
+                    yield from self._enqueue_row(row) or ()
+                    yield from self.publish_run(payload, [message], property_flags, row.flags) or ()
+        finally:
+            yield from self._enqueue_row(row) or ()
+
+    def _publish_singly(
+        self, target: PublishTarget, messages: list[bytes], flags: int
+    ) -> Iterator[None]:
         """Publish messages that may have different routes; consecutive ones with one together.
 
         Raises:
@@ -239,12 +286,13 @@ class Publishing:
                 if run and (queues, reply_keys) != way:
                     # Not twice, also if a queue of ours fails to take it.
                     whole, run = run, []
-                    self._enqueue(target, *way, whole, flags)
+                    yield from self._enqueue(target, *way, whole, flags) or ()
                 way = queues, reply_keys
                 run.append(stored)
+                yield
         finally:
             if run:
-                self._enqueue(target, *way, run, flags)
+                yield from self._enqueue(target, *way, run, flags) or ()
 
     def _way_of(
         self, target: PublishTarget, message: bytes, flags: int
@@ -270,22 +318,79 @@ class Publishing:
         reply_keys: tuple[str, ...],
         messages: list[bytes],
         flags: int,
-    ) -> None:
+    ) -> Iterator[None] | None:
+        """Put messages into their queues; return the steps left, or None."""
         if self._channel.transaction is not None:
             deferred = DeferredPublish(target, queues, reply_keys, messages, flags)
             self._channel.transaction.publish(deferred)
-            return
+            return None
         if len(messages) > 1 and any(queue.refuses_when_full for queue in queues):
-            for message in messages:
-                self._enqueue(target, queues, reply_keys, [message], flags)
-            return
+            return self._enqueue_apart(target, queues, reply_keys, messages, flags)
+        if len(queues) > STEP_QUEUES:
+            return self._enqueue_in_steps(target, queues, reply_keys, messages, flags)
         barriers, refusing = enqueue(queues, messages, flags)
         self.wait_for_room(queues)
+        self._note_enqueued(
+            target, queues, reply_keys, messages, barriers, is_refused=bool(refusing)
+        )
+        return None
+
+    def _enqueue_apart(
+        self,
+        target: PublishTarget,
+        queues: Sequence[Queue],
+        reply_keys: tuple[str, ...],
+        messages: list[bytes],
+        flags: int,
+    ) -> Iterator[None]:
+        """Put messages one by one into queues, of which some may refuse some of them."""
+        for message in messages:
+            yield from self._enqueue(target, queues, reply_keys, [message], flags) or ()
+            yield
+
+    def _enqueue_in_steps(
+        self,
+        target: PublishTarget,
+        queues: Sequence[Queue],
+        reply_keys: tuple[str, ...],
+        messages: list[bytes],
+        flags: int,
+    ) -> Iterator[None]:
+        """Put messages into many queues, one in each step."""
+        barriers: list[Barrier] = []
+        is_refused = False
+        for queue in queues:
+            awaited, refusing = enqueue((queue,), messages, flags)
+            barriers += awaited
+            is_refused |= bool(refusing)
+            self.wait_for_room((queue,))
+            yield
+        self._note_enqueued(target, queues, reply_keys, messages, barriers, is_refused=is_refused)
+        self._note_progress_between({barrier.queue for barrier in barriers})
+
+    def _note_enqueued(
+        self,
+        target: PublishTarget,
+        queues: Sequence[Queue],
+        reply_keys: tuple[str, ...],
+        messages: list[bytes],
+        barriers: list[Barrier],
+        *,
+        is_refused: bool,
+    ) -> None:
+        """Return messages that are in no queue, or wait until the others are safe."""
         replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
         if target.mandatory and not queues and not replied:
             self.basic_return(messages)
         if self.confirms is not None:
-            self._await_barriers(len(messages), barriers, refused=bool(refusing))
+            self._await_barriers(len(messages), barriers, refused=is_refused)
+
+    def _note_progress_between(self, queues: Iterable[Queue]) -> None:
+        """Apply what the disk reported between the steps of a publish, before it was noted."""
+        for queue in queues:
+            if queue.store.is_failed:
+                self.refuse_confirms(queue)
+        self._broker.turn.mark(self)
 
     def _await_barriers(
         self, count: int, barriers: Sequence[Barrier], *, refused: bool = False
@@ -297,17 +402,47 @@ class Publishing:
         if not barriers:
             self._broker.turn.mark(self)
 
-    def _enqueue_row(self, row: Row) -> None:
-        """Put neighbours into their queues, and leave the row empty."""
+    def _enqueue_row(self, row: Row) -> Iterator[None] | None:
+        """Put neighbours into their queues, leave the row empty; return the steps left, or None."""
         groups = row.take()
-        together = enqueue_groups(groups, row.flags) if len(groups) > 1 else None
+        if len(groups) == 1:
+            ((target, messages),) = groups
+            return self._enqueue(target, target.queues, (), messages, row.flags)
+        if sum(len(target.queues) for target, _ in groups) > STEP_QUEUES * STEP_QUEUES:
+            return self._enqueue_groups_in_steps(groups, row.flags)
+        together = enqueue_groups(groups, row.flags)
         if together is None:
-            for target, messages in groups:
-                self._enqueue(target, target.queues, (), messages, row.flags)
+            return self._enqueue_groups_apart(groups, row.flags)
+        self._note_groups(groups, together, row.flags)
+        return None
+
+    def _enqueue_groups_apart(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
+        """Put the messages of each group into its queues, of which some may refuse them."""
+        for target, messages in groups:
+            yield from self._enqueue(target, target.queues, (), messages, flags) or ()
+            yield
+
+    def _enqueue_groups_in_steps(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
+        """Put the messages of all groups into many queues, one queue in each step."""
+        if any(
+            queue.store.is_failed or queue.refuses_when_full
+            for target, _ in groups
+            for queue in target.queues
+        ):
+            yield from self._enqueue_groups_apart(groups, flags)
             return
-        self.wait_for_room(together)
+        starts: dict[Queue, int] = {}
+        yield from fan_out(groups, flags, starts)
+        self._note_groups(groups, starts, flags)
+        self._note_progress_between(starts)
+
+    def _note_groups(
+        self, groups: Sequence[Group], starts: Mapping[Queue, int], flags: int
+    ) -> None:
+        """Wait for room, and until the messages of some groups are safe."""
+        self.wait_for_room(starts)
         if self.confirms is not None:
-            for count, barriers in barriers_of(groups, together, row.flags):
+            for count, barriers in barriers_of(groups, starts, flags):
                 self._await_barriers(count, barriers)
 
     def basic_return(self, messages: list[bytes]) -> None:
@@ -318,3 +453,9 @@ class Publishing:
             self._client.write(
                 encode_content(message, self._channel.number, head, b"", self._client.frame_max)
             )
+
+
+def _raise_after(steps: Iterator[None], error: AmqpError) -> Iterator[None]:
+    """Take all steps, then raise the error of the message behind them."""
+    yield from steps
+    raise error

@@ -72,8 +72,35 @@ def enqueue_groups(groups: Sequence[Group], flags: int) -> Mapping[Queue, int] |
     if any(queue.store.is_failed or queue.refuses_when_full for queue in queued):
         return None
     return {
-        queue: queue.publish(messages, flags) - len(messages) for queue, messages in queued.items()
+        queue: queue.publish(messages, flags) - len(messages)
+        for queue, messages in queued.items()
+        if not queue.is_deleted
     }
+
+
+def fan_out(groups: Sequence[Group], flags: int, starts: dict[Queue, int]) -> Iterator[None]:
+    """Do as `enqueue_groups` for many queues, a queue in each step.
+
+    A queue that is deleted between two steps gets nothing.
+
+    Args:
+        groups: In the order in which they were published; none of their queues refuses any.
+        flags: The flags octet that all messages have.
+        starts: Gets where the messages begin in each queue.
+    """
+    queued: dict[Queue, list[bytes]] = {}
+    for target, messages in groups:
+        for queue in target.queues:
+            known = queued.get(queue)
+            if known is None:
+                queued[queue] = messages.copy()
+            else:
+                known += messages
+            yield
+    for queue, messages in queued.items():
+        if not queue.is_deleted:
+            starts[queue] = queue.publish(messages, flags) - len(messages)
+        yield
 
 
 def barriers_of(
@@ -90,7 +117,11 @@ def barriers_of(
     for target, messages in groups:
         barriers: list[Barrier] = []
         for queue in target.queues:
-            end = ends[queue] = ends[queue] + len(messages)
+            start = ends.get(queue)
+            if start is None:
+                # It was deleted after the messages were routed.
+                continue
+            end = ends[queue] = start + len(messages)
             if is_awaited(queue, end, flags):
                 barriers.append(Barrier(queue, end))
         yield len(messages), barriers

@@ -147,7 +147,7 @@ class Forwarder:
         """Settle the messages that have become safe, and ask for a slice to forward others."""
         self.release_confirms()
         if self._waiting and not self._is_stopped:
-            self._turn.mark(_Send(self), self.line)
+            self._turn.mark_now(_Send(self), self.line)
         elif not self._waiting:
             wake(self._sent_waiters)
 
