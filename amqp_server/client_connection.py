@@ -105,6 +105,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything that the client owned."""
         self._is_lost = True
+        self.is_writable = False
         self._cancel_timer()
         self._server.heartbeats.remove(self)
         self._server.lingering.remove(self)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
+from amqp_server.broker.job import Job
 from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.parked_publishes import ParkedPublishes
 from amqp_server.products import qos_reaches_consumers
@@ -34,12 +36,14 @@ from amqp_server.protocol.errors import (
 from amqp_server.protocol.methods import (
     ChannelCloseOk,
     ChannelOpenOk,
+    ConnectionClose,
     Method,
     decode_method,
     method_frame,
     method_name,
 )
 from amqp_server.reply_queue import ReplyQueue
+from amqp_server.time_slice import TimeSlice
 from amqp_server.unexpected_frames import (
     channel_close,
     check_opens_channel,
@@ -50,11 +54,10 @@ from amqp_server.unexpected_frames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable
 
     from amqp_server.client_socket import ClientSocket
     from amqp_server.server_context import ServerContext
-    from amqp_server.time_slice import TimeSlice
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +101,7 @@ class ClientSession:
         # The event that is handled now, and the steps that are left of it.
         self._event: tuple[Any, ...] = ()
         self._steps: Iterator[None] | None = None
+        self._is_lost = False
         self._closing_channels: set[int] = set()
         self._replies = ReplyQueue(self.resume_handling)
         self._turn = server.broker.turn
@@ -194,14 +198,22 @@ class ClientSession:
     def end(self) -> None:
         """Release everything that the client owned; its connection is gone."""
         self.parked.end()
-        if self.is_open:
-            # What had arrived is handled, also what waited for its slice.
-            self._handle_events()
-        elif self._steps is not None:
-            # What is left of an acknowledgement, for example.
-            deque(self._steps, maxlen=0)
-        self._events.clear()
-        self._release_everything()
+        self._is_lost = True
+        self.line = self._turn.endings
+        self._turn.jobs.add(self)
+        self._go_on_to_end(TimeSlice() if self._turn.cuts_jobs else None)
+
+    def finish(self) -> None:
+        """Handle at once what is left of a lost connection, because the server stops."""
+        self._go_on_to_end(None)
+
+    def _go_on_to_end(self, time_slice: TimeSlice | None) -> None:
+        """Handle what had arrived before the connection was lost, then release everything."""
+        is_cut = (self.is_open or self._steps is not None) and self._handle_events(time_slice)
+        if not is_cut and self in self._turn.jobs:
+            self._turn.jobs.discard(self)
+            self._events.clear()
+            self._release_everything()
 
     def on_alarms_changed(self) -> None:
         """Park publishes if an alarm is on; handle the parked ones if none is."""
@@ -226,16 +238,30 @@ class ClientSession:
 
     def _send_close(self, error: AmqpError) -> None:
         # Waiting events stay: the client's own close may be among them.
-        self._release_everything()
-        self.write(method_frame(0, connection_close(error)))
         self._machine.close()
+        self._release_everything(partial(self._finish_close, connection_close(error)))
+
+    def _finish_close(self, close: ConnectionClose) -> None:
+        self.write(method_frame(0, close))
         self._connection.close_later()
 
-    def _release_everything(self) -> None:
+    def _release_everything(self, then: Callable[[], None] | None = None) -> None:
+        """End all channels now; release in steps what they hold, and the exclusive queues.
+
+        Args:
+            then: Called when that is done. The client hears of its end only then: a quick
+                reconnect must find the messages, and the names of its queues free.
+        """
         channels, self.channels = list(self.channels.values()), {}
         for channel in channels:
-            channel.close()
-        self._server.broker.delete_queues_of(self)
+            channel.end()
+        steps = self._release(channels)
+        Job(self._turn, self._turn.endings, steps, f"end of client {self.name!r}", then).start()
+
+    def _release(self, channels: list[Channel]) -> Iterator[None]:
+        for channel in channels:
+            yield from channel.release()
+        yield from self._server.broker.delete_queues_of(self)
 
     def _fail(self, error: AmqpError) -> None:
         """Close the connection with an error; without a reply if the peer is not logged in."""
@@ -259,6 +285,9 @@ class ClientSession:
 
     def run_turn(self) -> None:
         """Handle events for one slice; the rest is handled in the next turn."""
+        if self._is_lost:
+            self._go_on_to_end(self._turn.time_slice)
+            return
         was_waiting = self._connection.is_paused_by(_WAITING)
         self._handle_events(self._turn.time_slice)
         if was_waiting and not self._is_busy:
@@ -271,14 +300,18 @@ class ClientSession:
         """What the client asked for last, as the log of stalls names it."""
         return _text_of(self.name, self._event)
 
-    def _handle_events(self, time_slice: TimeSlice | None = None) -> None:
+    def _handle_events(self, time_slice: TimeSlice | None = None) -> bool:
         """Handle events in order until one has to wait, the peer stops reading, or time is up.
 
         The server does not read the client again before all that it has sent is handled.
 
         Args:
             time_slice: Time that it may take; None: handle all, because the connection ends.
+
+        Returns:
+            Whether the time was too short; the rest is handled in the next turn.
         """
+        is_cut = False
         while self._may_handle():
             try:
                 if self._steps is None:
@@ -302,6 +335,7 @@ class ClientSession:
                 self._replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
             if time_slice is not None and self._is_busy and time_slice.is_over:
                 self._turn.mark(self, self.line)
+                is_cut = True
                 break
         if self._steps is None and self._event:
             # Keep the name of a method for the log of stalls, but no octets of messages.
@@ -309,6 +343,7 @@ class ClientSession:
             payload = self._event[2][:4] if kind == framing.METHOD else b""
             self._event = (kind, number, payload)
         self._pause_for_events()
+        return is_cut
 
     @property
     def _is_busy(self) -> bool:
@@ -368,7 +403,7 @@ class ClientSession:
                 channel.publishing.expect_method()
                 return channel.settle_ranges(event[2])
             case framing.METHOD:
-                self._handle_method(channel, event[2])
+                return self._handle_method(channel, event[2])
             case framing.HEADER:
                 return channel.publishing.take_header(event[2])
             case framing.BODY:
@@ -389,13 +424,13 @@ class ClientSession:
             # On channel 0 even a soft error ends the connection.
             self._fail(error.with_method(method.class_id, method.method_id))
             return
+        if machine.state is ConnectionState.CLOSED:
+            self._events.clear()
+            self._release_everything(partial(self._close_with, answer))
+            return
         if answer is not None:
             self.write(method_frame(0, answer))
-        if machine.state is ConnectionState.CLOSED:
-            self._release_everything()
-            self._events.clear()
-            self._connection.close()
-        elif machine.state is ConnectionState.AWAITING_OPEN:
+        if machine.state is ConnectionState.AWAITING_OPEN:
             self._tuned()
         elif machine.state is ConnectionState.OPEN and not self.user:
             self._connection.handshake_done()
@@ -403,6 +438,11 @@ class ClientSession:
             logger.info(
                 "connection open peer=%s user=%s vhost=%s", self.name, self.user, machine.vhost
             )
+
+    def _close_with(self, answer: Method | None) -> None:
+        if answer is not None:
+            self.write(method_frame(0, answer))
+        self._connection.close()
 
     def _tuned(self) -> None:
         self.frame_max = self._machine.frame_max
@@ -442,11 +482,11 @@ class ClientSession:
         channel = self.channels[number] = Channel(number, self, vhost, broker)
         channel.send(ChannelOpenOk())
 
-    def _handle_method(self, channel: Channel, payload: bytes) -> None:
+    def _handle_method(self, channel: Channel, payload: bytes) -> Iterator[None] | None:
         channel.publishing.expect_method()
         if payload[:4] == _PUBLISH_ID:
             channel.publishing.begin_content(payload)
-            return
+            return None
         method = decode_method(payload)
         if not method.is_utf8:
             raise FrameError("Malformed UTF-8 in shortstr")
@@ -454,11 +494,17 @@ class ClientSession:
             reply = self._call_handler(channel, method)
         except AmqpError as error:
             raise error.with_method(method.class_id, method.method_id) from error.__cause__
-        if reply is not None:
-            waiting = asyncio.ensure_future(reply)
-            self._replies.wait(waiting, partial(self._finish, channel, method, waiting), payload)
+        if reply is None:
+            return None
+        if isinstance(reply, Iterator):
+            return _with_method(reply, method)
+        waiting = asyncio.ensure_future(reply)
+        self._replies.wait(waiting, partial(self._finish, channel, method, waiting), payload)
+        return None
 
-    def _call_handler(self, channel: Channel, method: Method) -> Awaitable[Method | None] | None:
+    def _call_handler(
+        self, channel: Channel, method: Method
+    ) -> Awaitable[Method | None] | Iterator[None] | None:
         handler = HANDLERS.get(type(method))
         if handler is None:
             # The client sent a method that only a server sends, or one that belongs on channel 0.
@@ -489,9 +535,19 @@ class ClientSession:
             return
         logger.warning("channel error peer=%s channel=%d error=%s", self.name, number, error)
         self.parked.forget(number)
-        channel.close()
         self._closing_channels.add(number)
-        self.write(method_frame(number, channel_close(error)))
+        steps = channel.close()
+        then = partial(self.write, method_frame(number, channel_close(error)))
+        name = f"end of channel {number} of client {self.name!r}"
+        Job(self._turn, self.line, steps, name, then).start()
+
+
+def _with_method(steps: Iterator[None], method: Method) -> Iterator[None]:
+    """Take all steps of a method; an error names the method."""
+    try:
+        yield from steps
+    except AmqpError as error:
+        raise error.with_method(method.class_id, method.method_id) from error.__cause__
 
 
 def _text_of(client: str, event: tuple[Any, ...]) -> str:

@@ -234,6 +234,7 @@ async def _begin_to_write(
 async def _write_last(server: Server) -> None:
     """Finish all work, then write the last checkpoint. Logs if the stop is not clean."""
     server.broker.cancel_expiry_timers()
+    server.broker.turn.finish_jobs()
     await server.committer.drain()
     if server.tasks:
         await server.tasks.wait(SHUTDOWN_SECONDS_MAX / 4)

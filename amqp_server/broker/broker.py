@@ -25,7 +25,7 @@ from appendlog import LogIdentity
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
     from uuid import UUID
 
     from amqp_server.broker.binding import Binding
@@ -263,10 +263,11 @@ class Broker:
             if queue.expiry_timer is not None:
                 queue.expiry_timer.cancel()
 
-    def delete_queues_of(self, client: Client) -> None:
-        """Delete the exclusive queues of a client that has disconnected."""
+    def delete_queues_of(self, client: Client) -> Iterator[None]:
+        """Delete the exclusive queues of a client that has disconnected, one in each step."""
         for queue in self._exclusive_queues.pop(client, ()):
             self.delete_unused(queue)
+            yield
 
     def discard(self, queue: Queue, on_done: Callable[[], None] | None = None) -> None:
         """Remove the messages of a queue whose definition is removed, in the background.

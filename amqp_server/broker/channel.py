@@ -6,6 +6,7 @@ Publishes and acknowledgements arrive in runs and are handled a run at a time, p
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -167,22 +168,11 @@ class Channel:
         if len(ranges) > 2:
             return self._settle_each(ranges)
         runs = self.take_unacked(*ranges)
-        if self.transaction is not None:
-            self.transaction.defer(Outcome.ACKNOWLEDGED, runs)
-            return None
-        if len(runs) > STEP_RUNS:
-            return self._settle_in_steps(runs)
-        self.settle(runs)
-        return None
+        return self.resolve(Outcome.ACKNOWLEDGED, runs)
 
     def _settle_each(self, ranges: list[int]) -> Iterator[None]:
         for at in range(0, len(ranges), 2):
             yield from self.settle_ranges(ranges[at : at + 2]) or ()
-            yield
-
-    def _settle_in_steps(self, runs: list[UnackedRun]) -> Iterator[None]:
-        for at in range(0, len(runs), STEP_RUNS):
-            self.settle(runs[at : at + STEP_RUNS])
             yield
 
     def take_unacked(self, first_tag: int, last_tag: int) -> list[UnackedRun]:
@@ -197,17 +187,52 @@ class Channel:
         else:
             runs, missing = self.unacked.take_range(first_tag, last_tag)
         if missing is not None:
-            self.resolve(Outcome.ACKNOWLEDGED, runs or [])
+            deque(self.resolve(Outcome.ACKNOWLEDGED, runs or []) or (), maxlen=0)
             raise PreconditionFailed(f"unknown delivery tag {missing}", 60, 80)
         assert runs is not None, "there must be runs or a missing tag"
         return runs
 
-    def resolve(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
-        """Apply the client's outcome of deliveries, or defer it until the commit."""
+    def resolve(self, outcome: Outcome, runs: list[UnackedRun]) -> Iterator[None] | None:
+        """Apply the client's outcome of deliveries, or defer it until the commit.
+
+        Returns:
+            The steps that are left, or None.
+        """
         if self.transaction is not None:
             self.transaction.defer(outcome, runs)
-        else:
-            self.apply(outcome, runs)
+            return None
+        if len(runs) > STEP_RUNS:
+            return self._apply_in_steps(outcome, [runs])
+        self.apply(outcome, runs)
+        return None
+
+    def requeue_unacked(self) -> Iterator[None]:
+        """Requeue all unacked deliveries, in steps."""
+        return self._apply_in_steps(Outcome.REQUEUED, iter(self.unacked.take_some, []))
+
+    def _apply_in_steps(
+        self, outcome: Outcome, parts: Iterable[list[UnackedRun]]
+    ) -> Iterator[None]:
+        """Apply an outcome to some runs in each step.
+
+        While messages are being requeued, their queues deliver nothing: consumers would get later
+        messages before earlier ones.
+        """
+        requeueing: dict[Source, None] = {}
+        try:
+            for part in parts:
+                for at in range(0, len(part), STEP_RUNS):
+                    runs = part[at : at + STEP_RUNS]
+                    if outcome is Outcome.REQUEUED:
+                        for source in {run.source: None for run in runs}:
+                            if source not in requeueing:
+                                requeueing[source] = None
+                                source.begin_work()
+                    self.apply(outcome, runs)
+                    yield
+        finally:
+            for source in requeueing:
+                source.end_work()
 
     def apply(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
         """Apply an outcome to deliveries."""
@@ -271,27 +296,36 @@ class Channel:
             self.virtual_host.replies.remove(self.reply_consumer)
             self.reply_consumer = None
 
-    def close(self) -> None:
-        """End all consumers, and requeue all unacked messages to their places.
+    def close(self) -> Iterator[None]:
+        """End the channel at once; requeue its messages and remove its consumers in steps.
 
-        It happens before the client gets the close, so that a quick reconnect finds its messages.
+        The caller takes all steps before the client gets the close, so that a quick reconnect finds
+        its messages, and none of its old consumers.
         """
+        self.end()
+        return self.release()
+
+    def end(self) -> None:
+        """Send no delivery and no confirm from now on."""
         if self.is_closed:
             return
         # As in RabbitMQ, what is safe by now is confirmed before the channel closes.
         self.publishing.release_confirms()
         self.is_closed = True
         self.publishing.close()
-        if self.transaction is not None:
-            self.transaction.roll_back()
-        runs = self.unacked.take_all()
-        self.requeue(runs)
-        for consumer in tuple(self.consumers.values()):
-            self.remove_consumer(consumer)
-        self.remove_reply_consumer()
         if self._timeouts is not None:
             self._timeouts.cancel()
             self._timeouts = None
+
+    def release(self) -> Iterator[None]:
+        """Return the steps that requeue all unacked messages and then remove all consumers."""
+        if self.transaction is not None:
+            self.transaction.roll_back()
+        yield from self.requeue_unacked()
+        for consumer in tuple(self.consumers.values()):
+            self.remove_consumer(consumer)
+            yield
+        self.remove_reply_consumer()
 
     @property
     def _unacked_limit(self) -> int:

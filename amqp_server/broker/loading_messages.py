@@ -18,6 +18,8 @@ from amqp_server.broker.storing.window_reader import wake
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.rules.message_attributes import MessageAttributes
     from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
@@ -91,12 +93,13 @@ class LoadingMessages(QueuePart):
             if low < end and start < high
         ]
 
-    def purge(self) -> int:
-        """Settle the messages that are not ready yet; return how many there were."""
-        purged, self.count = self.count, 0
+    def purge(self) -> Iterator[int]:
+        """Settle the messages that are not ready yet, a range in each step; return how many."""
         while self._ranges:
-            self._queue.settle(*self._ranges.popleft())
-        return purged
+            start, end = self._ranges.popleft()
+            self._queue.settle(start, end)
+            self.count -= end - start
+            yield end - start
 
     def finish(self) -> None:
         """Let the queue deliver: all messages are ready."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
@@ -37,7 +37,7 @@ from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from uuid import UUID
 
     from amqp_server.broker.client import Client
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 logger = logging.getLogger(__name__)
+
+PURGE_STEP_OFFSETS: Final = 1024
+"""Offsets that one step of a purge looks at."""
 
 
 class Queue:
@@ -115,6 +118,7 @@ class Queue:
         self._line: Line | None = None
         self._had_consumer = False
         self.is_draining = False
+        self._work_count = 0
         self._expiry_waiters: list[asyncio.Future[None]] = []
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         self.opened_settled = self.settlement.settled_count
@@ -228,9 +232,7 @@ class Queue:
             self._turn.mark(self)
         if not self.is_draining and self._serve():
             self._turn.mark(self, self._line)
-        if self._expiry_waiters and (
-            self.is_draining or self.rules is None or not self.rules.is_behind
-        ):
+        if self._expiry_waiters and (self.is_draining or not self._is_behind):
             wake(self._expiry_waiters)
         if self.forwarder is not None:
             self.forwarder.run_turn()
@@ -239,20 +241,45 @@ class Queue:
         """Deliver, expire and drop what is due, before a count or a consumer change.
 
         Returns:
-            False if more messages have expired than one step removes. The queue's turns remove the
-            rest; the caller waits for `until_up_to_date`, or calls again if it cannot wait.
+            False if more messages have expired than one step removes, or while messages return or
+            go in steps. The caller waits for `until_up_to_date`.
         """
         while self._serve():
             # While the server stops, the turns expire nothing.
-            if self.rules is not None and self.rules.is_behind and not self.is_draining:
+            if self._is_behind and not self.is_draining:
                 self._turn.mark(self)
                 return False
-        return True
+        return not self.is_at_work or self.is_draining
 
     def finish_due(self) -> None:
-        """Do all that is due now, for a caller that cannot wait. O(messages that have expired)."""
-        while not self.bring_up_to_date():
+        """Do all that is due now, for a caller that cannot wait. O(messages that have expired).
+
+        Messages that are returning in steps count as unacked still.
+        """
+        while not self.bring_up_to_date() and not self.is_at_work:
             pass
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether messages return or go in steps; nothing is delivered until the end."""
+        return self._work_count > 0
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether counts are not exact yet: messages expire, return or go."""
+        return self.is_at_work or (self.rules is not None and self.rules.is_behind)
+
+    def begin_work(self) -> None:
+        """Deliver nothing until `end_work`: messages return, or go, in several steps.
+
+        A consumer that was served between two steps would get messages out of order.
+        """
+        self._work_count += 1
+
+    def end_work(self) -> None:
+        """Deliver again: all messages have returned, or are gone."""
+        self._work_count -= 1
+        self._turn.mark(self)
 
     async def until_up_to_date(self) -> None:
         """Return when nothing more is due, or the queue is deleted, or the server is stopping."""
@@ -267,7 +294,7 @@ class Queue:
         Returns:
             Whether there is more to do at once, in the line `_line`.
         """
-        if self.loading.is_loading:
+        if self.loading.is_loading or self._work_count:
             return False
         rules = self.rules
         if rules is not None and rules.before_delivery():
@@ -353,13 +380,25 @@ class Queue:
                 self.rules.on_requeued(start, end)
         self._turn.mark(self)
 
-    def purge(self) -> int:
-        """Settle all ready messages; return how many there were."""
-        count = self.loading.purge()
-        for start, end in merged((ready.start, ready.end) for ready in self.ready.take_all()):
-            self.settle(start, end)
-            count += end - start
-        return count
+    def purge(self) -> Iterator[int]:
+        """Settle all messages that are ready now, in steps; each returns how many it settled.
+
+        Until the end the queue delivers nothing: consumers see all of it, or nothing.
+        """
+        end = self.store.end_offset
+        self.begin_work()
+        try:
+            yield from self.loading.purge()
+            at = self.settlement.ack_floor
+            while at < end and not self.is_deleted:
+                to = min(at + PURGE_STEP_OFFSETS, end)
+                taken = self.ready.take_range(at, to)
+                for start, stop in merged((ready.start, ready.end) for ready in taken):
+                    self.settle(start, stop)
+                yield sum(map(len, taken))
+                at = to
+        finally:
+            self.end_work()
 
     def note_use(self) -> None:
         """Restart the expiry timer (`x-expires`): a client has used the queue."""

@@ -174,6 +174,15 @@ class SortedRuns(Generic[Run]):
         self._set_chunks(low, high + 1, merged_keys, merged_runs)
         return removed
 
+    def take_first_chunk(self) -> list[Run]:
+        """Remove and return up to `CHUNK_MAX` of the lowest runs; none if it is empty."""
+        if len(self._firsts) == 1:
+            return self.take_all()
+        taken = self._runs[0]
+        self._count -= len(taken)
+        del self._firsts[0], self._keys[0], self._runs[0]
+        return taken
+
     def take_all(self) -> list[Run]:
         """Remove and return all runs, ascending."""
         taken = list(self)

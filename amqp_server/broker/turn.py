@@ -44,6 +44,13 @@ class TurnTask(Protocol):
         """
 
 
+class LongTask(TurnTask, Protocol):
+    """A task that takes many turns."""
+
+    def finish(self) -> None:
+        """Do all that is left at once."""
+
+
 class Timer(Protocol):
     """A call that the event loop makes later, unless it is cancelled."""
 
@@ -124,7 +131,10 @@ class Turn:
         number: Grows with each turn. While it stays the same, every task that was marked is still
             marked, so marking it again changes nothing.
         time_slice: Time of the task that runs now.
+        jobs: Long operations that are not done yet.
+        cuts_jobs: Whether a new one is cut into slices.
         upkeep: Line of timers and of results of the disk.
+        endings: Line of what connections leave behind when they end.
         transfers: Line of messages that the broker forwards from queue to queue.
     """
 
@@ -139,7 +149,10 @@ class Turn:
         self._call_later = call_later
         self.number = 0
         self.time_slice = TimeSlice()
+        self.jobs: set[LongTask] = set()
+        self.cuts_jobs = True
         self.upkeep = Line()
+        self.endings = Line()
         self.transfers = Line()
         self._line = self.upkeep
         # (clock, order of entry, line): the order decides between equal clocks.
@@ -189,6 +202,13 @@ class Turn:
         The caller owns the timer and cancels it when it no longer wants the task.
         """
         return self._call_later(seconds, partial(self.mark, task))
+
+    def finish_jobs(self) -> None:
+        """Do the rest of all long operations, because the server stops; later ones at once."""
+        self.cuts_jobs = False
+        while self.jobs:
+            for job in tuple(self.jobs):
+                job.finish()
 
     def run_now(self, task: TurnTask, line: Line) -> bool:
         """Run a task whose input was just read, before this turn, if its client has time left.

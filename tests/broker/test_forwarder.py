@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from amqp_server.broker.transfers.forwarder import SLICE_MESSAGES, Copy, Forwarder
+from amqp_server.broker.transfers.forwarder import STEP_MESSAGES, Copy, Forwarder
 from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class FakeTurn:
     def __init__(self) -> None:
         self.later: list[TurnTask] = []
         self.transfers = Line()
+        self.time_slice = SimpleNamespace(is_over=False)
         self.marked: dict[TurnTask, None] = {}
 
     def mark_after(self, seconds: float, task: TurnTask) -> None:
@@ -216,12 +218,13 @@ def test_what_was_read_of_the_log_is_let_go_when_all_have_left_or_none_leaves_an
 def test_forwarders_share_a_turn_in_rotation() -> None:
     """Each of them once forwarded 512 messages in each turn, however many there were."""
     turn, target = FakeTurn(), RoomyQueue()
+    turn.time_slice.is_over = True
     sources = [FakeQueue() for _ in range(3)]
     forwarders = []
     for source in sources:
-        source.store.messages = [b"m"] * (3 * SLICE_MESSAGES)
+        source.store.messages = [b"m"] * (3 * STEP_MESSAGES)
         forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn))
-        forwarder.add(0, 3 * SLICE_MESSAGES, "rejected")
+        forwarder.add(0, 3 * STEP_MESSAGES, "rejected")
         forwarder.run_turn()
         forwarders.append(forwarder)
     order: list[int] = []
@@ -231,7 +234,8 @@ def test_forwarders_share_a_turn_in_rotation() -> None:
         task.run_turn()
         order.append(forwarders.index(task.forwarder))  # type: ignore[attr-defined]
 
-    assert order == [0, 1, 2] * 3
+    # The first step is a single message: nothing says how many queues it goes to.
+    assert order == [0, 1, 2] * 4
     for forwarder in forwarders:
         forwarder.run_turn()
-    assert [source.settled_count for source in sources] == [3 * SLICE_MESSAGES] * 3
+    assert [source.settled_count for source in sources] == [3 * STEP_MESSAGES] * 3

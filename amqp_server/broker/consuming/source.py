@@ -56,6 +56,12 @@ class Source(Protocol):
     def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Make messages ready again that consumers returned; ascending, disjoint, not empty."""
 
+    def begin_work(self) -> None:
+        """Deliver nothing until `end_work`: messages return in several steps."""
+
+    def end_work(self) -> None:
+        """Deliver again: all messages have returned."""
+
     def wake(self) -> None:
         """Dispatch at the end of the turn, because a consumer can take more."""
 

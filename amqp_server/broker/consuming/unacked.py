@@ -59,6 +59,11 @@ class UnackedRuns:
         self.count = 0
         self._runs: SortedRuns[UnackedRun] = SortedRuns()
 
+    @property
+    def run_count(self) -> int:
+        """Number of runs, which is what handling all of them costs."""
+        return len(self._runs)
+
     def __iter__(self) -> Iterator[UnackedRun]:
         """Iterate over the runs in tag order; the caller must not change them during the loop."""
         return iter(self._runs)
@@ -133,6 +138,12 @@ class UnackedRuns:
         """Remove and return all outstanding deliveries, in tag order."""
         self.count -= sum(each.count for each in self._runs)
         return self._runs.take_all()
+
+    def take_some(self) -> list[UnackedRun]:
+        """Remove and return up to 1,024 runs, in tag order, the lowest first; none if empty."""
+        taken = self._runs.take_first_chunk()
+        self.count -= sum(each.count for each in taken)
+        return taken
 
     def hold(self, runs: list[UnackedRun]) -> None:
         """Keep counting runs that were removed: their acknowledgement is not committed yet."""

@@ -52,7 +52,7 @@ from amqp_server.protocol.methods import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator
 
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.source import Source
@@ -255,16 +255,16 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
     channel.client.write(octets)
 
 
-def ack(channel: Channel, method: BasicAck) -> None:
+def ack(channel: Channel, method: BasicAck) -> Iterator[None] | None:
     """Acknowledge deliveries with tag 0; the connection handles other tags in runs."""
     runs = _take(channel, method.delivery_tag, multiple=method.multiple)
-    channel.resolve(Outcome.ACKNOWLEDGED, runs)
+    return channel.resolve(Outcome.ACKNOWLEDGED, runs)
 
 
-def nack(channel: Channel, method: BasicNack) -> None:
+def nack(channel: Channel, method: BasicNack) -> Iterator[None] | None:
     """Requeue deliveries, or reject them."""
     runs = _take(channel, method.delivery_tag, multiple=method.multiple)
-    channel.resolve(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
+    return channel.resolve(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
@@ -273,21 +273,17 @@ def reject(channel: Channel, method: BasicReject) -> None:
     channel.resolve(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
 
 
-def recover(channel: Channel, method: BasicRecover) -> None:
+def recover(channel: Channel, method: BasicRecover) -> Iterator[None]:
     """Requeue all unacked messages of the channel."""
-    _requeue_all(channel, requeue=method.requeue)
+    yield from recover_async(channel, method)
     channel.send(BasicRecoverOk())
 
 
-def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
+def recover_async(channel: Channel, method: BasicRecover | BasicRecoverAsync) -> Iterator[None]:
     """Requeue all unacked messages of the channel, without a reply."""
-    _requeue_all(channel, requeue=method.requeue)
-
-
-def _requeue_all(channel: Channel, *, requeue: bool) -> None:
-    if not requeue:
+    if not method.requeue:
         raise NotImplementedAmqp("requeue=false")
-    channel.requeue(channel.unacked.take_all())
+    yield from channel.requeue_unacked()
 
 
 def _take(channel: Channel, tag: int, *, multiple: bool) -> list[UnackedRun]:

@@ -15,6 +15,8 @@ from amqp_server.protocol.methods import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from amqp_server.broker.channel import Channel
 
 
@@ -23,10 +25,10 @@ def open_again(_channel: Channel, _method: ChannelOpen) -> None:
     raise ChannelError("second 'channel.open' seen")
 
 
-def close(channel: Channel, _method: ChannelClose) -> None:
+def close(channel: Channel, _method: ChannelClose) -> Iterator[None]:
     """Close the channel; its number is free as soon as the client reads the reply."""
     del channel.client.channels[channel.number]
-    channel.close()
+    yield from channel.close()
     channel.send(ChannelCloseOk())
 
 

@@ -29,6 +29,8 @@ from amqp_server.broker.handlers.object_limits import check_limit
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
 from amqp_server.broker.handlers.replies import send_reply, when_up_to_date
 from amqp_server.broker.handlers.stream_consumers import refuse_stream
+from amqp_server.broker.job import done_in_turns
+from amqp_server.broker.queue import PURGE_STEP_OFFSETS
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
     QueueBind,
@@ -45,7 +47,7 @@ from amqp_server.protocol.methods import (
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator
 
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.queue import Queue
@@ -185,7 +187,29 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | No
     refuse_stream(queue, "queue.purge")
     if not queue.bring_up_to_date():
         return when_up_to_date(queue, channel, purge, method)
-    count = queue.purge()
+    if queue.store.end_offset - queue.settlement.ack_floor > PURGE_STEP_OFFSETS:
+        return _purge_in_turns(channel, queue, method)
+    return _purged(channel, queue, method, sum(queue.purge()))
+
+
+async def _purge_in_turns(channel: Channel, queue: Queue, method: QueuePurge) -> Method | None:
+    counts: list[int] = []
+
+    def steps() -> Iterator[None]:
+        for count in queue.purge():
+            counts.append(count)
+            yield
+
+    name = f"purge of queue {queue.name!r}"
+    await done_in_turns(channel.broker.turn, channel.client.line, steps(), name)
+    done = _purged(channel, queue, method, sum(counts))
+    return None if done is None else await done
+
+
+def _purged(
+    channel: Channel, queue: Queue, method: QueuePurge, count: int
+) -> Awaitable[Method | None] | None:
+    """Reply to a purge, once what it settled cannot come back."""
     reply = None if method.no_wait else QueuePurgeOk(message_count=count)
     if queue.is_journaled and (count or _has_failed(queue.purge_under_way)):
         queue.purge_under_way = ensure_future(channel.broker.make_settlement_durable(queue))

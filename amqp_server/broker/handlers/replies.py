@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from amqp_server.broker.channel import Channel
-    from amqp_server.broker.handlers.handler import Handler
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.methods import Method
+
+MethodT = TypeVar("MethodT", bound="Method")
 
 
 def send_reply(
@@ -41,7 +42,10 @@ def send_reply(
 
 
 async def when_up_to_date(
-    queue: Queue, channel: Channel, handler: Handler, method: Method
+    queue: Queue,
+    channel: Channel,
+    handler: Callable[[Channel, MethodT], Awaitable[Method | None] | None],
+    method: MethodT,
 ) -> Method | None:
     """Handle a method again when the expired messages of its queue are gone.
 

@@ -35,7 +35,7 @@ def has_room_for(queue: Queue, messages: Sequence[bytes]) -> bool:
     if rules is None or rules.has_room_for(messages):
         return True
     # A publish cannot wait, but it needs no more room than its messages take.
-    while not queue.bring_up_to_date():
+    while not queue.bring_up_to_date() and not queue.is_at_work:
         if rules.has_room_for(messages):
             return True
     return rules.has_room_for(messages)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.job import Job
 from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.log_mark import LogMark, QueueLogsMark
 from amqp_server.broker.storing.message_store import MessageStore
@@ -29,7 +30,7 @@ from metadata.names import log_directory, queue_directory, spill_directory, vhos
 from ring import PagePool, Ring
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from uuid import UUID
 
@@ -252,7 +253,12 @@ class QueueStorage:
 
     def take_results(self, results: Sequence[FlushResult]) -> None:
         """Hand each result of a flusher's round to its store. Called on the event loop."""
+        Job(self._turn, self._turn.upkeep, self._apply(results), "results of the disk").start()
+
+    def _apply(self, results: Sequence[FlushResult]) -> Iterator[None]:
+        """Apply one result in each step."""
         for result in results:
+            yield
             if isinstance(result.request, DeleteRequest):
                 self._on_deleted.pop(result.request.log, _nothing)()
             elif isinstance(result.request, CompactRequest):

@@ -110,6 +110,12 @@ class Subscription:
     def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Change nothing: no message is delivered twice."""
 
+    def begin_work(self) -> None:
+        """Change nothing: no message is delivered twice."""
+
+    def end_work(self) -> None:
+        """Change nothing: no message is delivered twice."""
+
     def add_consumer(self, consumer: Consumer) -> None:
         """Start to serve a consumer, from the end of this turn on."""
         if not len(self.consumers):

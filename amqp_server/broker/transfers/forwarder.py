@@ -28,8 +28,10 @@ logger = logging.getLogger(__name__)
 
 UNDER_WAY_MAX = 8192
 """Most runs of messages that may wait for the disks of their target queues."""
-SLICE_MESSAGES = 256
-"""Most messages of one queue that are forwarded before another queue's."""
+STEP_MESSAGES = 256
+"""Most messages of one queue that are forwarded in one step."""
+STEP_COPIES = 1024
+"""About how many copies are made in one step: fewer messages, if each goes to many queues."""
 RETRY_SECONDS = 1.0
 """Pause before the broker retries a message that no queue took."""
 
@@ -95,6 +97,8 @@ class Forwarder:
         self._reader: WindowReader | None = None
         # The first `_sweep_count` waiting transfers are in the order of the log.
         self._sweep_count = 0
+        # How many queues the last message went to; before the first, one message makes a step.
+        self._fan_out = STEP_COPIES + 1
         self._is_stopped = False
         self._settled_waiters: list[asyncio.Future[None]] = []
         self._sent_waiters: list[asyncio.Future[None]] = []
@@ -152,7 +156,7 @@ class Forwarder:
             wake(self._sent_waiters)
 
     def send_some(self) -> None:
-        """Forward up to `SLICE_MESSAGES` messages.
+        """Forward messages until the slice is over.
 
         All forwarders of the server wait in one line, in rotation: messages that circulate between
         many queues get the time of one client.
@@ -225,11 +229,12 @@ class Forwarder:
 
     def _send_waiting(self) -> None:
         self._stalled = {queue for queue in self._stalled if queue.store.is_stalled}
-        room = SLICE_MESSAGES
-        while self._waiting and room and not self._stalled:
+        is_over = False
+        while self._waiting and not self._stalled and not is_over:
             if len(self._under_way) >= UNDER_WAY_MAX:
                 return
             transfer = self._waiting[0]
+            room = min(STEP_MESSAGES, STEP_COPIES // self._fan_out + 1)
             messages = self._read(transfer.start, min(transfer.end, transfer.start + room))
             if not messages:
                 if self._begin_sweep():
@@ -241,8 +246,8 @@ class Forwarder:
                 self._sweep_count -= 1
             else:
                 self._waiting[0] = transfer._replace(start=end)
-            room -= len(messages)
             self._send(transfer._replace(end=end), messages)
+            is_over = self._turn.time_slice.is_over
         if not self._waiting:
             self._close_reader()
         elif not self._stalled:
@@ -290,6 +295,7 @@ class Forwarder:
             part = transfer._replace(start=start, end=start + len(run))
             start = part.end
             owed = tuple(queue for queue in queues if queue not in transfer.taken_by)
+            self._fan_out = max(len(queues), 1)
             if not queues:
                 self._keep_or_drop(part)
             elif any(queue.refuses_when_full for queue in owed):

@@ -1,0 +1,89 @@
+"""The rest of a long operation, done a slice at a time while other clients are served."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from amqp_server.time_slice import TimeSlice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from amqp_server.broker.turn import Line, Turn
+
+
+class Job:
+    """An operation that is done in steps, in the turns of a line.
+
+    Args:
+        turn: Turn that runs it.
+        line: Line that pays for it.
+        steps: The operation; each step does a part of it.
+        name: What it does, for the log of stalls.
+        then: Called when all is done.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        line: Line,
+        steps: Iterator[None],
+        name: str,
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        self.name = name
+        self._turn = turn
+        self._line = line
+        self._steps = steps
+        self._then = then
+
+    def start(self) -> None:
+        """Do a slice at once. A short operation is done when this returns."""
+        self._turn.jobs.add(self)
+        self._run(TimeSlice() if self._turn.cuts_jobs else None)
+
+    def run_turn(self) -> None:
+        """Do a slice."""
+        if self in self._turn.jobs:
+            self._run(self._turn.time_slice)
+
+    def finish(self) -> None:
+        """Do all that is left, because the server stops."""
+        self._run(None)
+
+    def _run(self, time_slice: TimeSlice | None) -> None:
+        try:
+            for _ in self._steps:
+                if time_slice is not None and time_slice.is_over:
+                    self._turn.mark(self, self._line)
+                    return
+        except BaseException:
+            self._turn.jobs.discard(self)
+            raise
+        self._turn.jobs.discard(self)
+        if self._then is not None:
+            self._then()
+
+
+async def done_in_turns(turn: Turn, line: Line, steps: Iterator[None], name: str) -> None:
+    """Take all steps in the turns of a line; return when they are done.
+
+    Args:
+        turn: Turn that runs them.
+        line: Line that pays for them.
+        steps: An operation; each step does a part of it.
+        name: What it does, for the log of stalls.
+    """
+    done = asyncio.get_running_loop().create_future()
+
+    def and_report() -> Iterator[None]:
+        try:
+            yield from steps
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    Job(turn, line, and_report(), name).start()
+    await done

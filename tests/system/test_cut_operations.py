@@ -1,0 +1,327 @@
+"""Long operations are cut into steps: other clients are served between two of them.
+
+Every slice is over after one step here, so that each operation is cut at every place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pamqp import frame
+from pamqp.commands import Basic, Channel, Exchange, Queue, Tx
+
+from amqp_server import time_slice
+from amqp_server.broker import channel as channel_module
+from amqp_server.broker import queue as queue_module
+from amqp_server.broker.publishing import publishing
+from tests.amqp_client import AmqpClient, connect
+from tests.threaded_server import ThreadedServer
+
+QUEUES = 50
+MESSAGES = 60
+
+
+@pytest.fixture(autouse=True)
+def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(publishing, "STEP_QUEUES", 1)
+    monkeypatch.setattr(channel_module, "STEP_RUNS", 1)
+    monkeypatch.setattr(queue_module, "PURGE_STEP_OFFSETS", 1)
+    monkeypatch.setattr("amqp_server.broker.handlers.queue.PURGE_STEP_OFFSETS", 1)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ThreadedServer]:
+    with ThreadedServer(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def clients(server: ThreadedServer) -> Iterator[tuple[AmqpClient, AmqpClient]]:
+    """Return a client that asks for much, and one that asks for little."""
+    with ExitStack() as stack:
+        greedy, modest = (stack.enter_context(connect(server.address)) for _ in range(2))
+        for client in (greedy, modest):
+            client.open_channel(confirms=True)
+        yield greedy, modest
+
+
+def together(server: ThreadedServer, *sends: tuple[AmqpClient, bytes]) -> None:
+    """Send on the server's loop: it reads none of the clients before all have sent."""
+
+    def send_all() -> None:
+        for client, octets in sends:
+            client.send_raw(octets)
+
+    server.call(send_all)
+
+
+def fan_out(client: AmqpClient, *, durable: bool = True) -> list[str]:
+    """Bind many queues to one exchange; return their names in the order of routing."""
+    client.call(Exchange.Declare(exchange="all", exchange_type="fanout"), Exchange.DeclareOk)
+    names = [f"q{number}" for number in range(QUEUES)]
+    for name in names:
+        client.declare(name, durable=durable)
+        client.call(Queue.Bind(queue=name, exchange="all"), Queue.BindOk)
+    return names
+
+
+def publish_octets(client: AmqpClient, body: bytes = b"to all") -> bytes:
+    return client.publish_octets(
+        Basic.Publish(exchange="all"), body, Basic.Properties(delivery_mode=2)
+    )
+
+
+def passive(name: str) -> bytes:
+    return frame.marshal(Queue.Declare(queue=name, passive=True), 1)
+
+
+def levels(client: AmqpClient, queue: str = "levels") -> None:
+    """Fill a queue with two priorities by turns: delivered, they are as many runs."""
+    client.declare(queue, durable=True, arguments={"x-max-priority": 1})
+    for number in range(MESSAGES):
+        client.publish(
+            b"%d" % number, queue, properties=Basic.Properties(priority=number % 2, delivery_mode=2)
+        )
+        client.expect_confirmed()
+
+
+IN_ORDER = [b"%d" % number for number in [*range(1, MESSAGES, 2), *range(0, MESSAGES, 2)]]
+
+
+def take_all(client: AmqpClient, queue: str = "levels") -> list[tuple[bytes, bool]]:
+    client.consume(queue, no_ack=False)
+    return [
+        (message.body, message.redelivered)
+        for message in (client.expect_delivery() for _ in range(MESSAGES))
+    ]
+
+
+def test_a_client_is_served_before_another_ones_message_has_reached_all_queues(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    greedy, modest = clients
+    last = fan_out(greedy)[-1]
+    together(server, (greedy, publish_octets(greedy)), (modest, passive(last)))
+
+    assert modest.expect(Queue.DeclareOk).message_count == 0
+    greedy.expect(Basic.Ack)
+    assert modest.ready_count(last) == 1
+
+
+def test_messages_keep_their_order_in_all_queues(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    greedy, modest = clients
+    names = fan_out(greedy)
+    bodies = [b"%d" % number for number in range(5)]
+    together(
+        server,
+        (greedy, b"".join(publish_octets(greedy, body) for body in bodies)),
+        (modest, publish_octets(modest, b"other")),
+    )
+    while greedy.expect(Basic.Ack).delivery_tag != len(bodies):
+        pass
+    modest.expect(Basic.Ack)
+
+    for name in names:
+        taken = [modest.get(name) for _ in range(6)]
+        assert [each.body for each in taken if each and each.body != b"other"] == bodies
+        assert sum(each is not None for each in taken) == 6
+
+
+@pytest.mark.parametrize("at", [0, QUEUES - 1])
+def test_a_queue_that_is_deleted_in_the_middle_of_a_publish_gets_nothing(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient], at: int
+) -> None:
+    greedy, modest = clients
+    names = fan_out(greedy)
+    delete = frame.marshal(Queue.Delete(queue=names[at]), 1)
+    together(server, (greedy, publish_octets(greedy)), (modest, delete))
+
+    assert modest.expect(Queue.DeleteOk).message_count in {0, 1}
+    greedy.expect(Basic.Ack)
+    del names[at]
+    assert [modest.ready_count(name) for name in names] == [1] * len(names)
+
+
+def test_a_publish_reaches_all_queues_though_its_connection_is_lost(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    greedy, modest = clients
+    names = fan_out(greedy)
+    greedy.send_raw(publish_octets(greedy))
+    greedy.__exit__(None, None, None)
+
+    queues = server.server.broker.vhosts["/"].queues
+    server.wait_until(lambda: all(queues[name].ready_count == 1 for name in names))
+    assert modest.ready_count(names[-1]) == 1
+
+
+def test_a_stop_in_the_middle_of_a_publish_loses_no_confirmed_message(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        names = fan_out(client)
+        octets = publish_octets(client)
+        server.call(lambda: client.send_raw(octets))
+        # Nothing marks a moment in the middle: whatever has begun must end.
+        server.wait_until(
+            lambda: server.server.broker.vhosts["/"].queues[names[0]].store.end_offset == 1
+        )
+        server.stop()
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        assert [client.ready_count(name) for name in names] == [1] * QUEUES
+
+
+@pytest.mark.parametrize(
+    "how", ["nack", "recover", "channel", "close", "lost", "error", "rollback"]
+)
+def test_messages_that_return_in_steps_are_delivered_in_their_order(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient], how: str
+) -> None:
+    holder, other = clients
+    levels(other)
+    channel = 2
+    holder.open_channel(channel)
+    if how == "rollback":
+        holder.call(Tx.Select(), Tx.SelectOk, channel)
+    holder.consume("levels", no_ack=False, channel=channel)
+    tags = [holder.expect_delivery(channel).tag for _ in range(MESSAGES)]
+    # The other client waits already when the messages return.
+    other.consume("levels", no_ack=False)
+    match how:
+        case "nack":
+            holder.send(Basic.Cancel(consumer_tag="", nowait=True), channel)
+            holder.send(Basic.Nack(delivery_tag=tags[-1], multiple=True, requeue=True), channel)
+            holder.send(Channel.Close(reply_code=0, class_id=0, method_id=0), channel)
+        case "recover":
+            holder.send(Basic.Recover(requeue=True), channel)
+            holder.send(Channel.Close(reply_code=0, class_id=0, method_id=0), channel)
+        case "channel":
+            holder.send(Channel.Close(reply_code=0, class_id=0, method_id=0), channel)
+        case "rollback":
+            holder.send(Basic.Nack(delivery_tag=tags[-1], multiple=True, requeue=True), channel)
+            holder.send(Channel.Close(reply_code=0, class_id=0, method_id=0), channel)
+        case "close":
+            holder.close()
+        case "lost":
+            holder.__exit__(None, None, None)
+        case "error":
+            holder.send(Queue.Declare(queue="missing", passive=True), channel)
+    taken = [other.expect_delivery() for _ in range(MESSAGES)]
+
+    if how in {"nack", "recover"}:
+        # Until its channel closes, the holder may get some of them again.
+        assert sorted(each.body for each in taken) == sorted(IN_ORDER)
+    else:
+        assert [each.body for each in taken] == IN_ORDER
+    assert all(each.redelivered for each in taken)
+    assert other.ready_count("levels") == 0
+
+
+def test_a_get_waits_until_all_messages_have_returned(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    holder, other = clients
+    levels(other)
+    holder.consume("levels", no_ack=False)
+    tags = [holder.expect_delivery().tag for _ in range(MESSAGES)]
+    cancelled = holder.call(Basic.Cancel(consumer_tag=consumer_tag(server)), Basic.CancelOk)
+    assert cancelled.consumer_tag
+    nack = frame.marshal(Basic.Nack(delivery_tag=tags[-1], multiple=True, requeue=True), 1)
+    get = frame.marshal(Basic.Get(queue="levels", no_ack=True), 1)
+    together(server, (holder, nack), (other, get + passive("levels")))
+
+    assert other.expect(Basic.GetOk).message_count == MESSAGES - 1
+    for _ in ("header", "body"):
+        other.receive()
+    assert other.expect(Queue.DeclareOk).message_count == MESSAGES - 1
+
+
+def consumer_tag(server: ThreadedServer) -> str:
+    """Return the tag of the only consumer of the queue."""
+    (consumer,) = server.server.broker.vhosts["/"].queues["levels"].consumers
+    return consumer.tag
+
+
+def test_a_queue_that_is_deleted_while_messages_return_is_gone(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    holder, other = clients
+    levels(other)
+    holder.consume("levels", no_ack=False)
+    tags = [holder.expect_delivery().tag for _ in range(MESSAGES)]
+    nack = frame.marshal(Basic.Nack(delivery_tag=tags[-1], multiple=True, requeue=True), 1)
+    delete = frame.marshal(Queue.Delete(queue="levels"), 1)
+    declare = frame.marshal(Queue.Declare(queue="levels", durable=True), 1)
+    together(server, (holder, nack), (other, delete + declare))
+
+    other.expect(Queue.DeleteOk)
+    assert other.expect(Queue.DeclareOk).message_count == 0
+    assert holder.expect(Basic.Cancel).consumer_tag
+
+
+def test_a_stop_while_messages_return_marks_all_of_them_redelivered(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        levels(client)
+        take_all(client)
+        server.call(lambda: None)
+        client.__exit__(None, None, None)
+        server.wait_until(lambda: not server.server.connections)
+        server.stop()
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        assert take_all(client) == [(body, True) for body in IN_ORDER]
+
+
+def test_many_single_acks_settle_exactly_their_messages(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    holder, other = clients
+    levels(other)
+    holder.consume("levels", no_ack=False)
+    tags = [holder.expect_delivery().tag for _ in range(MESSAGES)]
+    acks = b"".join(frame.marshal(Basic.Ack(delivery_tag=tag), 1) for tag in tags[::3])
+    together(server, (holder, acks), (other, passive("levels")))
+    assert other.expect(Queue.DeclareOk).message_count == 0
+    holder.close()
+
+    left = {body for at, body in enumerate(IN_ORDER) if at % 3}
+    assert {other.get("levels").body for _ in left} == left  # type: ignore[union-attr]
+    assert other.get("levels") is None
+
+
+def test_a_purge_takes_what_was_ready_and_nothing_later(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    greedy, modest = clients
+    levels(modest)
+    purge = frame.marshal(Queue.Purge(queue="levels"), 1)
+    late = modest.publish_octets(
+        Basic.Publish(routing_key="levels"), b"late", Basic.Properties(delivery_mode=2)
+    )
+    together(server, (greedy, purge), (modest, late + passive("levels")))
+
+    # The server may read the publish before the purge.
+    is_late = greedy.expect(Queue.PurgeOk).message_count == MESSAGES
+    assert {type(modest.receive()[1]) for _ in range(2)} == {Basic.Ack, Queue.DeclareOk}
+    left = [modest.get("levels") for _ in range(2)]
+    assert [each.body for each in left if each] == [b"late"] * is_late
+
+
+def test_exclusive_queues_are_gone_before_their_client_hears_of_the_end_of_its_connection(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    owner, other = clients
+    for number in range(QUEUES):
+        owner.declare(f"own{number}", exclusive=True)
+    owner.close()
+
+    for number in range(QUEUES):
+        # Another client may use the names at once.
+        other.declare(f"own{number}", exclusive=True)
