@@ -144,8 +144,15 @@ def test_a_higher_one_that_comes_later_is_served_first(
         ({"a": 1}, "table"),
     ],
 )
-def test_it_must_be_an_integer(client: AmqpClient, name: str, value: Any, kind: str) -> None:  # noqa: ANN401
-    client.declare(name)
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_it_must_be_an_integer(
+    client: AmqpClient,
+    name: str,
+    queue_type: str,
+    value: Any,  # noqa: ANN401
+    kind: str,
+) -> None:
+    client.declare(name, arguments={"x-queue-type": queue_type})
     client.send(Basic.Consume(queue=name, arguments={"x-priority": value}))
     text = (
         f"PRECONDITION_FAILED - invalid arg 'x-priority' for queue '{name}' in vhost '/': "
@@ -164,3 +171,17 @@ def test_it_may_be_any_integer(client: AmqpClient, name: str, value: int) -> Non
         method = client.expect_delivery().method
         assert isinstance(method, Basic.Deliver)
         assert method.consumer_tag == ("with" if value > 0 else "without")
+
+
+def test_a_wrong_argument_is_reported_before_an_exclusive_consumer(
+    client: AmqpClient, connect: Connect, name: str
+) -> None:
+    owner = connect()
+    owner.declare(name)
+    consume(owner, name, exclusive=True)
+    client.send(Basic.Consume(queue=name, exclusive=True, arguments={"x-priority": "high"}))
+    text = (
+        f"PRECONDITION_FAILED - invalid arg 'x-priority' for queue '{name}' in vhost '/': "
+        '"expected integer, got longstr"'
+    )
+    expect_channel_error(client, 406, text, Basic.Consume)

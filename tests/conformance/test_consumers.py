@@ -109,24 +109,6 @@ class TestBeginning:
         consume(client, name, arguments={"x-cancel-on-ha-failover": value})
         assert expect_bodies(client, 1) == [b"0"]
 
-    @pytest.mark.parametrize(
-        ("queue_type", "argument"),
-        [
-            ("classic", "x-stream-offset"),
-            ("quorum", "x-stream-offset"),
-        ],
-    )
-    def test_arguments_for_other_types_of_queues_are_refused(
-        self, client: AmqpClient, name: str, queue_type: str, argument: str
-    ) -> None:
-        client.declare(name, arguments={"x-queue-type": queue_type})
-        client.send(Basic.Consume(queue=name, arguments={argument: True}))
-        text = (
-            f"PRECONDITION_FAILED - invalid arg '{argument}' for queue '{name}' in vhost '/' "
-            f"of queue type rabbit_{queue_type}_queue"
-        )
-        expect_channel_error(client, 406, text, Basic.Consume)
-
     def test_consumers_are_counted(self, connect: Connect, name: str) -> None:
         client = connect(channels=2)
         client.declare(name)

@@ -2,15 +2,18 @@
 
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pamqp.commands import Basic, Channel, Queue, Tx
 
-from tests.amqp_client import AmqpClient, Message
+from tests.amqp_client import AmqpClient, AnyDeclare, AnyPublish, Message
 from tests.conformance.conftest import Connect
 from tests.conformance.consuming import consume
-from tests.conformance.errors import expect_channel_error
+from tests.conformance.errors import expect_channel_error, expect_connection_error
 from tests.conformance.marks import differs_from_3_10
+from tests.conformance.queues import leave
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 
@@ -49,11 +52,17 @@ def reply_address(request: Message) -> str:
     return request.properties.reply_to
 
 
-def declare_passively(client: AmqpClient, queue: str) -> None:
-    """Send queue.declare for names that pamqp thinks wrong."""
-    name = queue.encode()
-    arguments = b"\0\0" + bytes([len(name)]) + name + b"\x01" + b"\0\0\0\0"
-    client.send_method(Queue.Declare.index.to_bytes(4, "big") + arguments)
+def cancel(requester: AmqpClient) -> None:
+    requester.call(Basic.Cancel("replies"), Basic.CancelOk)
+
+
+def close_channel(requester: AmqpClient) -> None:
+    requester.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
+
+
+End = Callable[[AmqpClient], None]
+ENDS: list[End] = [cancel, close_channel, leave]
+"""How a consumer of replies ends."""
 
 
 class TestConsumer:
@@ -69,6 +78,13 @@ class TestConsumer:
 
     def test_it_gets_a_tag_when_it_has_none(self, client: AmqpClient) -> None:
         assert re.fullmatch("amq.ctag-[A-Za-z0-9_-]{22}", consume(client, REPLY_TO, no_ack=True))
+
+    def test_its_tag_must_be_free(self, client: AmqpClient, name: str) -> None:
+        client.declare(name)
+        consume(client, name, "mine")
+        client.send(Basic.Consume(queue=REPLY_TO, no_ack=True, consumer_tag="mine"))
+        text = "NOT_ALLOWED - attempt to reuse consumer tag 'mine'"
+        expect_connection_error(client, 530, text, Basic.Consume)
 
     def test_no_wait_gets_no_answer(self, client: AmqpClient) -> None:
         client.send(Basic.Consume(queue=REPLY_TO, no_ack=True, nowait=True))
@@ -96,6 +112,14 @@ class TestConsumer:
 class TestRequest:
     def test_it_needs_a_consumer(self, client: AmqpClient, name: str) -> None:
         client.publish(b"", name, properties=Basic.Properties(reply_to=REPLY_TO))
+        text = "PRECONDITION_FAILED - fast reply consumer does not exist"
+        expect_channel_error(client, 406, text, Basic.Publish)
+
+    def test_its_consumer_is_looked_for_before_other_properties_are_checked(
+        self, client: AmqpClient, name: str
+    ) -> None:
+        properties = Basic.Properties(reply_to=REPLY_TO, user_id="x", expiration="x")
+        client.publish(b"", name, properties=properties)
         text = "PRECONDITION_FAILED - fast reply consumer does not exist"
         expect_channel_error(client, 406, text, Basic.Publish)
 
@@ -160,14 +184,39 @@ class TestReply:
         assert not method.redelivered
         assert (reply.body, reply.properties.correlation_id) == (b"answer", "c")
 
-    def test_several_replies_keep_their_order(
+    def test_replies_that_are_sent_together_keep_their_order(
+        self, requester: AmqpClient, responder: AmqpClient, name: str
+    ) -> None:
+        method = AnyPublish(0, "", reply_address(ask(requester, responder, name)))
+        responder.send_raw(
+            b"".join(
+                responder.publish_octets(method, b"%d" % number, Basic.Properties())
+                for number in range(500)
+            )
+        )
+        responder.published[1] += 500
+        replies = [requester.expect_delivery() for _ in range(500)]
+        assert [reply.body for reply in replies] == [b"%d" % number for number in range(500)]
+        responder.expect_confirmed()
+
+    @differs_from_3_10("uses no tag up: all have that of the next delivery, up to 4.1")
+    def test_each_has_a_delivery_tag_of_its_own(
         self, requester: AmqpClient, responder: AmqpClient, name: str
     ) -> None:
         address = reply_address(ask(requester, responder, name))
-        for number in range(10):
-            responder.publish(b"%d" % number, address)
-        bodies = [requester.expect_delivery().body for _ in range(10)]
-        assert bodies == [b"%d" % number for number in range(10)]
+        for _ in range(3):
+            responder.publish(b"", address)
+        assert [requester.expect_delivery().tag for _ in range(3)] == [1, 2, 3]
+
+    def test_one_may_be_sent_as_a_blind_copy(
+        self, requester: AmqpClient, responder: AmqpClient, name: str
+    ) -> None:
+        address = reply_address(ask(requester, responder, name))
+        headers: Any = {"BCC": [address], "other": "kept"}
+        responder.publish(b"copy", f"{name}?", properties=Basic.Properties(headers=headers))
+        responder.expect_confirmed()
+        reply = requester.expect_delivery()
+        assert (reply.body, reply.properties.headers) == (b"copy", {"other": "kept"})
 
     def test_a_large_one_comes_whole(
         self, requester: AmqpClient, responder: AmqpClient, name: str
@@ -196,13 +245,17 @@ class TestReply:
         consume(requester, REPLY_TO, "replies", no_ack=True)
         requester.call(Basic.Qos(), Basic.QosOk)
 
+    @pytest.mark.parametrize("end", ENDS)
     def test_a_mandatory_one_that_comes_too_late_comes_back(
-        self, requester: AmqpClient, responder: AmqpClient, name: str
+        self, requester: AmqpClient, responder: AmqpClient, name: str, end: End
     ) -> None:
         address = reply_address(ask(requester, responder, name))
-        requester.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
+        end(requester)
+        responder.publish(b"lost", address)
+        responder.expect_confirmed()
         responder.publish(b"late", address, mandatory=True)
         assert responder.expect_return().body == b"late"
+        responder.expect_confirmed()
 
     @differs_from_3_10("sends it at once")
     def test_one_of_a_transaction_comes_with_the_commit(
@@ -214,6 +267,8 @@ class TestReply:
         client.publish(b"dropped", address)
         client.call(Tx.Rollback(), Tx.RollbackOk)
         client.publish(b"committed", address)
+        client.call(Channel.Flow(active=True), Channel.FlowOk)
+        requester.call(Basic.Qos(), Basic.QosOk)  # and no delivery before
         client.call(Tx.Commit(), Tx.CommitOk)
         assert requester.expect_delivery().body == b"committed"
 
@@ -244,26 +299,34 @@ class TestDeclaring:
         declared = client.call(Queue.Declare(queue=REPLY_TO, passive=True), Queue.DeclareOk)
         assert (declared.queue, declared.message_count, declared.consumer_count) == (REPLY_TO, 0, 1)
 
+    @pytest.mark.parametrize("end", ENDS)
     def test_an_address_is_there_as_long_as_its_consumer(
-        self, requester: AmqpClient, responder: AmqpClient, name: str
+        self, requester: AmqpClient, responder: AmqpClient, name: str, end: End
     ) -> None:
         address = reply_address(ask(requester, responder, name))
-        declare_passively(responder, address)
-        declared = responder.expect(Queue.DeclareOk)
-        assert (declared.message_count, declared.consumer_count) == (0, 1)
-        requester.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
-        declare_passively(responder, address)
+        for passive in (True, False):
+            declare = AnyDeclare(queue=address, passive=passive)
+            declared = responder.call(declare, Queue.DeclareOk)
+            assert declared.queue == address
+            assert (declared.message_count, declared.consumer_count) == (0, 1)
+        end(requester)
+        responder.send(AnyDeclare(queue=address, passive=True))
         text = f"NOT_FOUND - no queue '{address}' in vhost '/'"
         expect_channel_error(responder, 404, text, Queue.Declare)
 
-    def test_an_address_that_is_none_is_not_there(self, client: AmqpClient) -> None:
-        address = f"{REPLY_TO}.nonsense"
-        client.send(Queue.Declare(queue=address, passive=True))
+    @pytest.mark.parametrize("passive", [True, False])
+    @pytest.mark.parametrize("ending", [".nonsense", "x"])
+    def test_an_address_that_is_none_is_not_there(
+        self, client: AmqpClient, ending: str, passive: bool
+    ) -> None:
+        address = REPLY_TO + ending
+        client.send(Queue.Declare(queue=address, passive=passive))
         text = f"NOT_FOUND - no queue '{address}' in vhost '/'"
         expect_channel_error(client, 404, text, Queue.Declare)
 
     def test_declaring_the_name_makes_no_queue(self, client: AmqpClient) -> None:
-        client.call(Queue.Declare(queue=REPLY_TO), Queue.DeclareOk)
+        declared = client.call(Queue.Declare(queue=REPLY_TO), Queue.DeclareOk)
+        assert (declared.queue, declared.message_count, declared.consumer_count) == (REPLY_TO, 0, 1)
         client.send(Basic.Get(queue=REPLY_TO))
         text = f"NOT_FOUND - no queue '{REPLY_TO}' in vhost '/'"
         expect_channel_error(client, 404, text, Basic.Get)

@@ -266,6 +266,21 @@ class TestGlobal:
         assert expect_bodies(client, 1) == [b"3"]
         expect_quiet(client, name)
 
+    def test_messages_that_arrive_together_do_not_exceed_it(
+        self, connect: Connect, client: AmqpClient, name: str
+    ) -> None:
+        publisher = connect(confirms=True)
+        publisher.declare(name)
+        prefetch(client, 10, globally=True)
+        consume(client, name, "one")
+        consume(client, name, "two")
+        method = Basic.Publish(routing_key=name)
+        publisher.send_raw(publisher.publish_octets(method, b"", Basic.Properties()) * 12)
+        publisher.published[1] += 12
+        publisher.expect_confirmed()
+        expect_bodies(client, 10)
+        expect_quiet(client, name)
+
     @differs(
         rabbitmq="540: `queue 'q' in vhost '/' does not support global qos`",
         reason="there is no reason to refuse it",

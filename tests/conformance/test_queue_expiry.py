@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from pamqp.commands import Basic, Connection, Queue
+from pamqp.commands import Basic, Channel, Connection, Queue
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
@@ -102,10 +102,55 @@ def test_a_queue_with_a_consumer_stays_until_some_time_after_its_end(
     assert time.monotonic() - cancelled >= UNUSED_MS / 1000 * 0.9
 
 
-def test_publishing_is_no_use(connect: Connect, name: str) -> None:
+def purge(client: AmqpClient, queue: str) -> None:
+    client.send(Queue.Purge(queue=queue))
+
+
+def bind(client: AmqpClient, queue: str) -> None:
+    client.send(Queue.Bind(queue=queue, exchange="amq.fanout"))
+
+
+def publish(client: AmqpClient, queue: str) -> None:
+    client.publish(b"x", queue)
+    purge(client, queue)
+
+
+@pytest.mark.parametrize("do", [publish, purge, bind])
+def test_publishing_purging_and_binding_are_no_use(
+    client: AmqpClient, name: str, do: Callable[[AmqpClient, str], None]
+) -> None:
+    client.declare(name, arguments=EXPIRING)
+
+    def is_gone() -> bool:
+        do(client, name)
+        _, answer = client.receive()
+        return isinstance(answer, Channel.Close) and answer.reply_code == 404
+
+    eventually(is_gone)
+
+
+def test_a_consumer_that_is_lost_starts_the_time_again(
+    connect: Connect, client: AmqpClient, name: str
+) -> None:
+    client.declare(name, arguments={"x-expires": 300})
+    consumer = connect()
+    consumer.consume(name)
+    consumer.socket.close()
     publisher = connect(confirms=True)
-    publisher.declare(name, arguments=EXPIRING)
     eventually(lambda: not is_there(publisher, name))
+
+
+def test_a_delivery_of_an_expired_queue_may_be_acknowledged(
+    connect: Connect, client: AmqpClient, name: str
+) -> None:
+    client.declare(name, arguments={"x-expires": 300})
+    client.publish(b"", name)
+    message = eventually(lambda: client.get(name, no_ack=False))
+    assert message is not None
+    publisher = connect(confirms=True)
+    eventually(lambda: not is_there(publisher, name))
+    client.send(Basic.Ack(message.tag))
+    client.call(Basic.Qos(), Basic.QosOk)
 
 
 def test_messages_of_a_queue_that_goes_are_no_dead_letters(

@@ -7,6 +7,7 @@ from pamqp.commands import Basic, Exchange, Queue
 
 from tests.amqp_client import AmqpClient, Message
 from tests.conformance.conftest import Connect, NewName
+from tests.conformance.consuming import drain
 from tests.conformance.errors import expect_channel_error
 from tests.conformance.raw_content import (
     HEADERS_FLAG,
@@ -15,6 +16,8 @@ from tests.conformance.raw_content import (
     short_string,
     table,
 )
+from tests.conformance.routing import bind_queue, declare_exchange
+from tests.conformance.routing import drain as reached_queues
 
 
 @pytest.fixture
@@ -165,10 +168,16 @@ class TestEither:
         take(publisher, queues[0])
 
 
-def test_both_may_be_given(publisher: AmqpClient, queues: list[str]) -> None:
-    publish(publisher, queues[0], {"CC": [queues[1]], "BCC": [queues[2]]})
+def test_a_queue_that_cc_and_bcc_name_gets_one_copy_with_the_first_routing_key(
+    publisher: AmqpClient, queues: list[str]
+) -> None:
+    named = [queues[1], queues[0], queues[1]]
+    publish(publisher, queues[0], {"CC": named, "BCC": [queues[2], queues[1]], "other": 1})
     for queue in queues:
-        take(publisher, queue)
+        message = take(publisher, queue)
+        assert message.properties.headers == {"CC": named, "other": 1}
+        assert isinstance(message.method, Basic.GetOk)
+        assert message.method.routing_key == queues[0]
 
 
 def test_cc_is_looked_at_before_bcc(publisher: AmqpClient, name: str) -> None:
@@ -186,17 +195,11 @@ def test_names_in_lower_case_are_ordinary_headers(publisher: AmqpClient, queues:
     assert publisher.get(queues[1]) is None
 
 
-def test_cc_is_delivered_and_bcc_is_not(publisher: AmqpClient, queues: list[str]) -> None:
-    publish(publisher, queues[0], {"BCC": [queues[2]], "CC": [queues[1]], "other": 1})
-    for queue in queues:
-        headers = take(publisher, queue).properties.headers
-        assert headers == {"CC": [queues[1]], "other": 1}
-
-
-def test_bcc_is_not_seen_in_what_comes_back(publisher: AmqpClient, name: str) -> None:
-    properties = Basic.Properties(headers={"BCC": [name + "?"], "other": 1})
-    publisher.publish(b"", name, properties=properties, mandatory=True)
-    assert publisher.expect_return().properties.headers == {"other": 1}
+def test_a_returned_message_has_cc_and_not_bcc(publisher: AmqpClient, name: str) -> None:
+    headers = {"BCC": [name + "?"], "CC": [name + "!"], "other": 1}
+    publisher.publish(b"", name, properties=with_headers(headers), mandatory=True)
+    returned = publisher.expect_return()
+    assert returned.properties.headers == {"CC": [name + "!"], "other": 1}
 
 
 def test_the_other_headers_keep_their_types_without_bcc(
@@ -232,3 +235,45 @@ def test_a_message_keeps_the_exchange_it_was_published_to(
     method = take(publisher, queues[0]).method
     assert isinstance(method, Basic.GetOk)
     assert (method.exchange, method.routing_key) == (name, "original")
+
+
+def test_copies_keep_the_order_of_messages_that_are_sent_together(
+    publisher: AmqpClient, queues: list[str]
+) -> None:
+    method = Basic.Publish(routing_key=queues[0])
+    headers = [{"CC": [queues[1]]} if number % 3 else {"n": number} for number in range(12)]
+    publisher.send_raw(
+        b"".join(
+            publisher.publish_octets(method, b"%d" % number, with_headers(each))
+            for number, each in enumerate(headers)
+        )
+    )
+    publisher.published[1] += 12
+    publisher.expect_confirmed()
+    assert drain(publisher, queues[0]) == [b"%d" % number for number in range(12)]
+    assert drain(publisher, queues[1]) == [b"%d" % number for number in range(12) if number % 3]
+
+
+def test_a_message_of_many_frames_is_copied_whole(publisher: AmqpClient, queues: list[str]) -> None:
+    body = b"0123456789" * 30_000
+    properties = with_headers({"BCC": [queues[1]]})
+    publisher.publish(body, queues[0], properties=properties)
+    publisher.expect_confirmed()
+    for queue in queues[:2]:
+        message = take(publisher, queue)
+        assert message.body == body
+        assert message.properties.headers == {}
+
+
+def test_an_alternate_exchange_gets_a_message_that_none_of_its_keys_routes(
+    publisher: AmqpClient, queues: list[str], new_name: NewName
+) -> None:
+    exchange, alternate, key = new_name(), new_name(), new_name()
+    declare_exchange(publisher, alternate, "fanout")
+    declare_exchange(publisher, exchange, "direct", {"alternate-exchange": alternate})
+    bind_queue(publisher, queues[0], exchange, key)
+    bind_queue(publisher, queues[1], alternate)
+    publish(publisher, "none", {"CC": [key]}, exchange)
+    assert reached_queues(publisher, queues) == [queues[0]]
+    publish(publisher, "none", {"CC": [key + "?"]}, exchange)
+    assert reached_queues(publisher, queues) == [queues[1]]

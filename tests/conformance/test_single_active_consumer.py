@@ -9,7 +9,7 @@ from pamqp.commands import Basic, Channel, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_channel_error
-from tests.conformance.marks import differs_from_3_10
+from tests.conformance.marks import differs, differs_from_3_10
 from tests.conformance.polling import eventually
 from tests.conformance.queues import (
     Arguments,
@@ -168,17 +168,32 @@ def test_messages_cannot_be_got_from_a_quorum_queue(client: AmqpClient, name: st
     )
 
 
-def test_there_are_no_exclusive_consumers_beside_single_active_ones(
-    client: AmqpClient, name: str
-) -> None:
+def expect_exclusive_refused(client: AmqpClient, queue: str) -> None:
+    client.send(Basic.Consume(queue=queue, exclusive=True))
+    text = f"ACCESS_REFUSED - queue '{queue}' in vhost '/' in exclusive use"
+    expect_channel_error(client, 403, text, Basic.Consume)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_exclusive_consumer_is_refused(client: AmqpClient, name: str, others: int) -> None:
     client.declare(name, arguments=SINGLE)
-    client.send(Basic.Consume(queue=name, exclusive=True))
-    expect_channel_error(
-        client,
-        403,
-        f"ACCESS_REFUSED - queue '{name}' in vhost '/' in exclusive use",
-        Basic.Consume,
-    )
+    for _ in range(others):
+        consume(client, name, "other")
+    expect_exclusive_refused(client, name)
+
+
+@differs(
+    rabbitmq="takes it, and it waits like the others",
+    reason="a client that asks to be alone relies on it",
+)
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_exclusive_consumer_of_a_quorum_queue_is_refused(
+    client: AmqpClient, name: str, others: int
+) -> None:
+    client.declare(name, arguments=QUORUM)
+    for _ in range(others):
+        consume(client, name, "other")
+    expect_exclusive_refused(client, name)
 
 
 def test_false_is_as_if_it_were_not_asked_for(connect: Connect, name: str) -> None:
@@ -235,17 +250,24 @@ def test_what_the_active_consumer_requeues_comes_back_to_it(connect: Connect, na
     assert client.expect_delivery(2).redelivered
 
 
-def test_what_a_cancelled_consumer_requeues_goes_to_the_next(connect: Connect, name: str) -> None:
+@TYPES
+def test_what_a_cancelled_consumer_requeues_goes_to_the_next(
+    connect: Connect, name: str, queue_type: str
+) -> None:
     client = connect(channels=3)
-    client.declare(name, arguments=SINGLE)
+    client.declare(name, arguments=SINGLE | {"x-queue-type": queue_type})
     consume(client, name, "first", channel=2)
     consume(client, name, "second", channel=3)
-    client.publish(b"x", name)
-    message = client.expect_delivery(2)
+    for body in (b"1", b"2"):
+        client.publish(body, name)
+        assert client.expect_delivery(2).body == body
     client.call(Basic.Cancel("first"), Basic.CancelOk, 2)
-    expect_nothing(client, 3)  # unacknowledged, it stays with its channel
-    client.send(Basic.Nack(message.tag, False, True), 2)
-    assert client.expect_delivery(3).redelivered
+    expect_nothing(client, 3)  # unacknowledged, they stay with their channel
+    client.publish(b"3", name)
+    assert client.expect_delivery(3).body == b"3"
+    client.send(Basic.Nack(0, True, True), 2)
+    returned = [client.expect_delivery(3) for _ in range(2)]
+    assert [(each.body, each.redelivered) for each in returned] == [(b"1", True), (b"2", True)]
 
 
 def test_what_the_active_consumer_leaves_comes_first_and_in_order(
@@ -347,3 +369,19 @@ def test_a_higher_one_waits_on_a_classic_queue(connect: Connect, name: str) -> N
     consume(client, name, "higher", channel=3, priority=1)
     client.publish(b"x", name)
     assert client.expect_delivery(2).body == b"x"
+
+
+def test_of_those_that_wait_on_a_classic_queue_the_highest_and_oldest_follows(
+    connect: Connect, name: str
+) -> None:
+    client = connect(channels=6)
+    client.declare(name, arguments=SINGLE)
+    priorities = {"a": 0, "b": 0, "c": 1, "d": 1, "e": -1}
+    for channel, (tag, priority) in enumerate(priorities.items(), 2):
+        consume(client, name, tag, channel, priority=priority)
+    for channel, expected in ((2, "a"), (4, "c"), (5, "d"), (3, "b"), (6, "e")):
+        client.publish(b"", name)
+        method = client.expect_delivery(channel).method
+        assert isinstance(method, Basic.Deliver)
+        assert method.consumer_tag == expected
+        client.call(Basic.Cancel(expected), Basic.CancelOk, channel)

@@ -72,12 +72,13 @@ def test_a_priority_of_a_consumer_is_refused(client: AmqpClient, name: str) -> N
     expect_refused(client, f"{said}queue", Basic.Consume)
 
 
+@pytest.mark.parametrize("value", [FIRST, Typed("t", True)], ids=["offset", "boolean"])
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
-def test_the_argument_of_streams_is_refused_elsewhere(
-    client: AmqpClient, name: str, queue_type: str
+def test_other_queues_refuse_a_stream_offset(
+    client: AmqpClient, name: str, queue_type: str, value: Typed
 ) -> None:
     client.declare(name, arguments={"x-queue-type": queue_type})
-    send_consume(client, name, {"x-stream-offset": FIRST})
+    send_consume(client, name, {"x-stream-offset": value})
     said = f"invalid arg 'x-stream-offset' for queue '{name}' in vhost '/' of queue type "
     expect_refused(client, f"{said}rabbit_{queue_type}_queue", Basic.Consume)
 

@@ -1,11 +1,11 @@
 """Section 4: streams: what they may be, and what else is refused."""
 
 import pytest
-from pamqp.commands import Basic, Connection, Queue
+from pamqp.commands import Basic, Channel, Queue
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
-from tests.conformance.consuming import prefetch, publish_all
+from tests.conformance.consuming import publish_all
 from tests.conformance.errors import expect_channel_error, expect_connection_error
 from tests.conformance.marks import differs, differs_from_3_10
 from tests.conformance.polling import eventually
@@ -418,13 +418,24 @@ def test_a_stream_is_not_deleted_against_a_condition(
     )
 
 
-def test_a_consumer_is_told_that_its_stream_is_deleted(
+def test_the_consumers_of_a_deleted_stream_are_cancelled_and_may_still_answer(
     client: AmqpClient, connect: Connect, name: str
 ) -> None:
     declare_stream(client, name)
-    tag = read_from(client, name, None)
+    publish_all(client, name, [b"x"] * 5)
+    for channel in (2, 3):
+        client.open_channel(channel)
+        tag = read_from(client, name, Typed("S", "first"), tag=f"c{channel}", channel=channel)
+        for _ in range(5):
+            client.expect_delivery(channel)
+        assert tag == f"c{channel}"
     connect().call(Queue.Delete(queue=name), Queue.DeleteOk)
-    cancelled = client.expect(Basic.Cancel)
-    assert cancelled.consumer_tag == tag
-    prefetch(client, 1)
-    client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
+    # The order in which the channels are cancelled is not defined.
+    cancelled = dict(client.receive() for _ in range(2))
+    assert {getattr(each, "consumer_tag", each) for each in cancelled.values()} == {"c2", "c3"}
+    for channel in (2, 3):
+        client.send(Basic.Ack(2, multiple=True), channel)
+        client.send(Basic.Nack(3), channel)
+        client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk, channel)
+    declare_stream(client, name)
+    assert client.ready_count(name) == 0

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pamqp.base import Frame
 from pamqp.commands import Basic, Confirm, Exchange, Queue, Tx
 
 from tests.amqp_client import AmqpClient, Message
@@ -238,17 +239,24 @@ def test_publishes_of_a_transaction_come_with_its_commit(
     rabbitmq="an answer gives credit at once, committed or not",
     reason="as for any other queue: what is not committed has not happened",
 )
-def test_answers_of_a_transaction_count_with_its_commit(client: AmqpClient, name: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "credit"), [(Basic.Ack(2, True), 2), (Basic.Nack(2, True), 2), (Basic.Reject(2), 1)]
+)
+def test_answers_of_a_transaction_count_with_its_commit(
+    client: AmqpClient, name: str, method: Frame, credit: int
+) -> None:
     declare_stream(client, name)
     fill_stream(client, name, 4)
     client.call(Tx.Select(), Tx.SelectOk)
     read_from(client, name, FIRST, count=2)
     assert expect_offsets(client, 2) == [0, 1]
-    client.send(Basic.Ack(2, True))
+    client.send(method)
     expect_quiet(client, name)
-    client.send(Tx.Commit())
-    client.expect(Tx.CommitOk)
-    assert expect_offsets(client, 2) == [2, 3]
+    client.call(Tx.Rollback(), Tx.RollbackOk)
+    client.send(method)
+    client.call(Tx.Commit(), Tx.CommitOk)
+    assert expect_offsets(client, credit) == [2, 3][:credit]
+    expect_quiet(client, name)
 
 
 def test_a_transaction_spans_streams_and_queues(

@@ -1,7 +1,7 @@
 """Section 6: tx.select, commit and rollback."""
 
 import pytest
-from pamqp.commands import Basic, Channel, Confirm, Queue, Tx
+from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue, Tx
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
@@ -14,10 +14,12 @@ from tests.conformance.consuming import (
     prefetch,
     take_unacked,
 )
+from tests.conformance.dead_letters import to
 from tests.conformance.errors import expect_channel_error
 from tests.conformance.marks import differs
 from tests.conformance.polling import eventually
-from tests.conformance.queues import leave
+from tests.conformance.queues import await_ready_count, leave, take
+from tests.conformance.routing import bind_queue, declare_exchange, expect_unroutable
 
 
 @pytest.fixture
@@ -43,8 +45,12 @@ def rollback(client: AmqpClient) -> None:
 
 
 class TestSelecting:
-    def test_a_channel_may_be_selected_twice(self, transactional: AmqpClient) -> None:
+    def test_a_channel_may_be_selected_twice(self, transactional: AmqpClient, name: str) -> None:
+        transactional.declare(name)
+        transactional.publish(b"x", name)
         transactional.call(Tx.Select(), Tx.SelectOk)
+        commit(transactional)
+        assert drain(transactional, name) == [b"x"]
 
     @pytest.mark.parametrize("method", [Tx.Commit, Tx.Rollback])
     def test_a_channel_must_be_selected(
@@ -80,17 +86,114 @@ class TestSelecting:
 
 
 class TestPublishes:
+    @pytest.mark.parametrize("mode", [1, 2], ids=["transient", "persistent"])
     def test_they_are_there_after_the_commit_in_their_order(
-        self, transactional: AmqpClient, onlooker: AmqpClient, name: str
+        self, transactional: AmqpClient, onlooker: AmqpClient, name: str, mode: int
     ) -> None:
         onlooker.declare(name)
         for body in (b"1", b"2", b"3"):
-            transactional.publish(body, name)
+            transactional.publish(body, name, properties=Basic.Properties(delivery_mode=mode))
         assert transactional.ready_count(name) == 0
         assert onlooker.ready_count(name) == 0
         commit(transactional)
         assert onlooker.ready_count(name) == 3
         assert drain(onlooker, name) == [b"1", b"2", b"3"]
+
+    def test_a_consumer_gets_them_after_the_commit(
+        self, transactional: AmqpClient, onlooker: AmqpClient, name: str
+    ) -> None:
+        onlooker.declare(name)
+        consume(onlooker, name, no_ack=True)
+        transactional.publish(b"held", name)
+        expect_quiet(transactional, name)
+        expect_quiet(onlooker, name)
+        commit(transactional)
+        assert expect_bodies(onlooker, 1) == [b"held"]
+
+    @pytest.mark.parametrize("frame_max", [4096, 131_072])
+    def test_they_may_be_empty_or_of_many_frames(
+        self, connect: Connect, name: str, frame_max: int
+    ) -> None:
+        client = connect(frame_max=frame_max)
+        client.declare(name)
+        client.call(Tx.Select(), Tx.SelectOk)
+        body = bytes(range(256)) * 4000
+        client.publish(body, name)
+        client.publish(b"", name)
+        commit(client)
+        assert drain(client, name) == [body, b""]
+
+    def test_the_queues_of_one_commit_may_be_durable_transient_or_exclusive(
+        self, transactional: AmqpClient, new_name: NewName
+    ) -> None:
+        queues = [new_name() for _ in range(3)]
+        transactional.declare(queues[0])
+        transactional.declare(queues[1], durable=False)
+        transactional.declare(queues[2], exclusive=True)
+        for queue in queues:
+            transactional.publish(b"x", queue)
+        commit(transactional)
+        assert [transactional.ready_count(queue) for queue in queues] == [1, 1, 1]
+
+    def test_a_commit_drops_the_oldest_messages_of_a_queue_that_becomes_too_long(
+        self, transactional: AmqpClient, name: str
+    ) -> None:
+        transactional.declare(name, arguments={"x-max-length": 2})
+        for number in range(5):
+            transactional.publish(b"%d" % number, name)
+        commit(transactional)
+        assert drain(transactional, name) == [b"3", b"4"]
+
+    def test_they_are_routed_when_they_are_published(
+        self, transactional: AmqpClient, new_name: NewName
+    ) -> None:
+        exchange, first, second = new_name(), new_name(), new_name()
+        declare_exchange(transactional, exchange, "fanout")
+        for queue in (first, second):
+            transactional.declare(queue)
+        bind_queue(transactional, first, exchange)
+        transactional.publish(b"1", "", exchange)
+        transactional.call(Queue.Unbind(queue=first, exchange=exchange), Queue.UnbindOk)
+        bind_queue(transactional, second, exchange)
+        transactional.publish(b"2", "", exchange)
+        transactional.call(Exchange.Delete(exchange=exchange), Exchange.DeleteOk)
+        commit(transactional)
+        assert (drain(transactional, first), drain(transactional, second)) == ([b"1"], [b"2"])
+
+    def test_a_queue_that_is_deleted_before_the_commit_gets_none(
+        self, transactional: AmqpClient, new_name: NewName
+    ) -> None:
+        deleted, other = new_name(), new_name()
+        transactional.declare(deleted)
+        transactional.declare(other)
+        transactional.publish(b"back", deleted, mandatory=True)
+        transactional.publish(b"lost", deleted)
+        transactional.publish(b"there", other)
+        transactional.call(Queue.Delete(queue=deleted), Queue.DeleteOk)
+        transactional.send(Tx.Commit())
+        assert transactional.expect_return().body == b"back"
+        transactional.expect(Tx.CommitOk)
+        assert drain(transactional, other) == [b"there"]
+
+    def test_a_queue_that_is_declared_again_before_the_commit_gets_them(
+        self, transactional: AmqpClient, name: str
+    ) -> None:
+        transactional.declare(name)
+        transactional.publish(b"1", name)
+        transactional.call(Queue.Delete(queue=name), Queue.DeleteOk)
+        transactional.declare(name)
+        commit(transactional)
+        assert drain(transactional, name) == [b"1"]
+
+    def test_each_channel_has_its_own(self, connect: Connect, name: str) -> None:
+        client = connect(channels=2)
+        client.declare(name)
+        for channel in (1, 2):
+            client.call(Tx.Select(), Tx.SelectOk, channel)
+            client.publish(b"%d" % channel, name, channel=channel)
+        client.call(Tx.Commit(), Tx.CommitOk, 2)
+        rollback(client)
+        assert drain(client, name) == [b"2"]
 
     def test_they_are_gone_after_a_rollback(
         self, transactional: AmqpClient, onlooker: AmqpClient, name: str
@@ -129,8 +232,9 @@ class TestPublishes:
         transactional.publish(b"back", name, mandatory=True)
         transactional.call(Channel.Flow(active=True), Channel.FlowOk)
         transactional.send(Tx.Commit())
-        assert transactional.expect_return().body == b"back"
+        expect_unroutable(transactional)
         transactional.expect(Tx.CommitOk)
+        rollback(transactional)
 
     def test_a_mandatory_one_that_is_rolled_back_does_not_come_back(
         self, transactional: AmqpClient, name: str
@@ -176,7 +280,11 @@ class TestAcknowledgements:
         transactional.send(Basic.Ack(0, True))
         assert transactional.ready_count(name) == 0
         transactional.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
-        assert drain(onlooker, name) == [b"0", b"1"]
+        messages = [onlooker.get(name) for _ in range(2)]
+        assert [(each.body, each.redelivered) for each in messages if each] == [
+            (b"0", True),
+            (b"1", True),
+        ]
 
     def test_after_a_rollback_the_messages_are_unacknowledged_as_before(
         self, transactional: AmqpClient, onlooker: AmqpClient, name: str
@@ -184,6 +292,7 @@ class TestAcknowledgements:
         fill(onlooker, name, 2)
         take_unacked(transactional, name, 2)
         transactional.send(Basic.Ack(1))
+        transactional.send(Basic.Nack(2, requeue=True))
         rollback(transactional)
         commit(transactional)
         assert onlooker.ready_count(name) == 0  # neither settled nor requeued
@@ -206,53 +315,96 @@ class TestAcknowledgements:
         transactional.call(Basic.Recover(requeue=True), Basic.RecoverOk)
         assert drain(transactional, name) == [b"2", b"3"]
 
-    @pytest.mark.parametrize(
-        "method", [Basic.Nack(1, False, True), Basic.Reject(1, True)], ids=["nack", "reject"]
-    )
-    def test_a_message_is_requeued_by_the_commit(
+    @pytest.mark.parametrize("requeue", [True, False], ids=["requeue", "discard"])
+    @pytest.mark.parametrize("method", [Basic.Nack, Basic.Reject])
+    def test_a_message_is_requeued_or_discarded_by_the_commit(
         self,
         transactional: AmqpClient,
         onlooker: AmqpClient,
         name: str,
-        method: Basic.Nack | Basic.Reject,
+        method: type[Basic.Nack | Basic.Reject],
+        requeue: bool,
     ) -> None:
         fill(onlooker, name, 1)
         take_unacked(transactional, name)
-        transactional.send(method)
+        transactional.send(method(delivery_tag=1, requeue=requeue))
         assert transactional.ready_count(name) == 0
         commit(transactional)
-        assert eventually(lambda: onlooker.ready_count(name)) == 1
-        again = onlooker.get(name)
-        assert again is not None
-        assert again.redelivered
+        if requeue:
+            assert eventually(lambda: onlooker.ready_count(name)) == 1
+            again = onlooker.get(name)
+            assert again is not None
+            assert again.redelivered
+        else:
+            leave(transactional)
+            assert onlooker.ready_count(name) == 0
+
+    def test_a_rejected_message_becomes_a_dead_letter_at_the_commit(
+        self, transactional: AmqpClient, onlooker: AmqpClient, name: str, dead_letters: str
+    ) -> None:
+        fill(onlooker, name, 1, arguments=to(dead_letters))
+        take_unacked(transactional, name)
+        transactional.send(Basic.Reject(1, requeue=False))
+        expect_quiet(transactional, name)
+        assert onlooker.ready_count(dead_letters) == 0
+        commit(transactional)
+        assert take(onlooker, dead_letters).body == b"0"
+
+    def test_recover_leaves_out_what_was_answered(
+        self, transactional: AmqpClient, onlooker: AmqpClient, name: str
+    ) -> None:
+        fill(onlooker, name, 2)
+        take_unacked(transactional, name, 2)
+        transactional.send(Basic.Ack(1))
+        transactional.call(Basic.Recover(requeue=True), Basic.RecoverOk)
+        await_ready_count(onlooker, name, 1)
+        rollback(transactional)
+        transactional.call(Basic.Recover(requeue=True), Basic.RecoverOk)
+        await_ready_count(onlooker, name, 2)
+
+    def test_a_delivery_without_acknowledgement_is_not_part_of_a_transaction(
+        self, transactional: AmqpClient, onlooker: AmqpClient, name: str
+    ) -> None:
+        fill(onlooker, name, 1)
+        assert transactional.get(name, no_ack=True) is not None
+        rollback(transactional)
+        leave(transactional)
+        assert onlooker.ready_count(name) == 0
 
     def test_an_unknown_tag_is_an_error_at_once(self, transactional: AmqpClient) -> None:
         transactional.send(Basic.Ack(7))
         text = "PRECONDITION_FAILED - unknown delivery tag 7"
         expect_channel_error(transactional, 406, text, Basic.Ack)
 
+    @pytest.mark.parametrize("first", [Basic.Ack(1), Basic.Reject(1, requeue=False)])
     def test_a_tag_may_be_used_once_in_a_transaction(
-        self, transactional: AmqpClient, onlooker: AmqpClient, name: str
+        self,
+        transactional: AmqpClient,
+        onlooker: AmqpClient,
+        name: str,
+        first: Basic.Ack | Basic.Reject,
     ) -> None:
         fill(onlooker, name, 1)
         take_unacked(transactional, name)
-        transactional.send(Basic.Ack(1))
+        transactional.send(first)
         transactional.send(Basic.Ack(1))
         text = "PRECONDITION_FAILED - unknown delivery tag 1"
         expect_channel_error(transactional, 406, text, Basic.Ack)
         assert eventually(lambda: onlooker.ready_count(name)) == 1
 
-    def test_credit_comes_back_with_the_commit(
-        self, transactional: AmqpClient, onlooker: AmqpClient, name: str
+    @pytest.mark.parametrize("globally", [False, True], ids=["consumer", "channel"])
+    def test_credit_comes_back_with_the_commit_and_after_commit_ok(
+        self, transactional: AmqpClient, onlooker: AmqpClient, name: str, globally: bool
     ) -> None:
-        fill(onlooker, name, 2)
-        prefetch(transactional, 1)
+        fill(onlooker, name, 4)
+        prefetch(transactional, 2, globally=globally)
         consume(transactional, name)
-        assert expect_bodies(transactional, 1) == [b"0"]
+        assert expect_bodies(transactional, 2) == [b"0", b"1"]
         transactional.send(Basic.Ack(1))
+        transactional.send(Basic.Nack(2, requeue=False))
         expect_quiet(transactional, name)
         commit(transactional)
-        assert expect_bodies(transactional, 1) == [b"1"]
+        assert expect_bodies(transactional, 2) == [b"2", b"3"]
 
     def test_those_from_before_the_selection_hold_without_a_commit(
         self, client: AmqpClient, onlooker: AmqpClient, name: str
@@ -303,15 +455,24 @@ class TestBoth:
 def test_a_commit_that_a_full_queue_refuses_does_nothing(
     transactional: AmqpClient, onlooker: AmqpClient, new_name: NewName
 ) -> None:
-    full, other = new_name(), new_name()
-    onlooker.declare(full, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    full, other, acked = new_name(), new_name(), new_name()
+    onlooker.declare(full, arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
     onlooker.declare(other)
-    for queue in (other, full, full):
+    fill(onlooker, acked, 1)
+    take_unacked(transactional, acked)
+    transactional.send(Basic.Ack(1))
+    for queue in (other, full, full, full):
         transactional.publish(b"x", queue)
     transactional.send(Tx.Commit())
     text = f"PRECONDITION_FAILED - transaction not committed: queue '{full}' in vhost '/' is full"
     expect_channel_error(transactional, 406, text, Tx.Commit)
-    assert [onlooker.ready_count(queue) for queue in (full, other)] == [0, 0]
+    assert [onlooker.ready_count(queue) for queue in (full, other, acked)] == [0, 0, 1]
+    transactional.open_channel()
+    transactional.call(Tx.Select(), Tx.SelectOk)
+    for _ in range(2):
+        transactional.publish(b"x", full)
+    commit(transactional)
+    assert onlooker.ready_count(full) == 2
 
 
 @differs(
