@@ -34,7 +34,7 @@ def client(connect: Connect) -> AmqpClient:
 
 
 def spread(client: AmqpClient, queues: list[str], exchange: str, **varied: str) -> Counter[str]:
-    """Publish many messages, with another value each time; return how many each queue got.
+    """Publish many messages together, each with another value; return how many each queue got.
 
     Args:
         client: With confirms on.
@@ -42,6 +42,7 @@ def spread(client: AmqpClient, queues: list[str], exchange: str, **varied: str) 
         exchange: Where to publish.
         varied: Which of `key`, `header` (its name) or a property gets the value.
     """
+    octets: list[bytes] = []
     for number in range(MESSAGES):
         key, properties = "fixed", Basic.Properties()
         if "key" in varied:
@@ -50,7 +51,10 @@ def spread(client: AmqpClient, queues: list[str], exchange: str, **varied: str) 
             properties.headers = {varied["header"]: f"value-{number}"}
         else:
             setattr(properties, varied["property"], f"value-{number}")
-        client.publish(b"", key, exchange, properties=properties)
+        method = Basic.Publish(exchange=exchange, routing_key=key)
+        octets.append(client.publish_octets(method, b"", properties))
+    client.send_raw(b"".join(octets))
+    client.published[1] += MESSAGES
     client.expect_confirmed()
     return Counter(drain(client, queues))
 
@@ -285,18 +289,43 @@ def test_a_binding_key_that_is_no_weight_is_refused(
     expect_channel_error(client, 406, f"PRECONDITION_FAILED - {text}", Queue.Bind)
 
 
-def test_only_some_properties_can_be_hashed(client: AmqpClient, name: str) -> None:
-    arguments: Any = {"hash-property": "app_id"}
-    client.send(Exchange.Declare(exchange=name, exchange_type=HASH, arguments=arguments))
-    text = "PRECONDITION_FAILED - Unsupported property: app_id"
-    expect_channel_error(client, 406, text, Exchange.Declare)
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("ten", 'The binding key must be an integer: <<"ten">>'),
+        ("0", "The binding key must be greater than 0"),
+    ],
+)
+def test_the_weight_of_an_exchange_is_checked_too(
+    client: AmqpClient, name: str, key: str, text: str
+) -> None:
+    declare_exchange(client, name, HASH)
+    client.send(Exchange.Bind(destination="amq.fanout", source=name, routing_key=key))
+    expect_channel_error(client, 406, f"PRECONDITION_FAILED - {text}", Exchange.Bind)
 
 
-def test_header_and_property_cannot_both_be_hashed(client: AmqpClient, name: str) -> None:
-    arguments: Any = {"hash-property": "message_id", "hash-header": "customer"}
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"hash-property": "app_id"}, "Unsupported property: app_id"),
+        (
+            {"hash-property": "message_id", "hash-header": "customer"},
+            "hash-header and hash-property are mutually exclusive",
+        ),
+    ],
+    ids=["another property", "header and property"],
+)
+def test_an_exchange_that_could_not_hash_is_refused_and_not_made(
+    client: AmqpClient,
+    name: str,
+    arguments: Any,  # noqa: ANN401
+    text: str,
+) -> None:
     client.send(Exchange.Declare(exchange=name, exchange_type=HASH, arguments=arguments))
-    text = "PRECONDITION_FAILED - hash-header and hash-property are mutually exclusive"
-    expect_channel_error(client, 406, text, Exchange.Declare)
+    expect_channel_error(client, 406, f"PRECONDITION_FAILED - {text}", Exchange.Declare)
+    client.open_channel()
+    client.send(Exchange.Declare(exchange=name, passive=True))
+    client.expect_channel_close(404)
 
 
 def test_a_type_with_a_hyphen_is_quoted_twice_when_it_differs(

@@ -88,10 +88,16 @@ def test_names_with_the_prefix_amq_cannot_be_deleted(client: AmqpClient, exchang
 @differs_from_3_10(
     "closes the connection with 503 COMMAND_INVALID - unknown exchange type 'nonsense'"
 )
-def test_an_unknown_type_is_a_failed_precondition(client: AmqpClient, name: str) -> None:
-    client.send(Exchange.Declare(exchange=name, exchange_type="nonsense"))
-    text = "PRECONDITION_FAILED - unknown exchange type 'nonsense'"
-    expect_channel_error(client, 406, text, Exchange.Declare)
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("nonsense", "unknown exchange type 'nonsense'"), ("", "invalid exchange type ''")],
+)
+@pytest.mark.parametrize("exchange", [None, "amq.direct", "amq.new"])
+def test_an_unknown_type_is_a_failed_precondition(
+    client: AmqpClient, name: str, exchange: str | None, kind: str, text: str
+) -> None:
+    client.send(Exchange.Declare(exchange=exchange or name, exchange_type=kind))
+    expect_channel_error(client, 406, f"PRECONDITION_FAILED - {text}", Exchange.Declare)
 
 
 def test_a_missing_exchange_is_not_found(client: AmqpClient, name: str) -> None:

@@ -6,6 +6,7 @@ from pamqp.commands import Basic, Exchange, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.errors import expect_channel_error, expect_connection_error
+from tests.conformance.queues import await_ready_count
 from tests.conformance.raw_content import EXPIRATION_FLAG, publish_raw, short_string
 
 EVERYTHING = Basic.Properties(
@@ -115,6 +116,18 @@ def test_a_user_id_must_be_the_publishers(client: AmqpClient, name: str) -> None
     expect_channel_error(client, 406, text, Basic.Publish)
 
 
+def test_the_user_id_is_checked_before_the_expiration(client: AmqpClient, name: str) -> None:
+    client.declare(name)
+    right = Basic.Properties(expiration="5", user_id="guest")
+    client.publish(b"x", name, properties=right)
+    wrong = Basic.Properties(expiration="?", user_id="other")
+    client.publish(b"x", name, properties=wrong)
+    text = (
+        "PRECONDITION_FAILED - user_id property set to 'other' but authenticated user was 'guest'"
+    )
+    expect_channel_error(client, 406, text, Basic.Publish)
+
+
 def test_the_publishers_own_user_id_is_delivered(client: AmqpClient, name: str) -> None:
     client.declare(name)
     client.publish(b"", name, properties=Basic.Properties(user_id="guest"))
@@ -170,6 +183,30 @@ class TestExpiration:
         assert close.reply_text.startswith(
             f"PRECONDITION_FAILED - invalid expiration '{'9' * 20}': {{value_too_large,"
         )
+
+    def test_messages_before_an_invalid_one_are_taken_and_those_behind_it_are_not(
+        self, client: AmqpClient, name: str
+    ) -> None:
+        client.declare(name)
+        method = Basic.Publish(routing_key=name)
+        expirations = ["1000000", "1000000", "2000000", "abc", "1000000"]
+        client.send_raw(
+            b"".join(
+                client.publish_octets(method, b"x", with_expiration(each)) for each in expirations
+            )
+        )
+        text = "PRECONDITION_FAILED - invalid expiration 'abc': no_integer"
+        expect_channel_error(client, 406, text, Basic.Publish)
+        client.open_channel()
+        await_ready_count(client, name, 3)
+
+    def test_that_of_a_message_of_many_frames_is_checked(
+        self, client: AmqpClient, name: str
+    ) -> None:
+        client.declare(name)
+        client.publish(b"x" * 300_000, name, properties=with_expiration("-1"))
+        text = "PRECONDITION_FAILED - invalid expiration '-1': {value_negative,-1}"
+        expect_channel_error(client, 406, text, Basic.Publish)
 
     def test_it_is_looked_at_even_when_nobody_gets_the_message(
         self, client: AmqpClient, name: str

@@ -21,20 +21,10 @@ from tests.conformance.queues import (
     take,
 )
 from tests.conformance.typed_fields import Typed, send_declaration
+from tests.conformance.wrong_types import NOT_INTEGERS, NOT_STRINGS, expect_types_refused
 
 TYPES = ("classic", "quorum")
 MILLISECONDS_MAX = 315_360_000_000
-WRONG_TYPES = [
-    (Typed("S", "5"), "longstr"),
-    (Typed("d", 5.0), "double"),
-    (Typed("f", 5.0), "float"),
-    (Typed("t", True), "bool"),
-    (Typed("V", None), "void"),
-    (Typed("A", []), "array"),
-    (Typed("F", {}), "table"),
-    (Typed("T", 5), "timestamp"),
-]
-NOT_STRINGS = [(Typed("b", 5), "byte"), (Typed("l", 5), "long"), *WRONG_TYPES[1:]]
 INTEGERS = {
     "classic": (
         "x-message-ttl",
@@ -49,6 +39,8 @@ INTEGERS = {
         "x-expires",
         "x-max-length",
         "x-max-length-bytes",
+        "x-max-in-memory-length",
+        "x-max-in-memory-bytes",
         "x-quorum-initial-group-size",
     ),
 }
@@ -61,6 +53,8 @@ NOT_OF_TYPE = {
         "x-delivery-limit",
         "x-quorum-initial-group-size",
         "x-dead-letter-strategy",
+        "x-max-in-memory-length",
+        "x-max-in-memory-bytes",
         "x-max-age",
         "x-stream-max-segment-size-bytes",
         "x-initial-cluster-size",
@@ -69,6 +63,7 @@ NOT_OF_TYPE = {
         "x-max-priority",
         "x-queue-mode",
         "x-queue-version",
+        "x-queue-master-locator",
         "x-max-age",
         "x-stream-max-segment-size-bytes",
         "x-initial-cluster-size",
@@ -102,14 +97,9 @@ def expect_value_refused(
 def test_an_integer_must_be_one(
     client: AmqpClient, name: str, queue_type: str, argument: str
 ) -> None:
-    for value, word in WRONG_TYPES:
-        arguments = {"x-queue-type": Typed("S", queue_type), argument: value}
-        send_declaration(client, name, arguments)
-        expect_refused(
-            client,
-            f"invalid arg '{argument}' for queue '{name}' in vhost '/': "
-            f'"expected integer, got {word}"',
-        )
+    expect_types_refused(
+        client, name, argument, queue_type, NOT_INTEGERS, '"expected integer, got {}"'
+    )
 
 
 @pytest.mark.parametrize("queue_type", TYPES)
@@ -211,14 +201,9 @@ def order_by_priority(client: AmqpClient, name: str) -> list[int | None]:
 def test_a_word_must_be_a_string(
     client: AmqpClient, name: str, queue_type: str, argument: str
 ) -> None:
-    for value, word in NOT_STRINGS:
-        arguments = {"x-queue-type": Typed("S", queue_type), argument: value}
-        send_declaration(client, name, arguments)
-        expect_refused(
-            client,
-            f"invalid arg '{argument}' for queue '{name}' in vhost '/': "
-            f"{{unacceptable_type,{word}}}",
-        )
+    expect_types_refused(
+        client, name, argument, queue_type, NOT_STRINGS, "{{unacceptable_type,{}}}"
+    )
 
 
 @pytest.mark.parametrize("queue_type", TYPES)
@@ -411,7 +396,7 @@ def test_a_dead_letter_exchange_need_not_be_there(client: AmqpClient, name: str)
 def test_an_argument_of_another_type_of_queue_is_refused_whatever_its_value(
     client: AmqpClient, name: str, queue_type: str, argument: str
 ) -> None:
-    for value in (1, "a"):
+    for value in (1, -1, "a"):
         expect_declaration_refused(
             client,
             name,
@@ -441,6 +426,28 @@ def test_a_quorum_queue_has_one_set_of_properties(
         arguments={"x-queue-type": "quorum"},
         **properties,
     )
+    # The broker reports an invalid argument first.
+    expect_declaration_refused(
+        client,
+        name,
+        "invalid arg 'x-max-priority' for {} of queue type rabbit_quorum_queue",
+        arguments={"x-queue-type": "quorum", "x-max-priority": 1},
+        **properties,
+    )
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "other"),
+    [
+        ("x-quorum-initial-group-size", 3, 5),
+        ("x-max-in-memory-length", 0, 1),
+        ("x-max-in-memory-bytes", 0, 1),
+    ],
+)
+def test_a_size_of_a_quorum_queue_is_kept(
+    client: AmqpClient, name: str, argument: str, value: int, other: int
+) -> None:
+    expect_compared(client, name, of_type("quorum") | {argument: value}, argument, other)
 
 
 @pytest.mark.parametrize(("value", "returns"), [(0, 0), (5, 5), (2**40, 8)])
@@ -498,6 +505,57 @@ def test_arguments_that_nobody_knows_are_taken(
     client.declare(name, arguments=of_type(queue_type) | arguments)
     expect_usable(client, name)
     client.declare(name, arguments=of_type(queue_type))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument", "said"),
+    [
+        ({"x-max-length": -1, "x-expires": 0}, "x-expires", "{{value_zero,0}}"),
+        (
+            {"x-overflow": "?", "x-max-length-bytes": -1},
+            "x-max-length-bytes",
+            "{{value_negative,-1}}",
+        ),
+        (
+            {"x-max-length": -1, "x-queue-type": "?"},
+            "x-queue-type",
+            "\"unsupported queue type '?'\"",
+        ),
+        ({"x-delivery-limit": 1, "x-max-length": -1}, "x-max-length", "{{value_negative,-1}}"),
+    ],
+)
+def test_of_two_faults_one_is_reported(
+    client: AmqpClient, name: str, arguments: Arguments, argument: str, said: str
+) -> None:
+    text = f"invalid arg '{argument}' for {{}}: {said}"
+    expect_declaration_refused(client, name, text, arguments=arguments)
+
+
+def test_of_two_arguments_of_other_types_of_queues_one_is_reported(
+    client: AmqpClient, name: str
+) -> None:
+    expect_declaration_refused(
+        client,
+        name,
+        "invalid arg 'x-max-priority' for {} of queue type rabbit_quorum_queue",
+        arguments=of_type("quorum") | {"x-queue-mode": "", "x-max-priority": 1},
+    )
+
+
+def test_a_dead_letter_exchange_is_checked_before_the_type_of_the_queue(
+    client: AmqpClient, name: str
+) -> None:
+    expect_declaration_refused(
+        client,
+        name,
+        "invalid type 'bool' for arg 'x-dead-letter-exchange' in {}",
+        arguments={"x-dead-letter-exchange": True, "x-queue-type": "?"},
+    )
+
+
+def test_a_reserved_name_is_refused_before_the_arguments_are_checked(client: AmqpClient) -> None:
+    client.send(Queue.Declare(queue="amq.mine", arguments={"x-dead-letter-exchange": 1}))
+    client.expect_channel_close(403)
 
 
 def test_a_refused_declaration_leaves_nothing_behind(client: AmqpClient, name: str) -> None:

@@ -18,6 +18,7 @@ from tests.conformance.streams import (
     read_from,
 )
 from tests.conformance.typed_fields import Typed, send_declaration
+from tests.conformance.wrong_types import NOT_INTEGERS, NOT_STRINGS, expect_types_refused
 
 STREAM = Typed("S", "stream")
 INTEGERS = ("x-max-length-bytes", "x-stream-max-segment-size-bytes", "x-initial-cluster-size")
@@ -38,15 +39,6 @@ NOT_OF_STREAMS = (
     "x-queue-master-locator",
     "x-delivery-limit",
 )
-WRONG_TYPES = [
-    (Typed("S", "5"), "longstr"),
-    (Typed("d", 5.0), "double"),
-    (Typed("t", True), "bool"),
-    (Typed("V", None), "void"),
-    (Typed("A", []), "array"),
-    (Typed("T", 5), "timestamp"),
-]
-NOT_STRINGS = [(Typed("l", 5), "long"), *WRONG_TYPES[1:]]
 
 
 def expect_value_refused(
@@ -116,8 +108,9 @@ def test_a_dead_letter_routing_key_is_refused(client: AmqpClient, name: str) -> 
 
 @pytest.mark.parametrize("argument", INTEGERS)
 def test_an_integer_must_be_one(client: AmqpClient, name: str, argument: str) -> None:
-    for value, word in WRONG_TYPES:
-        expect_value_refused(client, name, argument, value, f'"expected integer, got {word}"')
+    expect_types_refused(
+        client, name, argument, "stream", NOT_INTEGERS, '"expected integer, got {}"'
+    )
 
 
 @pytest.mark.parametrize("argument", INTEGERS)
