@@ -1,12 +1,14 @@
 """Section 1: protocol header, greeting, login and tuning."""
 
+import socket
 import struct
 from functools import partial
 from typing import Any
 
 import pytest
 from pamqp import encode
-from pamqp.commands import Basic, Connection, Queue
+from pamqp.base import Frame
+from pamqp.commands import Basic, Channel, Connection, Queue
 
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, ConnectionLostError
 from tests.conformance.broker import Broker
@@ -25,7 +27,7 @@ CAPABILITIES = {
     "per_consumer_qos",
     "direct_reply_to",
 }
-UNTOLD = differs(
+WITHOUT_A_REASON = differs(
     rabbitmq="drops the connection after three seconds, without a word",
     reason="the client learns why",
 )
@@ -66,6 +68,20 @@ def test_another_protocol_is_answered_with_eight_octets_and_the_end(
     assert read_to_end(client) == PROTOCOL_HEADER
 
 
+def test_a_protocol_header_may_come_octet_by_octet(dial: Dial) -> None:
+    client = dial()
+    for octet in PROTOCOL_HEADER:
+        client.send_raw(bytes([octet]))
+    client.expect(Connection.Start, 0)
+
+
+def test_half_a_protocol_header_is_not_answered(dial: Dial) -> None:
+    client = dial()
+    client.send_raw(PROTOCOL_HEADER[:5])
+    client.socket.shutdown(socket.SHUT_WR)
+    assert read_to_end(client) == b""
+
+
 def test_the_older_protocol_header_is_taken(dial: Dial) -> None:
     client = dial()
     client.send_raw(b"AMQP\x01\x01\x00\x09")
@@ -100,7 +116,7 @@ def test_the_greeting_names_version_mechanisms_and_locale(dial: Dial) -> None:
 def test_the_server_says_what_it_is_in_strings(client: AmqpClient) -> None:
     told = client.server_properties
     keys = {"product", "version", "platform", "copyright", "information", "cluster_name"}
-    assert keys <= told.keys()
+    assert told.keys() == keys | {"capabilities"}
     assert all(isinstance(told[key], str) and told[key] for key in keys)
     assert [part.isdigit() for part in told["version"].split(".")] == [True] * 3
 
@@ -134,7 +150,9 @@ def test_the_server_says_what_it_can(client: AmqpClient, capability: str) -> Non
 
 
 def test_no_capability_is_told_that_rabbitmq_does_not_have(client: AmqpClient) -> None:
-    assert client.server_properties["capabilities"].keys() <= CAPABILITIES
+    capabilities = client.server_properties["capabilities"]
+    assert capabilities.keys() <= CAPABILITIES
+    assert set(capabilities.values()) == {True}
 
 
 @pytest.mark.parametrize("identity", ["someone", "guest"])
@@ -153,11 +171,13 @@ def test_amqplain_takes_name_and_password_from_a_table(broker: Broker, dial: Dia
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "AMQPLAIN"])
-def test_a_refused_login_is_told_to_a_client_that_can_be_told(
-    broker: Broker, dial: Dial, mechanism: str
+@pytest.mark.parametrize("user", [None, "nobody-at-all"], ids=["known", "unknown"])
+@pytest.mark.parametrize("password", ["wrong", ""])
+def test_a_refused_login_is_reported_to_a_client_that_asks_for_it(
+    broker: Broker, dial: Dial, mechanism: str, user: str | None, password: str
 ) -> None:
-    table: Any = {"LOGIN": broker.url.user, "PASSWORD": "wrong"}
-    plain = f"\0{broker.url.user}\0wrong"
+    table: Any = {"LOGIN": user or broker.url.user, "PASSWORD": password}
+    plain = f"\0{user or broker.url.user}\0{password}"
     client = dial()
     client.start(
         mechanism=mechanism,
@@ -170,6 +190,22 @@ def test_a_refused_login_is_told_to_a_client_that_can_be_told(
     expect_connection_error(client, 403, text, None)
 
 
+def test_a_password_of_amqplain_that_is_no_string_is_wrong(broker: Broker, dial: Dial) -> None:
+    table: Any = {"LOGIN": broker.url.user, "PASSWORD": 7}
+    client = dial()
+    client.start(mechanism="AMQPLAIN", response=encode.field_table(table)[4:].decode())
+    client.expect_connection_close(403)
+
+
+@WITHOUT_A_REASON
+def test_amqplain_needs_a_password(broker: Broker, dial: Dial) -> None:
+    table: Any = {"LOGIN": broker.url.user}
+    client = dial()
+    client.start(mechanism="AMQPLAIN", response=encode.field_table(table)[4:].decode())
+    text = "SYNTAX_ERROR - malformed AMQPLAIN response: expected LOGIN and PASSWORD"
+    expect_connection_error(client, 502, text, Connection.StartOk)
+
+
 @pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": False}])
 def test_a_refused_login_just_ends_the_connection_of_other_clients(
     dial: Dial, capabilities: dict[str, bool]
@@ -179,7 +215,7 @@ def test_a_refused_login_just_ends_the_connection_of_other_clients(
     assert read_to_end(client) == b""
 
 
-@UNTOLD
+@WITHOUT_A_REASON
 def test_an_unknown_mechanism_is_refused(dial: Dial) -> None:
     client = dial()
     client.start(mechanism="NONSENSE")
@@ -193,8 +229,8 @@ def test_an_unknown_mechanism_just_ends_the_connection_of_other_clients(dial: Di
     assert read_to_end(client) == b""
 
 
-@UNTOLD
-@pytest.mark.parametrize("response", ["", "guest", "\0guest", "someone\0guest\0guest"])
+@WITHOUT_A_REASON
+@pytest.mark.parametrize("response", ["", "guest", "\0guest", "\0a\0b\0c", "someone\0guest\0guest"])
 def test_a_plain_response_that_is_none_is_malformed(dial: Dial, response: str) -> None:
     client = dial()
     client.start(response=response)
@@ -245,6 +281,34 @@ def test_tuning_past_what_was_proposed_is_refused(
     client.login(user=broker.url.user, password=broker.url.password)
     client.send(Connection.TuneOk(channel_max, frame_max, 0), 0)
     expect_connection_error(client, 530, f"NOT_ALLOWED - negotiated {text}", Connection.TuneOk)
+
+
+@WITHOUT_A_REASON
+def test_a_step_of_the_handshake_may_not_be_left_out(broker: Broker, dial: Dial) -> None:
+    client = dial()
+    client.login(user=broker.url.user, password=broker.url.password)
+    client.send(Connection.Open(broker.url.vhost), 0)
+    text = "CHANNEL_ERROR - unexpected method in connection state tuning"
+    expect_connection_error(client, 504, text, Connection.Open)
+
+
+@WITHOUT_A_REASON
+@pytest.mark.parametrize(
+    ("method", "octets"),
+    [
+        (Channel.Open(), "<<0,20,0,10,1,48>>"),
+        (Basic.Ack(1), "<<0,60,0,80,0,0,0,0,0,0,0,1,0>>"),
+    ],
+    ids=["open", "ack"],
+)
+def test_a_method_of_a_channel_before_the_virtual_host_is_refused(
+    broker: Broker, dial: Dial, method: Frame, octets: str
+) -> None:
+    client = dial()
+    client.login(user=broker.url.user, password=broker.url.password)
+    client.send(method, 1)
+    text = f"UNEXPECTED_FRAME - type 1, all octets = {octets}"
+    expect_connection_error(client, 505, text, None)
 
 
 def test_opening_answers_with_no_known_hosts(broker: Broker, dial: Dial) -> None:
