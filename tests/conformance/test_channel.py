@@ -2,47 +2,11 @@
 
 import struct
 
-import pytest
-from pamqp.commands import Basic, Channel, Confirm, Queue
+from pamqp.commands import Basic, Channel, Queue
 
 from tests.amqp_client import AmqpClient, frame_octets
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_channel_error, expect_connection_error
-
-
-def test_a_channel_opened_twice(client: AmqpClient) -> None:
-    client.send(Channel.Open())
-    text = "CHANNEL_ERROR - second 'channel.open' seen"
-    expect_connection_error(client, 504, text, Channel.Open)
-
-
-@pytest.mark.parametrize(
-    "method",
-    [Queue.Declare(queue=""), Basic.Qos(), Basic.Ack(1), Confirm.Select()],
-    ids=["declare", "qos", "ack", "select"],
-)
-def test_a_method_on_a_channel_that_is_not_open(client: AmqpClient, method: Queue.Declare) -> None:
-    client.send(method, 2)
-    text = "CHANNEL_ERROR - expected 'channel.open'"
-    expect_connection_error(client, 504, text, type(method))
-
-
-def test_a_publish_on_a_channel_that_is_not_open(client: AmqpClient) -> None:
-    client.publish(b"x", "nobody", channel=2)
-    text = "CHANNEL_ERROR - expected 'channel.open'"
-    expect_connection_error(client, 504, text, Basic.Publish)
-
-
-def test_closing_a_channel_that_is_not_open(client: AmqpClient) -> None:
-    client.send(Channel.Close(200, "", 0, 0), 2)
-    text = "CHANNEL_ERROR - expected 'channel.open'"
-    expect_connection_error(client, 504, text, Channel.Close)
-
-
-def test_a_close_ok_on_a_channel_that_is_not_open(client: AmqpClient) -> None:
-    client.send(Channel.CloseOk(), 2)
-    text = "CHANNEL_ERROR - expected 'channel.open'"
-    expect_connection_error(client, 504, text, Channel.CloseOk)
 
 
 def test_one_channel_more_than_negotiated(connect: Connect) -> None:

@@ -1,7 +1,7 @@
-"""Wrong octets for an open connection, and the answer to each.
+"""Octets that break a rule on an open connection, and the reply to each.
 
-The codes are RabbitMQ's wherever it has an answer, and the specification's where it only drops
-the connection, waits for more, or takes what we bound (deep tables).
+RabbitMQ 3.10 gives the replies in `FATAL` and `SOFT`; the other tables have a row in
+docs/protocol.md, section 3.
 
 Source: AMQP 0-9-1 specification, sections 1.2 (reply codes), 2.2 and 4.2 (frames, content).
 """
@@ -9,9 +9,10 @@ Source: AMQP 0-9-1 specification, sections 1.2 (reply codes), 2.2 and 4.2 (frame
 import struct
 
 from pamqp import frame
-from pamqp.commands import Basic, Channel, Connection, Queue
+from pamqp.base import Frame
+from pamqp.commands import Basic, Channel, Confirm, Connection, Exchange, Queue
 
-from tests.amqp_client import frame_octets
+from tests.amqp_client import AmqpClient, describe, frame_octets
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 PUBLISH = Basic.Publish(0, "", "nobody")
@@ -56,7 +57,16 @@ def nested_array(depth: int) -> bytes:
     return b"\x01a" + array
 
 
-FATAL = {
+def not_utf8(named: Frame) -> bytes:
+    """Return the frame of a method whose short string `NAME` gets four other octets."""
+    payload = named.index.to_bytes(4, "big") + named.marshal()
+    return frame_octets(METHOD, 1, payload.replace(b"\x04NAME", b"\x04\xff\xfe\xfd\xfc"))
+
+
+Wrong = tuple[bytes, int, str, tuple[int, int]]
+"""Octets, and the reply: code, beginning of the text, and ids of the method that failed."""
+
+FATAL: dict[str, Wrong] = {
     "garbage": (
         b"\xff" * 64,
         501,
@@ -87,10 +97,34 @@ FATAL = {
         'FRAME_ERROR - type 4, all octets = <<"abc">>: unknown_frame',
         (0, 0),
     ),
+    "frame_type_7": (
+        frame_octets(7, 1, b"abc"),
+        501,
+        'FRAME_ERROR - type 7, all octets = <<"abc">>: unknown_frame',
+        (0, 0),
+    ),
+    "frame_type_9": (
+        frame_octets(9, 1, b"abc"),
+        501,
+        'FRAME_ERROR - type 9, all octets = <<"abc">>: unknown_frame',
+        (0, 0),
+    ),
+    "frame_type_255": (
+        frame_octets(255, 1, b"abc"),
+        501,
+        'FRAME_ERROR - type 255, all octets = <<"abc">>: unknown_frame',
+        (0, 0),
+    ),
     "heartbeat_on_a_channel": (
         frame_octets(HEARTBEAT, 1, b""),
         505,
         "UNEXPECTED_FRAME - type 8, all octets = <<>>",
+        (0, 0),
+    ),
+    "wrong_end_octet_of_a_method": (
+        frame_octets(METHOD, 1, b"\x00\x14\x00\x0a\x00", end=0),
+        501,
+        "FRAME_ERROR - type 1, all octets = <<0,20,0,10,0>>: {invalid_frame_end_marker,0}",
         (0, 0),
     ),
     "method_of_two_octets": (
@@ -111,28 +145,28 @@ FATAL = {
         "FRAME_ERROR - cannot decode <<0,0,255>>",
         (60, 40),
     ),
+    "declare_without_arguments": (
+        method(50, 10),
+        501,
+        "FRAME_ERROR - cannot decode <<>>",
+        (50, 10),
+    ),
+    "declare_without_a_table": (
+        method(50, 10, bytes(4)),
+        501,
+        "FRAME_ERROR - cannot decode <<0,0,0,0>>",
+        (50, 10),
+    ),
+    "octets_after_an_empty_table": (
+        method(50, 10, bytes(9) + b"\x01"),
+        501,
+        "FRAME_ERROR - cannot decode <<0,0,0,0,0,0,0,0,0,1>>",
+        (50, 10),
+    ),
     "declare_cut_in_its_arguments": (
         method(50, 10, b"\0\0\x05ab"),
         501,
         "FRAME_ERROR - cannot decode <<0,0,5,97,98>>",
-        (50, 10),
-    ),
-    "table_nested_1000_deep": (
-        declare_with_table(nested_table(1000)),
-        501,
-        "FRAME_ERROR - cannot decode <<0,0,4,100,101,101,112,0,",
-        (50, 10),
-    ),
-    "array_nested_1000_deep": (
-        declare_with_table(nested_array(1000)),
-        501,
-        "FRAME_ERROR - cannot decode <<0,0,4,100,101,101,112,0,",
-        (50, 10),
-    ),
-    "table_with_unknown_kind": (
-        declare_with_table(b"\x01a?"),
-        501,
-        "FRAME_ERROR - cannot decode <<0,0,4,100,101,101,112,0,0,0,0,3,1,97,63>>",
         (50, 10),
     ),
     "table_longer_than_its_frame": (
@@ -205,6 +239,18 @@ FATAL = {
         "UNEXPECTED_FRAME - expected content header for class 60, got one for class 10 instead",
         (60, 40),
     ),
+    "header_of_another_wrong_class": (
+        PUBLISH_FRAME + content_header(50, 0),
+        505,
+        "UNEXPECTED_FRAME - expected content header for class 60, got one for class 50 instead",
+        (60, 40),
+    ),
+    "body_after_an_empty_message": (
+        PUBLISH_FRAME + content_header(60, 0) + body(b"x"),
+        505,
+        "UNEXPECTED_FRAME - expected method frame, got non method frame instead",
+        (0, 0),
+    ),
     "header_without_publish": (
         content_header(60, 3),
         505,
@@ -216,12 +262,6 @@ FATAL = {
         505,
         "UNEXPECTED_FRAME - expected method frame, got non method frame instead",
         (0, 0),
-    ),
-    "body_longer_than_announced": (
-        PUBLISH_FRAME + content_header(60, 3) + body(b"ab") + body(b"cd"),
-        501,
-        "FRAME_ERROR - content body frame exceeds remaining content size",
-        (60, 40),
     ),
     "body_for_unknown_channel": (
         body(b"abc", channel=7),
@@ -235,12 +275,6 @@ FATAL = {
         'UNEXPECTED_FRAME - type 3, all octets = <<"abc">>',
         (0, 0),
     ),
-    "header_with_cut_properties": (
-        PUBLISH_FRAME + content_header(60, 0, b"\x80\0\x20text"),
-        502,
-        "SYNTAX_ERROR - malformed content header",
-        (60, 40),
-    ),
     "header_of_four_octets": (
         PUBLISH_FRAME + frame_octets(HEADER, 1, b"\0\x3c\0\0"),
         501,
@@ -252,6 +286,24 @@ FATAL = {
         504,
         "CHANNEL_ERROR - expected 'channel.open'",
         (50, 10),
+    ),
+    "qos_on_unopened_channel": (
+        frame.marshal(Basic.Qos(), 2),
+        504,
+        "CHANNEL_ERROR - expected 'channel.open'",
+        (60, 10),
+    ),
+    "select_on_unopened_channel": (
+        frame.marshal(Confirm.Select(), 2),
+        504,
+        "CHANNEL_ERROR - expected 'channel.open'",
+        (85, 10),
+    ),
+    "close_ok_on_unopened_channel": (
+        frame.marshal(Channel.CloseOk(), 2),
+        504,
+        "CHANNEL_ERROR - expected 'channel.open'",
+        (20, 41),
     ),
     "publish_on_unopened_channel": (
         frame.marshal(PUBLISH, 2) + frame_octets(HEADER, 2, struct.pack(">HHQH", 60, 0, 0, 0)),
@@ -277,6 +329,12 @@ FATAL = {
         "CHANNEL_ERROR - unexpected method in connection state running",
         (60, 80),
     ),
+    "declare_on_channel_0": (
+        frame.marshal(Queue.Declare(queue=""), 0),
+        504,
+        "CHANNEL_ERROR - unexpected method in connection state running",
+        (50, 10),
+    ),
     "channel_open_on_channel_0": (
         frame.marshal(Channel.Open(), 0),
         504,
@@ -295,8 +353,6 @@ FATAL = {
         "CHANNEL_ERROR - unexpected method in connection state running",
         (10, 40),
     ),
-    "unknown_class": (method(99, 1), 540, "NOT_IMPLEMENTED - unimplemented method", (99, 1)),
-    "unknown_method": (method(60, 999), 540, "NOT_IMPLEMENTED - unimplemented method", (60, 999)),
     "method_for_clients_only": (
         frame.marshal(Queue.DeclareOk("q", 0, 0), 1),
         503,
@@ -314,6 +370,18 @@ FATAL = {
         501,
         "FRAME_ERROR - type 0, first 16 octets = <<0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0>>: "
         "unknown_frame",
+        (0, 0),
+    ),
+    "long_header_on_channel_0": (
+        frame_octets(HEADER, 0, b"\x00\x3c" + bytes(20)),
+        505,
+        "UNEXPECTED_FRAME - type 2, first 16 octets = <<0,60,0,0,0,0,0,0,0,0,0,0,0,0,0,0>>",
+        (0, 0),
+    ),
+    "long_body_on_channel_0": (
+        body(bytes(22), channel=0),
+        505,
+        "UNEXPECTED_FRAME - type 3, first 16 octets = <<0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0>>",
         (0, 0),
     ),
     "header_on_channel_0": (
@@ -335,11 +403,23 @@ FATAL = {
         "FRAME_ERROR - cannot decode <<0,122,122,122>>",
         (20, 10),
     ),
-    "arguments_missing_on_channel_0": (
-        method(10, 40, channel=0),
+    "exchange_name_that_is_not_utf8": (
+        not_utf8(Exchange.Declare(exchange="NAME")),
         501,
-        "FRAME_ERROR - cannot decode <<>>",
-        (10, 40),
+        "FRAME_ERROR - Malformed UTF-8 in shortstr",
+        (0, 0),
+    ),
+    "bound_queue_that_is_not_utf8": (
+        not_utf8(Queue.Bind(queue="NAME", exchange="amq.direct")),
+        501,
+        "FRAME_ERROR - Malformed UTF-8 in shortstr",
+        (0, 0),
+    ),
+    "consumer_tag_that_is_not_utf8": (
+        not_utf8(Basic.Consume(queue="q", consumer_tag="NAME")),
+        501,
+        "FRAME_ERROR - Malformed UTF-8 in shortstr",
+        (0, 0),
     ),
     "queue_name_that_is_not_utf8": (
         method(50, 10, b"\0\0\x02\xff\xfe\0\0\0\0\0"),
@@ -416,7 +496,83 @@ FATAL = {
 }
 
 
-SOFT = {
+NOT_IMPLEMENTED = "NOT_IMPLEMENTED - unimplemented method"
+UNKNOWN_METHODS: dict[str, Wrong] = {
+    f"{class_id}.{method_id}": (
+        method(class_id, method_id, channel=0 if class_id == 10 else 1),
+        540,
+        NOT_IMPLEMENTED,
+        (class_id, method_id),
+    )
+    for class_id, method_id in ((10, 99), (20, 99), (60, 99), (60, 999), (99, 1), (99, 10))
+}
+UNKNOWN_KINDS: dict[str, Wrong] = {
+    "in_a_table": (
+        declare_with_table(b"\x01a?"),
+        501,
+        "FRAME_ERROR - cannot decode <<0,0,4,100,101,101,112,0,0,0,0,3,1,97,63>>",
+        (50, 10),
+    ),
+}
+TOO_DEEP: dict[str, Wrong] = {
+    name: (
+        declare_with_table(table),
+        501,
+        "FRAME_ERROR - cannot decode <<0,0,4,100,101,101,112,0,",
+        (50, 10),
+    )
+    for name, table in (
+        ("70_tables", nested_table(70)),
+        ("1000_tables", nested_table(1000)),
+        ("1000_arrays", nested_array(1000)),
+    )
+}
+CUT_PROPERTIES: dict[str, Wrong] = {
+    name: (
+        PUBLISH_FRAME + content_header(60, 0, properties),
+        502,
+        "SYNTAX_ERROR - malformed content header",
+        (60, 40),
+    )
+    for name, properties in (
+        ("half_a_string", b"\x80\x00\x20ab"),
+        ("no_string", b"\x80\x00"),
+        ("more_flags", b"\x00\x01\x00\x00"),
+        ("too_many", b"\x00\x00\x00"),
+    )
+}
+NO_ARGUMENTS: dict[str, Wrong] = {
+    "connection_open": (
+        method(10, 40, channel=0),
+        501,
+        "FRAME_ERROR - cannot decode <<>>",
+        (10, 40),
+    ),
+}
+TOO_LONG: dict[str, Wrong] = {
+    name: (
+        PUBLISH_FRAME + content_header(60, 3) + b"".join(map(body, parts)),
+        501,
+        "FRAME_ERROR - content body frame exceeds remaining content size",
+        (60, 40),
+    )
+    for name, parts in (("one_frame", [b"four"]), ("two_frames", [b"ab", b"cd"]))
+}
+ALL_FATAL: dict[str, Wrong] = {
+    f"{kind}_{name}": wrong
+    for kind, table in (
+        ("as_rabbitmq", FATAL),
+        ("unknown_method", UNKNOWN_METHODS),
+        ("unknown_kind", UNKNOWN_KINDS),
+        ("too_deep", TOO_DEEP),
+        ("cut_properties", CUT_PROPERTIES),
+        ("no_arguments", NO_ARGUMENTS),
+        ("too_long", TOO_LONG),
+    )
+    for name, wrong in table.items()
+}
+
+SOFT: dict[str, Wrong] = {
     "publish_to_missing_exchange": (
         frame.marshal(Basic.Publish(0, "nowhere", "k"), 1) + content_header(60, 1) + body(b"a"),
         404,
@@ -447,11 +603,27 @@ SOFT = {
         "NOT_FOUND - no queue 'missing' in vhost '/'",
         (60, 20),
     ),
-    "message_larger_than_allowed": (
-        PUBLISH_FRAME + content_header(60, 1 << 40) + body(b"x" * 1000) * 3,
-        406,
-        "PRECONDITION_FAILED - message size 1099511627776 is larger than configured max size "
-        "134217728",
-        (60, 40),
-    ),
 }
+
+
+def expect_closed(client: AmqpClient, wrong: Wrong) -> None:
+    """Send wrong octets, and return when the connection was closed as it should be."""
+    octets, code, text, failed = wrong
+    client.send_raw(octets)
+    close = client.expect(Connection.Close, 0)
+    assert (close.reply_code, close.class_id, close.method_id) == (code, *failed), describe(close)
+    # Texts of 255 octets end with dots.
+    found = close.reply_text.removesuffix("...")
+    assert found.startswith(text), describe(close)
+    assert found == text or len(close.reply_text) == 255, describe(close)
+    client.send(Connection.CloseOk(), 0)
+    client.expect_end()
+
+
+def expect_channel_closed(client: AmqpClient, wrong: Wrong) -> None:
+    """Send wrong octets, and return when channel 1 was closed as it should be; close-ok is due."""
+    octets, code, text, failed = wrong
+    client.send_raw(octets)
+    close = client.expect(Channel.Close)
+    found = (close.reply_code, close.reply_text, close.class_id, close.method_id)
+    assert found == (code, text.replace("vhost '/'", f"vhost '{client.vhost}'"), *failed)
