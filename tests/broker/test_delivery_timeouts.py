@@ -1,6 +1,5 @@
-"""Delivery timeouts: overdue means unanswered for the whole time, and few marks tell it."""
+"""Delivery timeouts: a delivery is overdue when it was unanswered for the whole time."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -14,34 +13,7 @@ from amqp_server.broker.consuming.unacked import UnackedRuns
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.turn import Turn
 from amqp_server.protocol.errors import SoftError
-
-
-@dataclass
-class Timer:
-    at: float
-    callback: Callable[[], None]
-    is_cancelled: bool = False
-
-    def cancel(self) -> None:
-        self.is_cancelled = True
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-    timers: list[Timer] = field(default_factory=list)
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(self.now + seconds, callback))
-        return self.timers[-1]
-
-    def pass_until(self, end: float) -> None:
-        while due := [each for each in self.timers if each.at <= end and not each.is_cancelled]:
-            timer = min(due, key=lambda each: each.at)
-            self.timers.remove(timer)
-            self.now = max(timer.at, self.now)
-            timer.callback()
-        self.now = end
+from tests.broker.set_clock import SetClock
 
 
 @dataclass(eq=False)
@@ -76,8 +48,8 @@ class WatchedChannel:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
+    clock = SetClock()
     monkeypatch.setattr(delivery_timeouts, "monotonic", lambda: clock.now)
     return clock
 
@@ -88,13 +60,13 @@ def channel() -> WatchedChannel:
 
 
 @pytest.fixture
-def timeouts(clock: Clock, channel: WatchedChannel) -> DeliveryTimeouts:
+def timeouts(clock: SetClock, channel: WatchedChannel) -> DeliveryTimeouts:
     turn = Turn(lambda callback: callback(), clock.call_later)
     return DeliveryTimeouts(cast("Channel", channel), turn)
 
 
 def test_an_unanswered_delivery_closes_the_channel_in_time(
-    clock: Clock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+    clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
     channel.deliver(timeouts, TimedConsumer(10_000))
     clock.pass_until(9.9)
@@ -108,7 +80,7 @@ def test_an_unanswered_delivery_closes_the_channel_in_time(
 
 
 def test_a_run_that_grows_and_is_answered_from_its_head_is_as_old_as_its_oldest_delivery(
-    clock: Clock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+    clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
     """The messages of one consumer make one run, however long ago its first one was answered."""
     consumer = TimedConsumer(10_000)
@@ -126,7 +98,7 @@ def test_a_run_that_grows_and_is_answered_from_its_head_is_as_old_as_its_oldest_
 
 
 def test_a_fast_consumer_leaves_few_marks(
-    clock: Clock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+    clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
     consumer = TimedConsumer(1_000)
     for step in range(20_000):
@@ -140,7 +112,7 @@ def test_a_fast_consumer_leaves_few_marks(
 
 
 def test_a_shorter_timeout_that_comes_later_counts(
-    clock: Clock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+    clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
     channel.deliver(timeouts, TimedConsumer(60_000))
     channel.deliver(timeouts, TimedConsumer(0))
@@ -153,7 +125,7 @@ def test_a_shorter_timeout_that_comes_later_counts(
 
 
 def test_a_closed_channel_is_left_alone(
-    clock: Clock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+    clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
 ) -> None:
     channel.deliver(timeouts, TimedConsumer(1_000))
     timeouts.cancel()

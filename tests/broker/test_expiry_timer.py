@@ -1,6 +1,5 @@
-"""The lease of a queue: it ends when the queue was not used for long enough, never sooner."""
+"""The expiry timer deletes a queue that was not used for long enough, and never sooner."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -11,42 +10,12 @@ from amqp_server.broker.rules import expiry_timer
 from amqp_server.broker.rules.expiry_timer import ExpiryTimer
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.virtual_host import VirtualHost
-
-
-@dataclass
-class Timer:
-    at: float
-    callback: Callable[[], None]
-    is_cancelled: bool = False
-
-    def cancel(self) -> None:
-        self.is_cancelled = True
-
-
-@dataclass
-class Clock:
-    """Time that passes when a test says so, and the timers that come due in it."""
-
-    now: float = 0.0
-    timers: list[Timer] = field(default_factory=list)
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(self.now + seconds, callback))
-        return self.timers[-1]
-
-    def pass_seconds(self, seconds: float) -> None:
-        end = self.now + seconds
-        while due := [each for each in self.timers if each.at <= end and not each.is_cancelled]:
-            timer = min(due, key=lambda each: each.at)
-            self.timers.remove(timer)
-            self.now = timer.at
-            timer.callback()
-        self.now = end
+from tests.broker.set_clock import SetClock
 
 
 @dataclass(eq=False)
-class LeasedQueue:
-    """As much of a queue as a lease looks at."""
+class TimedQueue:
+    """The attributes of a queue that its expiry timer reads."""
 
     name: str = "q"
     is_deleted: bool = False
@@ -55,19 +24,19 @@ class LeasedQueue:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
+    clock = SetClock()
     monkeypatch.setattr(expiry_timer, "monotonic", lambda: clock.now)
     return clock
 
 
 @pytest.fixture
-def queue() -> LeasedQueue:
-    return LeasedQueue()
+def queue() -> TimedQueue:
+    return TimedQueue()
 
 
 @pytest.fixture
-def lease(clock: Clock, queue: LeasedQueue) -> ExpiryTimer:
+def expiry(clock: SetClock, queue: TimedQueue) -> ExpiryTimer:
     def delete(_queue: Queue) -> None:
         assert not queue.is_deleted, "deleted twice"
         queue.is_deleted = True
@@ -76,8 +45,8 @@ def lease(clock: Clock, queue: LeasedQueue) -> ExpiryTimer:
     return ExpiryTimer(cast("Queue", queue), 10.0, turn, delete)
 
 
-@pytest.mark.usefixtures("lease")
-def test_an_unused_queue_goes_when_its_time_is_over(clock: Clock, queue: LeasedQueue) -> None:
+@pytest.mark.usefixtures("expiry")
+def test_an_unused_queue_goes_when_its_time_is_over(clock: SetClock, queue: TimedQueue) -> None:
     clock.pass_seconds(9.9)
     assert not queue.is_deleted
     clock.pass_seconds(0.1)
@@ -86,12 +55,12 @@ def test_an_unused_queue_goes_when_its_time_is_over(clock: Clock, queue: LeasedQ
 
 
 def test_using_it_begins_the_time_anew_with_one_timer(
-    clock: Clock, queue: LeasedQueue, lease: ExpiryTimer
+    clock: SetClock, queue: TimedQueue, expiry: ExpiryTimer
 ) -> None:
     for _ in range(5):
         clock.pass_seconds(9.0)
-        lease.renew()
-        lease.renew()
+        expiry.renew()
+        expiry.renew()
     assert len(clock.timers) == 1
     clock.pass_seconds(9.9)
     assert not queue.is_deleted
@@ -100,14 +69,14 @@ def test_using_it_begins_the_time_anew_with_one_timer(
 
 
 def test_a_consumer_keeps_it_and_the_last_one_to_leave_begins_the_time_anew(
-    clock: Clock, queue: LeasedQueue, lease: ExpiryTimer
+    clock: SetClock, queue: TimedQueue, expiry: ExpiryTimer
 ) -> None:
     queue.consumers.append("c")
     clock.pass_seconds(1_000.0)
     assert not queue.is_deleted
     assert not clock.timers
     queue.consumers.clear()
-    lease.renew()
+    expiry.renew()
     clock.pass_seconds(9.9)
     assert not queue.is_deleted
     clock.pass_seconds(0.1)
@@ -115,20 +84,20 @@ def test_a_consumer_keeps_it_and_the_last_one_to_leave_begins_the_time_anew(
 
 
 def test_a_queue_deleted_otherwise_leaves_no_timer_behind(
-    clock: Clock, queue: LeasedQueue, lease: ExpiryTimer
+    clock: SetClock, queue: TimedQueue, expiry: ExpiryTimer
 ) -> None:
     queue.is_deleted = True
-    lease.cancel()
+    expiry.cancel()
     assert all(timer.is_cancelled for timer in clock.timers)
     clock.pass_seconds(100.0)
 
 
 def test_nothing_expires_any_more_when_the_server_stops(
-    clock: Clock, queue: LeasedQueue, lease: ExpiryTimer
+    clock: SetClock, queue: TimedQueue, expiry: ExpiryTimer
 ) -> None:
     """A client that is cut off at the end cancelled its consumer, and the time began anew."""
-    lease.cancel()
-    lease.renew()
+    expiry.cancel()
+    expiry.renew()
     clock.pass_seconds(100.0)
     assert not queue.is_deleted
     assert not [timer for timer in clock.timers if not timer.is_cancelled]

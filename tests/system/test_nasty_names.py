@@ -124,11 +124,3 @@ def test_nasty_names_survive_a_stop_and_a_kill_and_never_leave_the_directory(
     assert {path.name for path in server.storage_path.parent.iterdir()} == {
         server.storage_path.name
     }
-
-
-def test_a_name_that_is_not_utf_8_is_refused(server: RunningServer) -> None:
-    with connect(server.address) as client:
-        client.open_channel()
-        client.send_method(b"\0\x32\0\x0a\0\0\x02\xff\xfe\x02\0\0\0\0")
-        client.expect_connection_close(501)
-    assert not list((server.storage_path / "metadata").glob("queues/*/*"))

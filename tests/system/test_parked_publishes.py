@@ -71,6 +71,32 @@ def test_what_follows_a_parked_publish_on_its_channel_waits_behind_it(watched: W
         assert message.body == b"last"
 
 
+def test_publishes_in_one_write_wait_and_keep_their_order(watched: Watched) -> None:
+    count = 60
+    with watched.connect() as client:
+        client.open_channel()
+        for at in range(2):
+            client.declare(f"q{at}")
+        watched.see(LOW_BOTH)
+        client.send_raw(
+            b"".join(
+                client.publish_octets(
+                    Basic.Publish(routing_key=f"q{at % 2}"), b"%d" % at, Basic.Properties()
+                )
+                for at in range(count)
+            )
+        )
+        client.expect(Connection.Blocked, 0)
+        client.open_channel(2)
+        assert client.ready_count("q0", 2) == 0
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+
+        for at in range(2):
+            assert take_all(client, f"q{at}") == [b"%d" % each for each in range(at, count, 2)]
+
+
 def test_what_consumes_does_not_pass_a_method_that_it_may_need(watched: Watched) -> None:
     """A queue that was declared without an answer was not there for the consumer behind it."""
     with watched.connect() as client:

@@ -58,6 +58,6 @@ class Watched:
             return witness.ready_count(queue)
 
 
-def take_all(client: AmqpClient) -> list[bytes]:
-    """Take every message of the queue `q` and return the bodies."""
-    return [message.body for message in iter(lambda: client.get("q"), None)]
+def take_all(client: AmqpClient, queue: str = "q") -> list[bytes]:
+    """Take every message of a queue and return the bodies."""
+    return [message.body for message in iter(lambda: client.get(queue), None)]
