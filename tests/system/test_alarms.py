@@ -33,7 +33,7 @@ from tests.system.watched import (
         (LOW_BOTH, "low on memory & disk"),
     ],
 )
-def test_a_publisher_is_told_that_it_is_blocked_and_why(
+def test_a_publisher_gets_connection_blocked_with_the_reason(
     watched: Watched, reading: Reading, reason: str
 ) -> None:
     with watched.connect() as client:
@@ -51,7 +51,7 @@ def test_a_publisher_is_told_that_it_is_blocked_and_why(
         assert client.ready_count("q") == 1
 
 
-def test_memory_that_only_the_allocator_holds_blocks_nobody(watched: Watched) -> None:
+def test_free_memory_of_the_allocator_blocks_no_publisher(watched: Watched) -> None:
     watermark = watched.server.server.alarms.memory_bytes_max
     half, above = watermark // 2, LOW_MEMORY._replace(memory_bytes=watermark + MIB)
     with watched.connect() as client:
@@ -73,7 +73,7 @@ def test_memory_that_only_the_allocator_holds_blocks_nobody(watched: Watched) ->
         client.expect(Connection.Blocked, 0)
 
 
-def test_the_alarm_ends_when_what_filled_the_memory_is_gone(start_server: StartServer) -> None:
+def test_the_memory_alarm_ends_when_the_memory_is_released(start_server: StartServer) -> None:
     """What the allocator keeps is above the watermark, and is free all the same."""
     server = start_server("--memory-watermark", "60MiB")
     publish = Basic.Publish(exchange="", routing_key="p")
@@ -95,7 +95,7 @@ def test_the_alarm_ends_when_what_filled_the_memory_is_gone(start_server: StartS
         client.expect_confirmed()
 
 
-def test_who_does_not_publish_hears_nothing_and_works_on(watched: Watched) -> None:
+def test_a_client_that_does_not_publish_is_not_blocked(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel(confirms=True)
         client.declare("q")
@@ -110,7 +110,7 @@ def test_who_does_not_publish_hears_nothing_and_works_on(watched: Watched) -> No
         client.close()
 
 
-def test_without_the_capability_a_publisher_is_blocked_without_a_word(watched: Watched) -> None:
+def test_a_publisher_without_the_capability_is_blocked_without_notice(watched: Watched) -> None:
     with connect(watched.address) as client:
         client.open_channel(confirms=True)
         client.declare("q")
@@ -150,7 +150,7 @@ def test_a_second_alarm_blocks_again(watched: Watched) -> None:
         assert client.ready_count("q") == 2
 
 
-def test_a_blocked_client_is_not_let_go_for_its_silence(watched: Watched) -> None:
+def test_a_blocked_client_is_not_disconnected_for_missing_heartbeats(watched: Watched) -> None:
     with (
         connect(watched.address, capabilities=CAN_BE_BLOCKED, heartbeat_seconds=1) as client,
         connect(watched.address, heartbeat_seconds=1) as silent,
@@ -166,7 +166,7 @@ def test_a_blocked_client_is_not_let_go_for_its_silence(watched: Watched) -> Non
         client.expect_confirmed()
 
 
-def test_memory_is_given_up_while_it_is_low(watched: Watched) -> None:
+def test_the_broker_releases_memory_while_memory_is_low(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel(confirms=True)
         client.declare("q")
@@ -217,7 +217,7 @@ def test_the_real_sensor_sees_memory_and_disk(
         assert ask(server.storage_path, "status")["alarms"] == [reason.removeprefix("low on ")]
 
 
-def test_memory_that_messages_take_raises_the_alarm_and_giving_it_up_lifts_it(
+def test_messages_in_memory_raise_the_alarm_and_releasing_them_ends_it(
     start_server: StartServer,
 ) -> None:
     """All of it real: the rings fill, the alarm empties them into the log, and it ends."""

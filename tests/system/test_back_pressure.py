@@ -30,7 +30,7 @@ class HeldDisk(FileSystem):
         return super().pwritev(descriptor, buffers, position, sync)
 
 
-def test_a_publisher_is_not_read_while_the_disk_does_not_write(tmp_path: Path) -> None:
+def test_the_broker_does_not_read_a_publisher_while_the_disk_does_not_write(tmp_path: Path) -> None:
     disk = HeldDisk()
     with (
         ThreadedServer(

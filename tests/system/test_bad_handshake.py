@@ -60,7 +60,7 @@ def brisk_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadedS
         yield server
 
 
-def test_a_client_that_guesses_passwords_has_to_wait(tmp_path: Path) -> None:
+def test_a_client_with_a_wrong_password_has_to_wait(tmp_path: Path) -> None:
     limits = Limits(refused_login_seconds=0.5)
     with (
         ThreadedServer(tmp_path / "data", limits=limits) as server,

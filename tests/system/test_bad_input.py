@@ -66,14 +66,14 @@ def test_a_truncated_frame_at_the_end_is_forgotten(shared_server: RunningServer)
         assert client.ready_count("truncated") == 1
 
 
-def test_two_faults_in_one_packet_are_answered_once(shared_server: RunningServer) -> None:
+def test_two_mistakes_in_one_packet_are_answered_once(shared_server: RunningServer) -> None:
     with connect(shared_server.address) as client:
         client.send_raw(method(99, 1, channel=0) + method(99, 1, channel=0) + b"\xff" * 20)
         client.expect_connection_close(540)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_mutated_streams_never_bring_an_internal_error(
+def test_random_changes_of_a_valid_stream_never_cause_an_internal_error(
     shared_server: RunningServer, seed: int
 ) -> None:
     chance = random.Random(seed)

@@ -43,7 +43,7 @@ def bodies(client: AmqpClient, queue: str) -> list[bytes]:
     return [message.body for message in messages if message is not None]
 
 
-def test_a_message_with_broken_headers_becomes_a_dead_letter_as_its_neighbours_do(
+def test_a_message_with_malformed_headers_becomes_a_dead_letter(
     client: AmqpClient,
 ) -> None:
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -55,7 +55,7 @@ def test_a_message_with_broken_headers_becomes_a_dead_letter_as_its_neighbours_d
     assert bodies(client, "dead") == [b"broken", b"sound"]
 
 
-def test_a_message_with_broken_headers_comes_again_from_a_queue_that_counts_deliveries(
+def test_a_message_with_malformed_headers_is_redelivered_by_a_quorum_queue(
     client: AmqpClient,
 ) -> None:
     client.declare("q", arguments={"x-queue-type": "quorum"})

@@ -62,7 +62,7 @@ def look(client: AmqpClient, count: int, **options: Any) -> list[Seen]:  # noqa:
     return [seen(client.expect_delivery(2)) for _ in range(count)]
 
 
-def test_all_that_is_there_is_delivered_in_order_and_then_what_is_new(client: AmqpClient) -> None:
+def test_a_browser_gets_all_messages_in_order_and_then_new_ones(client: AmqpClient) -> None:
     client.declare("q", arguments=RETAINED)
     publish(client, b"a", b"b", b"c")
     taken(client)
@@ -73,7 +73,7 @@ def test_all_that_is_there_is_delivered_in_order_and_then_what_is_new(client: Am
 
 
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
-def test_nothing_changes_for_those_who_consume(client: AmqpClient, kind: str) -> None:
+def test_a_browser_changes_nothing_for_consumers(client: AmqpClient, kind: str) -> None:
     client.declare("q", arguments={"x-queue-type": kind, **RETAINED})
     publish(client, b"a", b"b", b"c")
     first = taken(client, no_ack=False)
@@ -95,7 +95,7 @@ def test_nothing_changes_for_those_who_consume(client: AmqpClient, kind: str) ->
     assert counts == ([None] * 3 if kind == "classic" else [1, None, None])
 
 
-def test_answers_give_credit_and_take_nothing_away(client: AmqpClient) -> None:
+def test_the_acks_of_a_browser_give_credit_and_settle_nothing(client: AmqpClient) -> None:
     client.declare("q")
     publish(client, *(b"%d" % number for number in range(6)))
     assert [offset for offset, _, _ in look(client, 2, prefetch=2)] == [0, 1]
@@ -108,7 +108,7 @@ def test_answers_give_credit_and_take_nothing_away(client: AmqpClient) -> None:
     assert client.ready_count("q") == 6
 
 
-def test_a_browser_need_not_answer_at_all(client: AmqpClient) -> None:
+def test_a_browser_may_consume_without_acknowledgements(client: AmqpClient) -> None:
     client.declare("q")
     publish(client, b"a", b"b")
     assert len(look(client, 2, no_ack=True)) == 2
@@ -119,7 +119,9 @@ def test_a_browser_need_not_answer_at_all(client: AmqpClient) -> None:
     ("start", "offsets"),
     [("first", [0, 1, 2, 3]), (2, [2, 3]), (-1, [3]), ("last", [3]), ("1h", [0, 1, 2, 3])],
 )
-def test_it_begins_where_it_asks_to(client: AmqpClient, start: object, offsets: list[int]) -> None:
+def test_a_browser_begins_at_its_offset(
+    client: AmqpClient, start: object, offsets: list[int]
+) -> None:
     client.declare("q")
     publish(client, b"a", b"b", b"c", b"d")
     found = look(client, len(offsets), arguments={"x-stream-offset": start})
@@ -128,7 +130,7 @@ def test_it_begins_where_it_asks_to(client: AmqpClient, start: object, offsets: 
     assert seen(client.expect_delivery(2))[0] == 4
 
 
-def test_a_browser_may_begin_with_what_comes_next(client: AmqpClient) -> None:
+def test_a_browser_may_begin_with_the_next_message(client: AmqpClient) -> None:
     client.declare("q")
     publish(client, b"a")
     look(client, 0, arguments={"x-stream-offset": "next"})
@@ -153,14 +155,14 @@ def test_an_exclusive_consumer_and_a_single_active_one_are_not_disturbed(
     assert seen(client.expect_delivery(2)) == (0, b"x", "unacked")
 
 
-def test_an_exclusive_consumer_may_come_though_somebody_browses(client: AmqpClient) -> None:
+def test_an_exclusive_consumer_may_start_beside_a_browser(client: AmqpClient) -> None:
     client.declare("q")
     look(client, 0)
     client.open_channel(3)
     client.call(Basic.Consume(queue="q", exclusive=True), Basic.ConsumeOk, 3)
 
 
-def test_a_browser_keeps_no_queue_from_being_deleted_and_is_told(client: AmqpClient) -> None:
+def test_a_browser_does_not_prevent_a_deletion_and_is_cancelled(client: AmqpClient) -> None:
     client.declare("q")
     method = Basic.Consume(queue="q", consumer_tag="looking", arguments=BROWSE)
     client.call(method, Basic.ConsumeOk, 2)
@@ -169,7 +171,7 @@ def test_a_browser_keeps_no_queue_from_being_deleted_and_is_told(client: AmqpCli
     client.expect(Queue.DeleteOk)
 
 
-def test_a_browser_that_goes_ends_no_auto_delete_queue(client: AmqpClient) -> None:
+def test_the_end_of_a_browser_deletes_no_auto_delete_queue(client: AmqpClient) -> None:
     client.declare("q", auto_delete=True)
     method = Basic.Consume(queue="q", consumer_tag="looking", arguments=BROWSE)
     client.call(method, Basic.ConsumeOk, 2)
@@ -182,7 +184,7 @@ def test_a_browser_that_goes_ends_no_auto_delete_queue(client: AmqpClient) -> No
     client.call(Basic.Cancel(consumer_tag=tag), Basic.CancelOk, 3)
 
 
-def test_the_last_consumer_ends_an_auto_delete_queue_though_somebody_browses(
+def test_the_end_of_the_last_consumer_deletes_an_auto_delete_queue_with_a_browser(
     client: AmqpClient,
 ) -> None:
     client.declare("q", auto_delete=True)
@@ -201,7 +203,7 @@ def expire(timer: ExpiryTimer) -> None:
     timer.run_turn()
 
 
-def test_a_browser_renews_no_lease(tmp_path: Path) -> None:
+def test_a_browser_does_not_renew_the_expiry_timer(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()
         client.declare("q", arguments={"x-expires": HOUR_MS})
@@ -215,7 +217,7 @@ def test_a_browser_renews_no_lease(tmp_path: Path) -> None:
         assert "q" not in server.server.broker.vhosts["/"].queues
 
 
-def test_what_expires_or_is_dropped_expires_all_the_same(client: AmqpClient) -> None:
+def test_messages_expire_and_are_dropped_although_a_browser_reads_them(client: AmqpClient) -> None:
     client.declare("q", arguments={"x-max-length": 2, **RETAINED})
     look(client, 0)
     for offset, body in enumerate((b"a", b"b", b"c")):
@@ -225,7 +227,7 @@ def test_what_expires_or_is_dropped_expires_all_the_same(client: AmqpClient) -> 
     assert taken(client).body == b"b"
 
 
-def test_messages_by_priority_are_seen_in_the_order_of_the_log(client: AmqpClient) -> None:
+def test_a_browser_sees_prioritised_messages_in_the_order_of_the_log(client: AmqpClient) -> None:
     client.declare("q", arguments={"x-max-priority": 5})
     for priority in (0, 5, 2):
         properties = Basic.Properties(delivery_mode=2, priority=priority)
@@ -244,9 +246,7 @@ def test_a_stream_can_be_browsed_without_prefetch_and_does_not_count(client: Amq
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_queues_that_no_restart_survives_are_browsed_from_memory(
-    client: AmqpClient, *, exclusive: bool
-) -> None:
+def test_transient_queues_are_browsed_from_memory(client: AmqpClient, *, exclusive: bool) -> None:
     client.declare("q", durable=False, exclusive=exclusive)
     publish(client, b"a", b"b")
     taken(client, no_ack=False)
@@ -256,7 +256,7 @@ def test_queues_that_no_restart_survives_are_browsed_from_memory(
     client.expect_confirmed()
 
 
-def test_what_was_settled_in_memory_and_never_written_is_a_gap(tmp_path: Path) -> None:
+def test_messages_that_were_settled_before_they_were_written_are_a_gap(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path, ring_size=1024) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
         client.open_channel(2)
@@ -276,7 +276,7 @@ def test_what_was_settled_in_memory_and_never_written_is_a_gap(tmp_path: Path) -
         assert offsets == sorted(offsets)
 
 
-def test_what_was_compacted_away_is_a_gap(tmp_path: Path) -> None:
+def test_compacted_messages_are_a_gap(tmp_path: Path) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
         connect(server.address) as client,
@@ -305,7 +305,7 @@ def test_what_was_compacted_away_is_a_gap(tmp_path: Path) -> None:
         assert [row["offset"] for row in shown] == [offset for offset, _, _ in found]
 
 
-def test_what_cannot_be_read_is_a_gap(server: RunningServer) -> None:
+def test_unreadable_messages_are_a_gap(server: RunningServer) -> None:
     with connect(server.address) as client:
         client.open_channel(confirms=True)
         client.declare("q")
@@ -356,7 +356,7 @@ def test_anything_but_true_or_false_is_refused(client: AmqpClient, value: object
     assert close.reply_text.startswith("PRECONDITION_FAILED - invalid arg 'x-browse' for queue 'q'")
 
 
-def test_without_it_a_place_in_a_plain_queue_is_refused_as_ever(client: AmqpClient) -> None:
+def test_an_offset_without_browsing_is_refused_for_a_queue(client: AmqpClient) -> None:
     client.declare("q")
     arguments: Any = {"x-browse": False, "x-stream-offset": "first"}
     client.send(Basic.Consume(queue="q", arguments=arguments), 2)
@@ -373,14 +373,14 @@ def test_false_is_an_ordinary_consumer(client: AmqpClient) -> None:
 
 
 @pytest.mark.parametrize("start", ["soon", True, []])
-def test_a_place_that_is_none_is_refused(client: AmqpClient, start: object) -> None:
+def test_an_invalid_offset_is_refused(client: AmqpClient, start: object) -> None:
     client.declare("q")
     arguments: Any = {**BROWSE, "x-stream-offset": start}
     client.send(Basic.Consume(queue="q", arguments=arguments), 2)
     assert "x-stream-offset" in client.expect_channel_close(406, 2).reply_text
 
 
-def test_who_only_looks_cannot_be_the_only_one(client: AmqpClient) -> None:
+def test_an_exclusive_browser_is_refused(client: AmqpClient) -> None:
     client.declare("q")
     client.send(Basic.Consume(queue="q", exclusive=True, arguments=BROWSE), 2)
     close = client.expect_channel_close(406, 2)
@@ -395,7 +395,7 @@ def test_who_only_looks_cannot_be_the_only_one(client: AmqpClient) -> None:
         ("classic", "x-priority", 1),
     ],
 )
-def test_what_means_nothing_to_who_only_looks_is_refused(
+def test_arguments_without_a_meaning_for_browsers_are_refused(
     client: AmqpClient, kind: str, name: str, value: object
 ) -> None:
     client.declare("q", arguments={"x-queue-type": kind})
@@ -405,7 +405,7 @@ def test_what_means_nothing_to_who_only_looks_is_refused(
     assert close.reply_text.endswith(f"a consumer that browses cannot have {name}")
 
 
-def test_another_connections_queue_is_not_to_be_seen(
+def test_the_exclusive_queue_of_another_connection_cannot_be_browsed(
     server: RunningServer, client: AmqpClient
 ) -> None:
     client.declare("q", exclusive=True)
@@ -415,7 +415,7 @@ def test_another_connections_queue_is_not_to_be_seen(
         other.expect_channel_close(405)
 
 
-def test_a_browser_has_no_time_limit_of_its_queue(tmp_path: Path) -> None:
+def test_the_consumer_timeout_of_a_queue_does_not_hold_for_browsers(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
         client.open_channel(2)
@@ -430,7 +430,7 @@ def test_a_browser_has_no_time_limit_of_its_queue(tmp_path: Path) -> None:
         assert client.ready_count("q", 2) == 1
 
 
-def test_a_browser_that_does_not_read_holds_up_nobody(server: RunningServer) -> None:
+def test_a_browser_that_does_not_read_delays_no_other_client(server: RunningServer) -> None:
     body = bytes(100_000)
     with connect(server.address) as browser, connect(server.address) as client:
         client.open_channel(confirms=True)

@@ -73,7 +73,7 @@ def slow_store(server: ThreadedServer) -> Iterator[SlowStore]:
         store.gate.set()
 
 
-def test_a_round_looks_at_no_queue_in_which_nothing_has_moved(tmp_path: Path) -> None:
+def test_a_round_skips_queues_that_have_not_changed(tmp_path: Path) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
         channel_to(server) as client,
@@ -92,7 +92,7 @@ def test_a_round_looks_at_no_queue_in_which_nothing_has_moved(tmp_path: Path) ->
         assert (report.queues, report.written_bytes) == (0, 0)
 
 
-def test_those_who_ask_while_a_round_is_written_share_the_next(tmp_path: Path) -> None:
+def test_requests_during_a_round_share_the_next_round(tmp_path: Path) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
         slow_store(server) as store,
@@ -117,7 +117,7 @@ def test_those_who_ask_while_a_round_is_written_share_the_next(tmp_path: Path) -
         assert store.rounds == 2
 
 
-def test_a_second_purge_waits_for_what_the_first_one_promised(tmp_path: Path) -> None:
+def test_a_second_purge_waits_for_the_checkpoint_of_the_first(tmp_path: Path) -> None:
     """Its purge-ok says that the queue is empty, also after a crash."""
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
@@ -196,7 +196,7 @@ def test_a_slow_disk_skips_rounds_and_never_writes_two_at_once(tmp_path: Path) -
         assert store.most_at_once == 1
 
 
-def test_with_an_interval_of_0_only_what_must_be_on_the_disk_writes_a_round(
+def test_with_an_interval_of_0_only_purges_and_deletions_write_a_round(
     tmp_path: Path,
 ) -> None:
     with (
@@ -222,7 +222,7 @@ def test_with_an_interval_of_0_only_what_must_be_on_the_disk_writes_a_round(
         assert store.rounds == 2
 
 
-def test_a_failed_round_forgets_neither_what_was_settled_nor_what_was_removed(
+def test_the_round_after_a_failed_one_contains_its_settled_messages_and_removed_queues(
     tmp_path: Path,
 ) -> None:
     power = Power(tmp_path)
@@ -251,7 +251,9 @@ def test_a_failed_round_forgets_neither_what_was_settled_nor_what_was_removed(
     assert decode_checkpoint(recovery.entries[kept.bytes]).ack_floor == 2
 
 
-def test_queues_that_come_and_go_between_rounds_leave_nothing_in_memory(tmp_path: Path) -> None:
+def test_queues_that_are_declared_and_deleted_between_rounds_leave_nothing_in_memory(
+    tmp_path: Path,
+) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
         channel_to(server) as client,
@@ -265,7 +267,7 @@ def test_queues_that_come_and_go_between_rounds_leave_nothing_in_memory(tmp_path
         assert broker.removed_incarnations == []
 
 
-def test_what_a_checkpoint_on_demand_has_seen_needs_no_fsync_of_its_own(tmp_path: Path) -> None:
+def test_a_checkpoint_on_demand_syncs_each_log_once(tmp_path: Path) -> None:
     """Transient messages wait for no disk; their settlement counts when they have reached it."""
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
@@ -280,7 +282,7 @@ def test_what_a_checkpoint_on_demand_has_seen_needs_no_fsync_of_its_own(tmp_path
         assert queue.checkpointed_floor == 1
 
 
-def test_acks_that_a_round_leaves_out_because_their_messages_are_not_synced_are_in_the_next(
+def test_acks_of_unsynced_messages_are_in_the_checkpoint_of_the_next_round(
     tmp_path: Path,
 ) -> None:
     power = Power(tmp_path)
@@ -304,7 +306,7 @@ def test_acks_that_a_round_leaves_out_because_their_messages_are_not_synced_are_
         assert drain(client, "q") == []
 
 
-def test_a_checkpoint_never_speaks_of_messages_that_a_power_cut_may_take(tmp_path: Path) -> None:
+def test_a_checkpoint_contains_no_message_that_a_power_cut_may_lose(tmp_path: Path) -> None:
     """Else the acks would outlive them, and hide those that get their offsets."""
     power = Power(tmp_path)
     with ThreadedServer(tmp_path, power, offset_checkpoint_interval_seconds=0) as server:

@@ -60,7 +60,7 @@ def wait_until_empty(server: ThreadedServer, queue: BrokerQueue) -> None:
 
 @pytest.mark.parametrize("step_seconds", [-2 * HOUR_SECONDS, -59, 2 * HOUR_SECONDS])
 @pytest.mark.parametrize("is_of_queue", [True, False])
-def test_messages_expire_in_time_though_the_clock_is_set(
+def test_messages_expire_in_time_although_the_wall_clock_is_set(
     tmp_path: Path, clock: WallClock, step_seconds: int, is_of_queue: bool
 ) -> None:
     with running(tmp_path) as server, connect(server.address) as client:
@@ -77,7 +77,7 @@ def test_messages_expire_in_time_though_the_clock_is_set(
         wait_until_empty(server, queue_of(server))
 
 
-def test_what_a_clock_stamped_a_year_ahead_expires_a_lifetime_after_a_start(
+def test_messages_stamped_a_year_ahead_expire_one_lifetime_after_a_start(
     tmp_path: Path, clock: WallClock
 ) -> None:
     with running(tmp_path) as server, connect(server.address) as client:
@@ -95,7 +95,7 @@ def test_what_a_clock_stamped_a_year_ahead_expires_a_lifetime_after_a_start(
         assert [each.first_offset for each in queue.store.log.summaries()] == [0, 2]
 
 
-def test_what_is_delayed_comes_in_time_though_it_was_stamped_a_year_ahead(
+def test_delayed_messages_stamped_a_year_ahead_arrive_in_time(
     tmp_path: Path, clock: WallClock
 ) -> None:
     delayed = Basic.Properties(headers={"x-delay": TTL_MS}, delivery_mode=2)
@@ -121,7 +121,7 @@ def test_what_is_delayed_comes_in_time_though_it_was_stamped_a_year_ahead(
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_a_stream_lets_go_of_what_was_stamped_a_year_ahead(
+def test_a_stream_removes_segments_stamped_a_year_ahead(
     tmp_path: Path, clock: WallClock, is_restarted: bool
 ) -> None:
     arguments = {"x-max-age": "1h"}
@@ -150,7 +150,7 @@ def test_a_stream_lets_go_of_what_was_stamped_a_year_ahead(
         server.wait_until(lambda: log.log_start_offset == 2 * count - SEGMENT_MESSAGES)
 
 
-def test_a_seek_by_time_finds_what_follows_a_segment_that_was_stamped_a_year_ahead(
+def test_a_seek_by_time_finds_messages_behind_a_segment_stamped_a_year_ahead(
     tmp_path: Path, clock: WallClock
 ) -> None:
     with running(tmp_path) as server:

@@ -64,7 +64,7 @@ def bodies(client: AmqpClient) -> list[int]:
 
 
 @pytest.mark.timeout(60)
-def test_pinned_segments_are_given_back_and_the_rest_is_there_after_a_restart(
+def test_compaction_frees_pinned_segments_and_a_restart_keeps_their_unsettled_messages(
     tmp_path: Path,
 ) -> None:
     with ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server:
@@ -96,7 +96,7 @@ def test_pinned_segments_are_given_back_and_the_rest_is_there_after_a_restart(
         pytest.param({"disk_free_limit_bytes": 1 << 40}, {}, id="the disk has no room for it"),
     ],
 )
-def test_segments_stay_as_they_are_when(
+def test_compaction_leaves_segments_unchanged_when(
     tmp_path: Path, settings: dict[str, Any], arguments: dict[str, int]
 ) -> None:
     with (
@@ -111,7 +111,7 @@ def test_segments_stay_as_they_are_when(
 
 
 @pytest.mark.timeout(60)
-def test_what_a_transient_queue_spilled_is_given_back_too(tmp_path: Path) -> None:
+def test_compaction_frees_the_spilled_segments_of_a_transient_queue(tmp_path: Path) -> None:
     with (
         ThreadedServer(
             tmp_path, offset_checkpoint_interval_seconds=0, ring_bytes=MIB // 8
@@ -130,7 +130,7 @@ def test_what_a_transient_queue_spilled_is_given_back_too(tmp_path: Path) -> Non
             assert bodies(other) == list(KEPT)
 
 
-def test_a_purge_is_answered_though_the_room_on_the_disk_cannot_be_told(
+def test_a_purge_is_answered_although_the_free_disk_space_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checkpoint was written, but the client got an internal error."""
@@ -151,7 +151,7 @@ def test_a_purge_is_answered_though_the_room_on_the_disk_cannot_be_told(
         assert client.expect(Queue.PurgeOk).message_count == 1
 
 
-def test_the_segment_before_an_empty_one_waits_until_something_is_on_the_disk_behind_it(
+def test_the_segment_before_an_empty_one_is_compacted_once_a_later_record_is_on_the_disk(
     tmp_path: Path,
 ) -> None:
     """The `end` file on the disk may still speak of it, and of its length."""

@@ -33,7 +33,7 @@ def log_bytes(storage_path: Path) -> int:
         ),
     ],
 )
-def test_what_is_packed_comes_back_as_it_was(
+def test_compressed_messages_are_delivered_unchanged(
     tmp_path: Path, options: list[str], arguments: dict[str, Any], *, is_packed: bool
 ) -> None:
     server = RunningServer(tmp_path, *options)

@@ -9,7 +9,7 @@ from tests.faults.faulty_filesystem import FaultyFileSystem
 from tests.threaded_server import ThreadedServer
 
 
-def test_a_publisher_that_stops_is_answered_for_all_its_flushes(tmp_path: Path) -> None:
+def test_a_publisher_that_pauses_gets_the_confirms_of_all_its_flushes(tmp_path: Path) -> None:
     """A channel used to be forgotten after the first of two flushes that it waited for."""
     filesystem = FaultyFileSystem(tmp_path)
     with (

@@ -66,7 +66,7 @@ def test_two_clients_may_delete_one_exchange_in_the_same_turn(tmp_path: Path) ->
         second.expect(Exchange.DeleteOk)
 
 
-def test_nobody_hears_that_a_queue_is_gone_before_the_disk_has_it(tmp_path: Path) -> None:
+def test_a_deletion_is_answered_when_the_disk_has_it(tmp_path: Path) -> None:
     """Its last consumer left, a client deleted it too and was answered; a crash brought it back."""
     with (
         ThreadedServer(tmp_path) as server,
@@ -145,7 +145,9 @@ def test_a_queue_declared_again_in_the_turn_of_its_deletion_is_on_the_disk(tmp_p
         assert is_there == (tmp_path / "metadata" / "queues" / "%2f" / "q.json").exists()
 
 
-def test_a_queue_declared_again_as_its_last_consumer_leaves_is_on_the_disk(tmp_path: Path) -> None:
+def test_an_auto_delete_queue_declared_again_as_its_last_consumer_ends_is_on_the_disk(
+    tmp_path: Path,
+) -> None:
     with (
         ThreadedServer(tmp_path) as server,
         connect(server.address) as first,
@@ -189,7 +191,9 @@ def test_an_exchange_declared_again_in_the_turn_of_its_deletion_is_on_the_disk(
         assert is_there == (tmp_path / "metadata" / "exchanges" / "%2f" / "x.json").exists()
 
 
-def test_dead_letters_that_are_no_longer_in_memory_leave_a_deleted_queue(tmp_path: Path) -> None:
+def test_dead_letters_that_are_no_longer_in_memory_survive_the_deletion_of_their_queue(
+    tmp_path: Path,
+) -> None:
     count = 4_000
     with (
         ThreadedServer(tmp_path, ring_size=1024) as server,
@@ -214,7 +218,7 @@ def test_dead_letters_that_are_no_longer_in_memory_leave_a_deleted_queue(tmp_pat
         assert bodies == [str(number).encode() for number in range(count)]
 
 
-def test_an_auto_delete_queue_is_whole_or_gone_for_whoever_consumes_as_it_goes(
+def test_a_consumer_finds_an_auto_delete_queue_whole_or_deleted(
     tmp_path: Path,
 ) -> None:
     with (
@@ -240,7 +244,7 @@ def test_an_auto_delete_queue_is_whole_or_gone_for_whoever_consumes_as_it_goes(
             assert answer.reply_code == 404
 
 
-def test_an_auto_delete_queue_that_goes_leaves_its_name_to_whoever_declares_it_next(
+def test_the_name_of_an_auto_delete_queue_is_free_after_its_deletion(
     tmp_path: Path,
 ) -> None:
     with (

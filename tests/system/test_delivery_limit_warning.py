@@ -27,7 +27,7 @@ def told_of(server: RunningServer, queue: str) -> list[str]:
     ]
 
 
-def test_a_queue_without_a_dead_letter_exchange_says_once_what_to_do(
+def test_the_log_warns_once_when_a_queue_loses_messages_to_its_delivery_limit(
     server: RunningServer,
 ) -> None:
     with connect(server.address) as client:
@@ -46,7 +46,7 @@ def test_a_queue_without_a_dead_letter_exchange_says_once_what_to_do(
 
 
 @pytest.mark.parametrize("arguments", [{"x-dead-letter-exchange": ""}, {"x-delivery-limit": -1}])
-def test_a_queue_that_loses_nothing_says_nothing(
+def test_the_log_does_not_warn_while_a_queue_loses_no_message(
     server: RunningServer, arguments: dict[str, Any]
 ) -> None:
     with connect(server.address) as client:

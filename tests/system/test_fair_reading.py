@@ -17,7 +17,7 @@ READ_BYTES = 1024
 PUBLISHES = 300
 
 
-def test_between_two_full_reads_of_a_client_everything_else_has_a_turn(
+def test_other_clients_have_a_turn_between_two_full_reads_of_one_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[str] = []

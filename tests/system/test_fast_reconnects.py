@@ -57,7 +57,7 @@ def at_once(work: Callable[[int], None]) -> None:
 
 @pytest.mark.parametrize("durable", [False, True], ids=["transient", "durable"])
 @pytest.mark.parametrize("exclusive", [False, True], ids=["auto-delete", "exclusive"])
-def test_the_name_is_free_and_the_queue_empty_however_the_client_left(
+def test_a_reconnecting_client_finds_its_name_free_and_its_queue_empty(
     server: RunningServer, *, durable: bool, exclusive: bool
 ) -> None:
     def come_and_go(number: int) -> None:
@@ -89,7 +89,7 @@ def test_the_name_is_free_and_the_queue_empty_however_the_client_left(
             client.call(Queue.Delete(queue=f"q{number}"), Queue.DeleteOk)
 
 
-def test_a_queue_that_goes_with_its_last_consumer_can_be_declared_in_the_same_breath(
+def test_an_auto_delete_queue_can_be_declared_again_right_behind_its_last_cancel(
     server: RunningServer,
 ) -> None:
     declare = Queue.Declare(queue="q", durable=True, auto_delete=True)
@@ -106,7 +106,7 @@ def test_a_queue_that_goes_with_its_last_consumer_can_be_declared_in_the_same_br
             client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
 
 
-def test_one_name_that_several_clients_come_to_and_leave_is_never_half_there(
+def test_an_auto_delete_queue_that_clients_declare_and_leave_is_whole_or_deleted(
     server: RunningServer,
 ) -> None:
     """Each message is delivered, or was returned, or its queue was gone: nothing hangs."""

@@ -61,7 +61,7 @@ def test_more_queues_than_files_are_written_and_come_back(
 
 
 @pytest.mark.timeout(60)
-def test_connections_beyond_the_limit_are_closed_and_the_others_work(
+def test_connections_beyond_the_limit_of_open_files_are_closed_and_the_others_work(
     start_server: StartServer,
 ) -> None:
     server = start_server(open_files=128)

@@ -36,7 +36,7 @@ def test_another_product_and_version_can_be_presented(start_server: StartServer)
 
 
 @pytest.mark.parametrize("product", ["RabbitMQ", "LavinMQ"])
-def test_celery_changes_running_consumers_where_it_expects_to(
+def test_celery_changes_the_prefetch_of_running_consumers_unless_the_product_is_rabbitmq(
     start_server: StartServer, product: str
 ) -> None:
     """Without `global`; it does so unless the server calls itself RabbitMQ."""

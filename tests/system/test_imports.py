@@ -57,7 +57,7 @@ def stored(storage_path: Path, queue: str) -> list[bytes]:
     return found
 
 
-def test_messages_come_byte_for_byte_and_each_range_once(
+def test_imported_messages_are_unchanged_and_each_range_is_imported_once(
     server: RunningServer, client: AmqpClient, imports: ImportClient
 ) -> None:
     client.declare("q")
@@ -78,7 +78,7 @@ def test_messages_come_byte_for_byte_and_each_range_once(
     assert message.body == b"0"
 
 
-def test_another_source_and_another_run_begin_from_nothing(
+def test_another_source_or_another_run_starts_at_the_beginning(
     client: AmqpClient, imports: ImportClient
 ) -> None:
     client.declare("q")
@@ -91,7 +91,7 @@ def test_another_source_and_another_run_begin_from_nothing(
     assert client.ready_count("q") == 20
 
 
-def test_ranges_are_remembered_over_restarts_and_not_for_a_new_queue(
+def test_imported_ranges_survive_restarts_but_not_the_deletion_of_the_queue(
     server: RunningServer, client: AmqpClient, imports: ImportClient
 ) -> None:
     client.declare("q")
@@ -108,7 +108,7 @@ def test_ranges_are_remembered_over_restarts_and_not_for_a_new_queue(
         assert imports.look("q", source=SOURCE).ranges == []
 
 
-def test_an_import_that_was_begun_again_ends_the_first_one(
+def test_starting_an_import_again_stops_the_first_one(
     client: AmqpClient, imports: ImportClient
 ) -> None:
     client.declare("q")
@@ -145,7 +145,7 @@ def test_a_queue_that_cannot_take_messages_is_refused(
         (encode_message(1, b"", b"", b"\x00\x00", bytes(3000)), "accepts 2048"),
     ],
 )
-def test_what_is_no_message_never_gets_into_a_log(
+def test_an_import_refuses_octets_that_are_no_message(
     tmp_path: Path, message: bytes, fault: str
 ) -> None:
     with ThreadedServer(tmp_path, max_message_bytes=2048) as server:
@@ -184,7 +184,7 @@ def test_a_batch_whose_state_was_not_written_is_found_in_the_log(
         assert (progress.partial, progress.ranges, progress.imported) == ({7: 40}, [], 40)
 
 
-def test_a_full_queue_ends_an_import_which_goes_on_when_there_is_room(
+def test_a_full_queue_stops_an_import_which_can_continue_when_there_is_room(
     client: AmqpClient, imports: ImportClient
 ) -> None:
     client.declare("q", arguments={"x-max-length": 25, "x-overflow": "reject-publish"})
@@ -202,7 +202,7 @@ def test_a_full_queue_ends_an_import_which_goes_on_when_there_is_room(
 
 
 @pytest.mark.crash
-def test_a_server_that_is_killed_again_and_again_has_each_message_once(
+def test_an_import_into_a_server_that_is_killed_repeatedly_stores_each_message_once(
     server: RunningServer,
 ) -> None:
     wanted = messages(20_000)
@@ -232,7 +232,7 @@ def send_rest(work: ImportWork, wanted: list[bytes]) -> None:
             work.append(wanted[at + skipped : at + BATCH], at, at + BATCH)
 
 
-def test_an_import_that_is_begun_while_a_batch_comes_waits_for_it(
+def test_a_new_import_waits_for_the_batch_that_is_being_stored(
     client: AmqpClient, imports: ImportClient
 ) -> None:
     client.declare("q")

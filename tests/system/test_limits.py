@@ -10,7 +10,9 @@ from tests.amqp_client import PERSISTENT, connect
 from tests.threaded_server import ThreadedServer
 
 
-def test_unfinished_messages_are_bounded_for_whoever_has_too_many(tmp_path: Path) -> None:
+def test_the_client_with_the_most_unfinished_messages_is_refused_at_the_limit(
+    tmp_path: Path,
+) -> None:
     """One client could fill the room of all, who were then refused in its place."""
     with (
         ThreadedServer(tmp_path, limits=Limits(assembly_bytes_max=300_000)) as server,

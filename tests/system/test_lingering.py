@@ -50,7 +50,9 @@ def test_a_client_that_still_writes_reads_the_answer_to_its_close(server: Thread
         expect_orderly_end(server, client)
 
 
-def test_a_client_that_still_writes_reads_why_it_has_to_go(server: ThreadedServer) -> None:
+def test_a_client_that_still_writes_reads_the_reason_of_the_servers_close(
+    server: ThreadedServer,
+) -> None:
     with connect(server.address) as client:
         client.open_channel()
         client.send_raw(frame_octets(4, 1, b"no such frame type"))
@@ -61,7 +63,7 @@ def test_a_client_that_still_writes_reads_why_it_has_to_go(server: ThreadedServe
         expect_orderly_end(server, client)
 
 
-def test_a_client_with_a_wrong_password_reads_that(server: ThreadedServer) -> None:
+def test_a_client_with_a_wrong_password_reads_the_refusal(server: ThreadedServer) -> None:
     with AmqpClient(server.address) as client:
         client.start(password="wrong")
         assert client.expect(Connection.Close, 0).reply_code == 403
@@ -70,7 +72,9 @@ def test_a_client_with_a_wrong_password_reads_that(server: ThreadedServer) -> No
         expect_orderly_end(server, client)
 
 
-def test_a_client_that_is_refused_in_silence_sees_an_end(server: ThreadedServer) -> None:
+def test_a_client_that_gets_no_reason_sees_the_end_of_the_connection(
+    server: ThreadedServer,
+) -> None:
     with AmqpClient(server.address) as client:
         client.start(password="wrong", capabilities={})
         # Nobody reads this before the socket is to be closed.
@@ -79,7 +83,7 @@ def test_a_client_that_is_refused_in_silence_sees_an_end(server: ThreadedServer)
         expect_orderly_end(server, client)
 
 
-def test_a_client_of_another_protocol_reads_which_one_this_is(server: ThreadedServer) -> None:
+def test_a_client_of_another_protocol_reads_the_servers_header(server: ThreadedServer) -> None:
     with AmqpClient(server.address) as client:
         client.send_raw(b"POST /a/long/upload HTTP/1.1\r\n\r\n")
         still_write(server, client)
@@ -87,7 +91,7 @@ def test_a_client_of_another_protocol_reads_which_one_this_is(server: ThreadedSe
         expect_orderly_end(server, client)
 
 
-def test_what_is_unsent_when_a_client_has_to_go_is_sent(server: ThreadedServer) -> None:
+def test_unsent_octets_are_sent_before_a_close(server: ThreadedServer) -> None:
     with connect(server.address) as client:
         client.open_channel(confirms=True)
         client.declare("heap", durable=False)
@@ -107,7 +111,7 @@ def test_what_is_unsent_when_a_client_has_to_go_is_sent(server: ThreadedServer) 
         expect_orderly_end(server, client)
 
 
-def test_a_client_that_neither_closes_nor_writes_is_waited_for_a_while(tmp_path: Path) -> None:
+def test_the_server_waits_a_limited_time_for_a_client_that_does_not_close(tmp_path: Path) -> None:
     limits = Limits(linger_seconds_max=0.05)
     with (
         ThreadedServer(tmp_path / "data", limits=limits) as server,
@@ -117,7 +121,7 @@ def test_a_client_that_neither_closes_nor_writes_is_waited_for_a_while(tmp_path:
         server.wait_until(lambda: not server.server.connections)
 
 
-def test_no_more_than_so_many_are_waited_for(tmp_path: Path) -> None:
+def test_the_server_waits_for_a_limited_number_of_closing_clients(tmp_path: Path) -> None:
     limits = Limits(linger_seconds_max=FOR_EVER, lingering_connections_max=1)
     with (
         ThreadedServer(tmp_path / "data", limits=limits) as server,
@@ -151,7 +155,9 @@ def test_a_connection_that_is_dropped_may_be_closed_in_the_same_turn(
         assert server.call(lambda: len(server.server.context.lingering)) == 0
 
 
-def test_what_a_client_had_is_free_before_it_closes(server: ThreadedServer) -> None:
+def test_the_resources_of_a_client_are_released_before_it_closes_its_side(
+    server: ThreadedServer,
+) -> None:
     with connect(server.address) as owner, connect(server.address) as other:
         owner.open_channel()
         owner.declare("mine", exclusive=True)
@@ -160,7 +166,7 @@ def test_what_a_client_had_is_free_before_it_closes(server: ThreadedServer) -> N
         other.declare("mine", exclusive=True)
 
 
-def test_nothing_is_done_for_a_client_that_has_closed(server: ThreadedServer) -> None:
+def test_the_server_ignores_methods_of_a_client_that_has_closed(server: ThreadedServer) -> None:
     with connect(server.address) as client, connect(server.address) as other:
         client.open_channel()
         client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)

@@ -21,7 +21,7 @@ def sessions(server: ThreadedServer) -> list[ClientSession]:
     return [each for each in found if each is not None]
 
 
-def test_only_what_is_used_of_a_clients_properties_is_kept(tmp_path: Path) -> None:
+def test_the_broker_keeps_only_the_client_properties_that_it_uses(tmp_path: Path) -> None:
     flags = {f"flag{number}": True for number in range(3 * CAPABILITIES_MAX)}
     capabilities: dict[str, Any] = {"consumer_cancel_notify": True, **flags, "text": LONG}
     properties = {**MANY, "product": "pika", "version": LONG, "copyright": LONG}
@@ -40,7 +40,7 @@ def test_only_what_is_used_of_a_clients_properties_is_kept(tmp_path: Path) -> No
         assert "consumer_cancel_notify" in kept["capabilities"].value
 
 
-def test_nothing_is_kept_of_a_client_that_was_refused(tmp_path: Path) -> None:
+def test_the_broker_keeps_nothing_of_a_refused_login(tmp_path: Path) -> None:
     slow = Limits(refused_login_seconds=60.0)
     with ThreadedServer(tmp_path, limits=slow) as server, AmqpClient(server.address) as client:
         client.start(user="nobody", capabilities={}, properties={"product": "p", **MANY})
@@ -51,7 +51,7 @@ def test_nothing_is_kept_of_a_client_that_was_refused(tmp_path: Path) -> None:
         assert server.call(lambda: sessions(server)[0]._machine.client_properties) == {}
 
 
-def test_a_login_has_a_bound(tmp_path: Path) -> None:
+def test_a_login_that_is_too_long_is_refused(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server, AmqpClient(server.address) as client:
         client.send_raw(PROTOCOL_HEADER)
         client.expect(Connection.Start, 0)

@@ -74,7 +74,9 @@ class Readers:
                 self.client.send(Basic.Ack(message.tag))
 
 
-def test_a_thousand_consumers_read_at_places_of_their_own(start_server: StartServer) -> None:
+def test_a_thousand_consumers_read_a_stream_from_different_offsets(
+    start_server: StartServer,
+) -> None:
     """With more segments than may be mapped, and a ring that has only the newest messages."""
     options = ("--ring-size", "1024", "--segment-bytes", "65536", "--flush-bytes", "16384")
     server = start_server(*options)
@@ -101,7 +103,7 @@ def test_a_thousand_consumers_read_at_places_of_their_own(start_server: StartSer
         assert growth_bytes < GROWTH_BYTES_MAX
 
 
-def test_a_segment_is_mapped_once_for_all_who_read_it(start_server: StartServer) -> None:
+def test_all_readers_of_a_segment_share_one_mapping(start_server: StartServer) -> None:
     """Nothing is copied for a consumer of its own, and nothing is mapped for it."""
     server = start_server("--ring-size", "1024", "--segment-bytes", "1048576")
     with connect(server.address) as publisher, connect(server.address) as client:

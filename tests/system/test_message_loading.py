@@ -68,7 +68,7 @@ def drained(client: AmqpClient) -> list[bytes]:
     return found
 
 
-def test_the_server_listens_before_a_backlog_is_read_and_then_delivers_in_order(
+def test_the_server_listens_before_messages_are_loaded_and_delivers_them_in_order(
     tmp_path: Path, gate: Gate
 ) -> None:
     server_with(tmp_path, PRIORITIES, [with_priority(n % 3) for n in range(9)])
@@ -88,7 +88,7 @@ def test_the_server_listens_before_a_backlog_is_read_and_then_delivers_in_order(
             assert bodies == [b"high", b"2", b"5", b"8"]
 
 
-def test_a_get_waits_until_it_is_known_what_goes_first(tmp_path: Path, gate: Gate) -> None:
+def test_a_get_waits_until_the_first_message_is_known(tmp_path: Path, gate: Gate) -> None:
     server_with(tmp_path, PRIORITIES, [with_priority(n) for n in range(4)])
     gate.is_open.clear()
     with ThreadedServer(tmp_path) as server, client_of(server) as client:
@@ -100,7 +100,7 @@ def test_a_get_waits_until_it_is_known_what_goes_first(tmp_path: Path, gate: Gat
 
 
 @pytest.mark.parametrize("arguments", [PRIORITIES, {"x-message-ttl": HOUR_MS}, {}])
-def test_what_was_published_while_it_was_read_goes_behind_or_by_its_priority(
+def test_messages_published_during_loading_follow_the_loaded_ones_or_their_priority(
     tmp_path: Path, gate: Gate, arguments: dict[str, Any]
 ) -> None:
     # With an expiration each, a queue without arguments has something to know too.
@@ -124,9 +124,7 @@ def test_what_was_published_while_it_was_read_goes_behind_or_by_its_priority(
             assert drained(client) == [*old, b"new 1", b"new 5"]
 
 
-def test_nothing_expires_before_all_is_read_and_then_what_is_due_does(
-    tmp_path: Path, gate: Gate
-) -> None:
+def test_messages_expire_only_when_all_are_loaded(tmp_path: Path, gate: Gate) -> None:
     kinds = [Basic.Properties(delivery_mode=2, expiration="1" if n % 2 else None) for n in range(6)]
     with ThreadedServer(tmp_path) as server, client_of(server) as client:
         client.declare("q", arguments={"x-dead-letter-exchange": "nowhere"})
@@ -142,7 +140,7 @@ def test_nothing_expires_before_all_is_read_and_then_what_is_due_does(
         assert waiting >= 3
 
 
-def test_a_purge_has_what_was_not_looked_at_and_the_next_start_does_not(
+def test_a_purge_removes_messages_that_are_not_loaded_yet_for_good(
     tmp_path: Path, gate: Gate
 ) -> None:
     server_with(tmp_path, PRIORITIES, [with_priority(n) for n in range(4)])
@@ -177,7 +175,7 @@ def test_a_queue_may_be_deleted_while_a_get_waits(tmp_path: Path, gate: Gate) ->
 
 
 @pytest.mark.parametrize("arguments", [PRIORITIES, {"x-message-ttl": HOUR_MS}])
-def test_a_stop_while_it_is_read_loses_nothing_and_marks_nothing(
+def test_a_stop_during_loading_loses_no_message_and_marks_none_redelivered(
     tmp_path: Path, gate: Gate, arguments: dict[str, Any]
 ) -> None:
     server_with(tmp_path, arguments, [with_priority(1)] * 4)
@@ -204,7 +202,9 @@ def test_segments_without_priorities_are_not_read(tmp_path: Path, gate: Gate) ->
         assert queue.store.log.damaged == []
 
 
-def test_a_limited_queue_knows_its_backlog_before_it_listens(tmp_path: Path, gate: Gate) -> None:
+def test_the_messages_of_a_queue_with_a_length_limit_are_loaded_before_the_server_listens(
+    tmp_path: Path, gate: Gate
+) -> None:
     arguments = PRIORITIES | {"x-max-length": 4, "x-overflow": "reject-publish"}
     server_with(tmp_path, arguments, [with_priority(n) for n in range(4)])
     with ThreadedServer(tmp_path) as server:
@@ -215,7 +215,7 @@ def test_a_limited_queue_knows_its_backlog_before_it_listens(tmp_path: Path, gat
         client.close()
 
 
-def test_what_is_forced_out_goes_when_all_is_read_and_becomes_a_dead_letter(
+def test_forced_removal_waits_for_loading_and_makes_dead_letters(
     tmp_path: Path, gate: Gate
 ) -> None:
     """It was settled, lost as a dead letter, and ready for ever after."""
@@ -250,7 +250,7 @@ def test_what_is_forced_out_goes_when_all_is_read_and_becomes_a_dead_letter(
         assert client.ready_count("q") == 1
 
 
-def test_a_log_that_cannot_be_read_holds_up_its_own_queue_only(
+def test_an_unreadable_log_delays_its_own_queue_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ThreadedServer(tmp_path) as server, client_of(server) as client:

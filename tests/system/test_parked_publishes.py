@@ -23,7 +23,7 @@ from tests.system.watched import (
 from tests.threaded_server import ThreadedServer
 
 
-def test_a_blocked_connection_goes_on_consuming_on_the_same_channel(watched: Watched) -> None:
+def test_a_blocked_connection_continues_to_consume_on_the_same_channel(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel(confirms=True)
         client.declare("q")
@@ -45,7 +45,7 @@ def test_a_blocked_connection_goes_on_consuming_on_the_same_channel(watched: Wat
         client.expect(Connection.Unblocked, 0)
 
 
-def test_what_follows_a_parked_publish_on_its_channel_waits_behind_it(watched: Watched) -> None:
+def test_methods_behind_a_parked_publish_wait_on_its_channel(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel()
         client.declare("q", durable=False)
@@ -97,7 +97,7 @@ def test_publishes_in_one_write_wait_and_keep_their_order(watched: Watched) -> N
             assert take_all(client, f"q{at}") == [b"%d" % each for each in range(at, count, 2)]
 
 
-def test_what_consumes_does_not_pass_a_method_that_it_may_need(watched: Watched) -> None:
+def test_a_consume_does_not_overtake_a_parked_declare(watched: Watched) -> None:
     """A queue that was declared without an answer was not there for the consumer behind it."""
     with watched.connect() as client:
         client.open_channel()
@@ -119,7 +119,7 @@ def test_what_consumes_does_not_pass_a_method_that_it_may_need(watched: Watched)
         client.expect(Basic.ConsumeOk)
 
 
-def test_an_answer_does_not_leave_a_transaction_that_is_about_to_begin(watched: Watched) -> None:
+def test_an_ack_behind_a_parked_tx_select_belongs_to_the_transaction(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel()
         client.declare("q")
@@ -141,7 +141,7 @@ def test_an_answer_does_not_leave_a_transaction_that_is_about_to_begin(watched: 
         assert client.ready_count("q") == 2
 
 
-def test_on_a_transactional_channel_everything_keeps_its_place(watched: Watched) -> None:
+def test_a_transactional_channel_parks_all_methods_in_their_order(watched: Watched) -> None:
     """An acknowledgement belongs to the commit that follows it, not to the one before."""
     with watched.connect() as client:
         client.open_channel()
@@ -168,7 +168,7 @@ def test_on_a_transactional_channel_everything_keeps_its_place(watched: Watched)
         assert client.ready_count("q") == 2  # the acknowledgement was rolled back
 
 
-def test_parked_messages_come_in_their_order_whatever_their_size(watched: Watched) -> None:
+def test_parked_messages_keep_their_order_whatever_their_size(watched: Watched) -> None:
     bodies = [b"small", bytes(300_000), b"", b"small too", bytes(140_000)]
     with watched.connect() as client:
         client.open_channel(confirms=True)
@@ -184,7 +184,7 @@ def test_parked_messages_come_in_their_order_whatever_their_size(watched: Watche
         assert take_all(client) == bodies
 
 
-def test_a_message_begun_before_the_alarm_is_finished_in_it(watched: Watched) -> None:
+def test_a_message_that_began_before_the_alarm_can_be_completed(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel(confirms=True)
         client.declare("q")
@@ -201,7 +201,7 @@ def test_a_message_begun_before_the_alarm_is_finished_in_it(watched: Watched) ->
         assert client.get("q") is not None
 
 
-def test_past_its_room_a_blocked_connection_is_not_read(watched: Watched) -> None:
+def test_a_blocked_connection_beyond_its_limit_is_not_read(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel(confirms=True)
         client.declare("q")
@@ -227,7 +227,7 @@ def test_past_its_room_a_blocked_connection_is_not_read(watched: Watched) -> Non
         assert client.ready_count("q") == 100
 
 
-def test_many_blocked_connections_share_what_may_be_parked(tmp_path: Path) -> None:
+def test_blocked_connections_share_the_limit_of_parked_bytes(tmp_path: Path) -> None:
     """Each had its own room only: thousands of them took what memory was left."""
     limits = replace(LIMITS, parked_bytes_max=40 * 1024)
     sensor = SetSensor()
@@ -275,7 +275,7 @@ def test_with_a_full_disk_confirming_publishers_get_nacks(watched: Watched) -> N
         assert client.ready_count("q") == 1
 
 
-def test_with_a_full_disk_a_publisher_without_confirms_just_waits(watched: Watched) -> None:
+def test_with_a_full_disk_a_publisher_without_confirms_waits(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel()
         client.declare("q")
@@ -290,7 +290,7 @@ def test_with_a_full_disk_a_publisher_without_confirms_just_waits(watched: Watch
         assert client.ready_count("q") == 100
 
 
-def test_many_channels_are_refused_in_one_read(watched: Watched) -> None:
+def test_one_read_refuses_the_publishes_of_many_channels(watched: Watched) -> None:
     """Each let go what it had parked in the middle of handling another: the stack ran out."""
     with watched.connect() as client:
         client.open_channel()
@@ -312,7 +312,7 @@ def test_many_channels_are_refused_in_one_read(watched: Watched) -> None:
             assert client.expect(Basic.Nack, number).delivery_tag == 1
 
 
-def test_memory_that_is_low_as_well_does_not_lift_the_refusal(watched: Watched) -> None:
+def test_a_memory_alarm_beside_a_disk_alarm_keeps_refusing(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel(confirms=True)
         client.declare("q")
@@ -328,7 +328,7 @@ def test_memory_that_is_low_as_well_does_not_lift_the_refusal(watched: Watched) 
 
 
 @pytest.mark.parametrize("of_what", ["channel", "connection"])
-def test_a_close_waits_a_while_and_loses_nothing(
+def test_a_close_waits_for_a_limited_time_and_loses_nothing(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, of_what: str
 ) -> None:
     monkeypatch.setattr("amqp_server.parked_publishes.CLOSE_WAIT_SECONDS", 0.05)
@@ -365,7 +365,7 @@ def test_a_close_behind_a_parked_publish_is_answered_when_the_alarm_ends(
         assert watched.ready_count("q") == 1
 
 
-def test_what_is_parked_survives_a_clean_stop(
+def test_parked_messages_survive_a_clean_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("amqp_server.client_connection.CLOSE_SECONDS_MAX", 0.1)
@@ -406,7 +406,7 @@ def test_a_vhost_that_is_deleted_closes_a_blocked_connection_with_its_own_reason
         client.expect_connection_close(320)
 
 
-def test_a_client_that_goes_takes_its_parked_messages_with_it(watched: Watched) -> None:
+def test_the_parked_messages_of_a_lost_connection_are_discarded(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel()
         client.declare("q")
@@ -418,7 +418,7 @@ def test_a_client_that_goes_takes_its_parked_messages_with_it(watched: Watched) 
     assert watched.ready_count("q") == 0
 
 
-def test_a_channel_error_drops_what_that_channel_has_parked(watched: Watched) -> None:
+def test_a_channel_error_discards_the_parked_messages_of_that_channel(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel()
         client.declare("q")

@@ -7,7 +7,7 @@ from tests.amqp_client import connect
 from tests.servers import RunningServer
 
 
-def test_many_requests_sent_at_once_are_answered_in_their_order(server: RunningServer) -> None:
+def test_requests_that_are_sent_together_are_answered_in_their_order(server: RunningServer) -> None:
     with connect(server.address) as client:
         client.open_channel()
         for number in range(100):
@@ -63,7 +63,7 @@ def test_a_connection_error_comes_behind_the_answers_to_what_was_sent_before(
         assert close.reply_code == 504
 
 
-def test_what_is_no_declare_waits_for_the_declares_before_it(server: RunningServer) -> None:
+def test_other_methods_wait_for_the_declares_before_them(server: RunningServer) -> None:
     with connect(server.address) as client:
         client.open_channel()
         client.send(Queue.Declare(queue="q", durable=True))
@@ -76,7 +76,7 @@ def test_what_is_no_declare_waits_for_the_declares_before_it(server: RunningServ
         client.expect(Queue.PurgeOk)
 
 
-def test_more_requests_than_may_wait_are_all_answered(server: RunningServer) -> None:
+def test_more_requests_than_the_reply_queue_holds_are_all_answered(server: RunningServer) -> None:
     count = WAITING_MAX + 100
     with connect(server.address) as client:
         client.open_channel()

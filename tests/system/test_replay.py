@@ -100,7 +100,7 @@ def alarmed(tmp_path: Path) -> Iterator[Alarmed]:
             yield made
 
 
-def test_what_was_settled_comes_again_at_the_end_as_it_was(
+def test_a_replay_appends_settled_messages_unchanged(
     client: AmqpClient, queues: QueueClient
 ) -> None:
     client.declare("q", arguments=RETAINED)
@@ -126,7 +126,9 @@ def test_what_was_settled_comes_again_at_the_end_as_it_was(
         assert getattr(message.properties, name) == getattr(first.properties, name)
 
 
-def test_a_second_replay_tells_of_itself_alone(client: AmqpClient, queues: QueueClient) -> None:
+def test_a_second_replay_reports_its_own_progress_only(
+    client: AmqpClient, queues: QueueClient
+) -> None:
     client.declare("q", arguments=RETAINED)
     publish(client, b"a")
     drain(client)
@@ -139,9 +141,7 @@ def test_a_second_replay_tells_of_itself_alone(client: AmqpClient, queues: Queue
     assert len(headers) == 3
 
 
-def test_a_queue_without_messages_is_replayed_at_once(
-    client: AmqpClient, queues: QueueClient
-) -> None:
+def test_the_replay_of_an_empty_queue_ends_at_once(client: AmqpClient, queues: QueueClient) -> None:
     client.declare("q", arguments=RETAINED)
     done = queues.replay("q", start="first")
     numbers = ("start", "until", "next", "replayed", "replayed_bytes", "passed")
@@ -149,7 +149,7 @@ def test_a_queue_without_messages_is_replayed_at_once(
     assert (done["first_offset"], done["last_offset"], done["is_waiting"]) == (None, None, False)
 
 
-def test_another_queue_gets_copies_and_the_first_one_is_as_it_was(
+def test_a_replay_into_another_queue_leaves_the_source_unchanged(
     client: AmqpClient, queues: QueueClient
 ) -> None:
     client.declare("q", arguments=RETAINED)
@@ -185,7 +185,7 @@ def test_another_queue_gets_copies_and_the_first_one_is_as_it_was(
         ({"start": "next"}, ""),
     ],
 )
-def test_what_is_replayed_can_be_chosen(
+def test_a_replay_can_be_limited_to_a_range(
     client: AmqpClient, queues: QueueClient, arguments: dict[str, Any], expected: str
 ) -> None:
     client.declare("q", arguments=RETAINED)
@@ -215,7 +215,9 @@ def test_messages_that_are_settled_while_it_runs_are_not_replayed(alarmed: Alarm
     assert done["replayed"] == client.ready_count("again") == 1
 
 
-def test_a_lot_is_replayed_in_parts_and_in_order(client: AmqpClient, queues: QueueClient) -> None:
+def test_a_long_replay_runs_in_parts_and_keeps_the_order(
+    client: AmqpClient, queues: QueueClient
+) -> None:
     client.declare("q", arguments=RETAINED)
     client.declare("again")
     publish(client, *(b"%d" % number for number in range(3000)))
@@ -256,7 +258,9 @@ def test_a_stream_is_replayed_into_a_queue_and_a_queue_into_a_stream(
     assert found == ["a", "b", "c", "b", "c"]
 
 
-def test_lifetimes_begin_anew_and_priorities_count(client: AmqpClient, queues: QueueClient) -> None:
+def test_a_replay_restarts_lifetimes_and_keeps_priorities(
+    client: AmqpClient, queues: QueueClient
+) -> None:
     client.declare("q", arguments={"x-max-priority": 5, **RETAINED})
     publish(client, b"low", priority=1, expiration="3600000")
     publish(client, b"high", priority=4)
@@ -267,7 +271,7 @@ def test_lifetimes_begin_anew_and_priorities_count(client: AmqpClient, queues: Q
     assert again[1].properties.expiration == "3600000"
 
 
-def test_headers_that_do_not_hold_together_cost_themselves_alone(
+def test_a_replay_replaces_malformed_headers_and_keeps_the_message(
     client: AmqpClient, queues: QueueClient
 ) -> None:
     client.declare("q", arguments=RETAINED)
@@ -277,7 +281,7 @@ def test_headers_that_do_not_hold_together_cost_themselves_alone(
     assert queues.replay("q", start="first", filters=["own=1"])["replayed"] == 1
 
 
-def test_it_waits_while_an_alarm_is_on(alarmed: Alarmed) -> None:
+def test_a_replay_waits_while_an_alarm_is_on(alarmed: Alarmed) -> None:
     alarmed.client.declare("q", arguments=RETAINED)
     alarmed.publish(b"a")
     drain(alarmed.client)
@@ -286,7 +290,7 @@ def test_it_waits_while_an_alarm_is_on(alarmed: Alarmed) -> None:
     assert (done["is_waiting"], done["replayed"]) == (False, 1)
 
 
-def test_a_client_that_goes_away_stops_it_and_the_log_says_how_far_it_came(
+def test_a_disconnecting_client_stops_its_replay_and_the_log_says_how_far_it_came(
     alarmed: Alarmed, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -313,7 +317,7 @@ def test_a_client_that_goes_away_stops_it_and_the_log_says_how_far_it_came(
     assert QueueClient(alarmed.storage_path).replay("q", start="0")["replayed"] == 1
 
 
-def test_what_is_replayed_is_held_and_let_go_behind_it(alarmed: Alarmed) -> None:
+def test_a_replay_pins_its_segments_and_releases_them_behind_it(alarmed: Alarmed) -> None:
     server = alarmed.server
     fill(alarmed.client, 61, {})
     fill(alarmed.client, 1, {}, "again")
@@ -352,7 +356,7 @@ def test_what_is_replayed_is_held_and_let_go_behind_it(alarmed: Alarmed) -> None
         ({"to": "full"}, ErrorKind.FAILED, "queue 'full' is full and refuses more"),
     ],
 )
-def test_what_cannot_be_replayed_is_refused(
+def test_a_queue_that_cannot_be_replayed_is_refused(
     client: AmqpClient, queues: QueueClient, arguments: Told, kind: ErrorKind, reason: str
 ) -> None:
     client.declare("q", arguments=RETAINED)
@@ -367,7 +371,7 @@ def test_what_cannot_be_replayed_is_refused(
     assert client.ready_count("full") == 1
 
 
-def test_an_offset_that_retention_has_taken_is_refused(tmp_path: Path) -> None:
+def test_an_offset_below_the_log_start_is_refused(tmp_path: Path) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
         connect(server.address) as client,
@@ -385,7 +389,7 @@ def test_an_offset_that_retention_has_taken_is_refused(tmp_path: Path) -> None:
         assert (done["start"], done["log_start_offset"]) == (start, start)
 
 
-def test_a_queue_that_fills_up_stops_it_and_the_rest_can_follow(
+def test_a_queue_that_becomes_full_stops_a_replay_and_the_rest_can_follow(
     client: AmqpClient, queues: QueueClient
 ) -> None:
     client.declare("q", arguments=RETAINED)
@@ -423,7 +427,7 @@ def test_a_queue_without_room_makes_no_dead_letters_of_a_replay(
 
 
 @pytest.mark.parametrize("name", ["q", "again"])
-def test_a_queue_that_is_deleted_meanwhile_stops_it(alarmed: Alarmed, name: str) -> None:
+def test_the_deletion_of_the_queue_stops_a_replay(alarmed: Alarmed, name: str) -> None:
     client = alarmed.client
     client.declare("q", arguments=RETAINED)
     client.declare("again")
@@ -433,7 +437,9 @@ def test_a_queue_that_is_deleted_meanwhile_stops_it(alarmed: Alarmed, name: str)
         alarmed.replay(lambda: client.call(Queue.Delete(queue=name), Queue.DeleteOk), to="again")
 
 
-def test_a_queue_whose_disk_fails_stops_it_and_nothing_unsafe_is_counted(tmp_path: Path) -> None:
+def test_a_failing_disk_stops_a_replay_and_only_durable_messages_are_counted(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "data"
     root.mkdir()
     disk = FullDisk(root)
@@ -462,7 +468,7 @@ def test_a_queue_whose_disk_fails_stops_it_and_nothing_unsafe_is_counted(tmp_pat
         assert bodies(drain(client, "again")) == [b"a", b"b"]
 
 
-def test_a_server_that_stops_ends_it_and_stays_clean(alarmed: Alarmed) -> None:
+def test_a_clean_stop_ends_a_replay(alarmed: Alarmed) -> None:
     alarmed.client.declare("q", arguments=RETAINED)
     alarmed.publish(b"a")
     drain(alarmed.client)

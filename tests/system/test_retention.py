@@ -62,7 +62,7 @@ def logs_of(path: Path) -> list[Path]:
     return list(path.glob("logs/**/*.log"))
 
 
-def test_a_queue_that_is_drained_gives_its_space_back(tmp_path: Path) -> None:
+def test_a_drained_queue_frees_its_disk_space(tmp_path: Path) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
         connect(server.address) as client,
@@ -199,7 +199,7 @@ def numbers(client: AmqpClient, queue: str = "q") -> list[int]:
         ),
     ],
 )
-def test_what_a_bound_leaves_of_settled_messages(
+def test_the_retention_limits_keep_this_many_settled_messages(
     tmp_path: Path, settings: dict[str, Any], arguments: dict[str, Any], left: int
 ) -> None:
     with (
@@ -241,7 +241,7 @@ def test_the_total_of_all_queues_takes_the_oldest_first(tmp_path: Path) -> None:
         pytest.param({"x-retain-for": 1, "x-protect-unconsumed": False}, id="unprotected"),
     ],
 )
-def test_old_messages_go_though_nobody_took_them_and_never_come_back(
+def test_forced_removal_drops_old_unconsumed_messages_for_good(
     tmp_path: Path, arguments: dict[str, Any]
 ) -> None:
     with (
@@ -274,7 +274,7 @@ def test_old_messages_go_though_nobody_took_them_and_never_come_back(
 
 
 @pytest.mark.timeout(60)
-def test_unsettled_messages_are_protected_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+def test_unsettled_messages_are_protected_unless_an_option_says_otherwise(tmp_path: Path) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
         connect(server.address) as client,
@@ -287,7 +287,7 @@ def test_unsettled_messages_are_protected_unless_somebody_says_otherwise(tmp_pat
 
 
 @pytest.mark.timeout(60)
-def test_what_is_forced_out_becomes_a_dead_letter_where_there_is_an_exchange_for_it(
+def test_forced_removal_makes_dead_letters_where_the_queue_has_an_exchange_for_them(
     tmp_path: Path,
 ) -> None:
     with (
@@ -312,7 +312,7 @@ def test_what_is_forced_out_becomes_a_dead_letter_where_there_is_an_exchange_for
         assert numbers(client) == [60]
 
 
-def test_a_stop_forces_nothing_out_that_the_next_start_has_again(tmp_path: Path) -> None:
+def test_a_stop_forces_no_removal_that_the_next_start_would_repeat(tmp_path: Path) -> None:
     """It said that messages were removed, after the checkpoint that would have kept that."""
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,

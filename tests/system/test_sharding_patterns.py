@@ -43,7 +43,7 @@ def by_key(bodies: list[bytes]) -> dict[str, list[int]]:
 
 
 @pytest.mark.interop
-def test_workers_with_parts_of_their_own_have_each_key_once_and_in_order(
+def test_workers_with_shards_of_their_own_get_each_key_once_and_in_order(
     server: RunningServer,
 ) -> None:
     make_shards(server)

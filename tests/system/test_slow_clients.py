@@ -59,7 +59,9 @@ def expect_confirmed_up_to(client: AmqpClient, tag: int) -> None:
         pass
 
 
-def test_a_client_that_asks_and_never_reads_is_not_listened_to(start_server: StartServer) -> None:
+def test_the_broker_does_not_read_a_client_that_does_not_read_its_replies(
+    start_server: StartServer,
+) -> None:
     server = start_server()
     with connect(server.address) as deaf, connect(server.address) as witness:
         witness.open_channel(confirms=True)
@@ -85,7 +87,7 @@ def test_a_client_that_asks_and_never_reads_is_not_listened_to(start_server: Sta
         assert server.resident_bytes - before < GROWTH_BYTES_MAX
 
 
-def test_a_deaf_client_that_makes_a_mistake_is_let_go(
+def test_a_client_that_does_not_read_and_makes_a_mistake_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("amqp_server.client_connection.DRAIN_SECONDS_MAX", 0.1)
@@ -113,7 +115,7 @@ def fill_write_buffer(server: ThreadedServer, deaf: AmqpClient, publisher: AmqpC
     server.wait_until(lambda: not all(each.is_writable for each in server.connections))
 
 
-def test_a_deaf_client_does_not_hold_up_a_clean_stop(tmp_path: Path) -> None:
+def test_a_client_that_does_not_read_does_not_delay_a_clean_stop(tmp_path: Path) -> None:
     with (
         ThreadedServer(tmp_path / "data") as server,
         connect(server.address) as deaf,
@@ -130,7 +132,7 @@ async def never(_wheel: HeartbeatWheel) -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def test_a_client_without_heartbeats_is_let_go_and_one_with_them_kept(
+def test_a_client_that_does_not_read_is_kept_only_with_heartbeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(HeartbeatWheel, "turn", never)
@@ -166,7 +168,7 @@ def ask_for_much(server: ThreadedServer, deaf: AmqpClient, publisher: AmqpClient
     server.wait_until(lambda: any(each.is_clogged for each in server.connections))
 
 
-def test_what_was_asked_for_in_one_write_is_not_answered_all_at_once(tmp_path: Path) -> None:
+def test_requests_in_one_write_are_not_all_answered_at_once(tmp_path: Path) -> None:
     """One read buffer holds 10,000 basic.get: their answers used to pile up whole."""
     with (
         ThreadedServer(tmp_path / "data") as server,
@@ -184,7 +186,7 @@ def test_what_was_asked_for_in_one_write_is_not_answered_all_at_once(tmp_path: P
         assert publisher.ready_count("large") == 0
 
 
-def test_a_client_that_asks_and_hangs_is_let_go_by_its_heartbeats(tmp_path: Path) -> None:
+def test_heartbeats_disconnect_a_client_that_hangs(tmp_path: Path) -> None:
     """It was not listened to, for its answers piled up, and so never counted as silent."""
     with (
         ThreadedServer(tmp_path / "data") as server,

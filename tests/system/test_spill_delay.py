@@ -77,7 +77,7 @@ def take_all(client: AmqpClient, count: int, *, acknowledge: bool) -> list[int]:
 
 
 @pytest.mark.parametrize("acknowledge", [False, True], ids=["no-ack", "acks"])
-def test_nothing_is_written_while_publisher_and_consumer_go_at_full_speed(
+def test_nothing_is_written_while_the_consumer_keeps_up_with_the_publisher(
     server: ThreadedServer, acknowledge: bool
 ) -> None:
     with connect(server.address) as publisher, connect(server.address) as consumer:
@@ -95,7 +95,7 @@ def test_nothing_is_written_while_publisher_and_consumer_go_at_full_speed(
         assert not store.log.directory.exists()
 
 
-def test_a_publisher_does_not_wait_for_a_consumer_that_takes_nothing_more(
+def test_a_publisher_does_not_wait_for_a_consumer_without_credit(
     server: ThreadedServer,
 ) -> None:
     with connect(server.address) as publisher, connect(server.address) as consumer:
@@ -110,7 +110,7 @@ def test_a_publisher_does_not_wait_for_a_consumer_that_takes_nothing_more(
         assert server.server.broker.storage.throttled_queues.count == 0
 
 
-def test_a_slow_queue_does_not_keep_a_publisher_from_others(server: ThreadedServer) -> None:
+def test_a_slow_queue_does_not_delay_publishes_to_other_queues(server: ThreadedServer) -> None:
     """The real clock: the delay ends by itself."""
     with connect(server.address) as publisher, connect(server.address) as consumer:
         publisher.open_channel(confirms=True)

@@ -36,7 +36,9 @@ def handled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return clients
 
 
-def test_what_one_client_asks_for_is_cut_into_slices(tmp_path: Path, handled: list[str]) -> None:
+def test_the_requests_of_one_client_are_handled_in_time_slices(
+    tmp_path: Path, handled: list[str]
+) -> None:
     ask_passive = frame.marshal(Queue.Declare(queue="q", passive=True), 1)
     with (
         ThreadedServer(tmp_path) as server,
@@ -64,7 +66,7 @@ def test_what_one_client_asks_for_is_cut_into_slices(tmp_path: Path, handled: li
     assert handled.count(greedy_name) >= MANY
 
 
-def test_replies_keep_their_order_over_slices(tmp_path: Path, handled: list[str]) -> None:
+def test_replies_keep_their_order_over_time_slices(tmp_path: Path, handled: list[str]) -> None:
     names = [f"q{number}" for number in range(MANY)]
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()
@@ -76,7 +78,7 @@ def test_replies_keep_their_order_over_slices(tmp_path: Path, handled: list[str]
     assert len(handled) >= MANY
 
 
-def test_a_stall_is_shown_with_the_client_and_the_method(
+def test_the_log_names_the_client_and_the_method_of_a_stall(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     declare = HANDLERS[QueueDeclare]
@@ -107,7 +109,7 @@ def test_a_stall_is_shown_with_the_client_and_the_method(
         (b"\x00", "no method"),
     ],
 )
-def test_a_stall_is_named_also_by_a_method_that_cannot_be_decoded(
+def test_the_log_names_a_stall_in_a_method_that_cannot_be_decoded(
     payload: bytes, name: str
 ) -> None:
     event = (framing.METHOD, 7, payload)
@@ -115,7 +117,7 @@ def test_a_stall_is_named_also_by_a_method_that_cannot_be_decoded(
     assert _text_of("peer", event) == f"client='peer' channel=7 method={name}"
 
 
-def test_a_stop_handles_all_that_was_parked_however_long_it_takes(
+def test_a_stop_handles_all_parked_methods_however_long_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was left after the first slice was dropped behind connection.close."""

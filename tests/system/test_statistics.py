@@ -56,7 +56,7 @@ def take(client: AmqpClient, count: int) -> int:
     return [client.expect_delivery() for _ in range(count)][-1].tag
 
 
-def test_what_went_through_a_queue_is_counted_from_the_start_on(
+def test_the_counters_of_a_queue_count_since_the_start_of_the_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ThreadedServer(tmp_path), connect(address(tmp_path)) as client:
@@ -102,7 +102,7 @@ def address(path: Path) -> tuple[str, int]:
     return status["host"], status["port"]
 
 
-def test_a_message_taken_one_by_one_counts_as_any_other(tmp_path: Path) -> None:
+def test_messages_taken_with_get_are_counted_like_deliveries(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path), connect(address(tmp_path)) as client:
         client.open_channel(confirms=True)
         client.declare("q")
@@ -120,7 +120,7 @@ def test_a_message_taken_one_by_one_counts_as_any_other(tmp_path: Path) -> None:
         assert traffic(asked(tmp_path)) == [5, 6, 1, 5, 0]
 
 
-def test_what_was_purged_or_expired_was_dropped(tmp_path: Path) -> None:
+def test_purged_and_expired_messages_count_as_dropped(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path), connect(address(tmp_path)) as client:
         client.open_channel(confirms=True)
         client.declare("q", arguments={"x-max-length": 3})
@@ -135,7 +135,7 @@ def test_what_was_purged_or_expired_was_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [RunningServer.terminate, RunningServer.kill])
-def test_the_files_tell_the_same_of_the_log(
+def test_the_stopped_directory_shows_the_same_numbers(
     start_server: StartServer,
     capsys: pytest.CaptureFixture[str],
     stop: Callable[[RunningServer], object],
@@ -164,7 +164,9 @@ def test_the_files_tell_the_same_of_the_log(
     assert traffic(again) == [0] * 5
 
 
-def test_a_stream_counts_what_every_reader_got_and_what_retention_took(tmp_path: Path) -> None:
+def test_a_stream_counts_the_deliveries_of_all_readers_and_what_retention_removed(
+    tmp_path: Path,
+) -> None:
     with running(tmp_path) as server, connect(server.address) as client:
         fill(client, 60, {"x-max-length-bytes": 250_000})
         consume_from(client, "first", prefetch=10)
@@ -184,7 +186,7 @@ def test_a_stream_counts_what_every_reader_got_and_what_retention_took(tmp_path:
         assert (row["records"], row["first_offset"], row["last_offset"]) == (60 - start, start, 59)
 
 
-def test_an_empty_queue_has_no_first_and_no_last(
+def test_an_empty_queue_has_no_first_and_no_last_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ThreadedServer(tmp_path), connect(address(tmp_path)) as client:
@@ -195,7 +197,7 @@ def test_an_empty_queue_has_no_first_and_no_last(
     assert of_the_log(shown(capsys, tmp_path)) == expected
 
 
-def test_what_a_group_got_is_a_part_of_what_the_readers_of_its_stream_got(
+def test_the_deliveries_of_a_group_are_included_in_those_of_its_stream(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with running(tmp_path) as server, connect(server.address) as client:
@@ -226,7 +228,7 @@ def test_what_a_group_got_is_a_part_of_what_the_readers_of_its_stream_got(
         assert row["checkpoint_age_seconds"] < 60
 
 
-def test_the_library_tells_the_same_of_its_logs(
+def test_the_embedded_library_shows_the_same_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with LogRoot.open(tmp_path) as root:

@@ -79,7 +79,7 @@ class UnreadableFileSystem(FileSystem):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def test_dead_letters_that_cannot_be_read_do_not_keep_the_server_from_stopping(
+def test_unreadable_dead_letters_do_not_prevent_a_clean_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Those of a deleted queue were waited for, for ever."""

@@ -35,7 +35,7 @@ def runs(chance: random.Random) -> list[str | None]:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_filtered_consumer_gets_what_matches_and_nothing_else(tmp_path: Path, seed: int) -> None:
+def test_a_filtered_consumer_gets_exactly_the_matching_messages(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     values = runs(chance)
     with (
@@ -71,7 +71,9 @@ def test_a_filtered_consumer_gets_what_matches_and_nothing_else(tmp_path: Path, 
 
 
 @pytest.mark.timeout(60)
-def test_retention_under_a_filtered_consumer_takes_it_to_the_new_beginning(tmp_path: Path) -> None:
+def test_a_filtered_consumer_that_retention_overtakes_continues_at_the_new_beginning(
+    tmp_path: Path,
+) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
         connect(server.address) as client,

@@ -16,7 +16,7 @@ TRANSIENT = Basic.Properties(delivery_mode=1)
 
 
 @pytest.mark.parametrize("durability", ["fsync", "write", "none"])
-def test_what_is_not_on_the_disk_is_neither_confirmed_nor_shown(
+def test_a_stream_neither_confirms_nor_delivers_a_message_before_it_is_on_the_disk(
     tmp_path: Path, durability: str
 ) -> None:
     filesystem = FaultyFileSystem(tmp_path)

@@ -56,7 +56,7 @@ def consume_from(client: AmqpClient, start: object, prefetch: int = 1000, channe
     client.consume("s", prefetch=prefetch, arguments=arguments, channel=channel)
 
 
-def test_a_stream_keeps_as_many_octets_as_it_is_to(tmp_path: Path) -> None:
+def test_a_stream_keeps_at_most_its_maximum_of_octets(tmp_path: Path) -> None:
     with running(tmp_path) as server, connect(server.address) as client:
         fill(client, 60, {"x-max-length-bytes": 250_000})
         log = stream_of(server).store.log
@@ -70,7 +70,7 @@ def test_a_stream_keeps_as_many_octets_as_it_is_to(tmp_path: Path) -> None:
         expect_numbers(client, start, 60)
 
 
-def test_a_stream_keeps_messages_as_long_as_it_is_to(tmp_path: Path) -> None:
+def test_a_stream_keeps_messages_until_its_maximum_age(tmp_path: Path) -> None:
     with running(tmp_path) as server, connect(server.address) as client:
         fill(client, 20, {"x-max-age": "1h"})
         queue = stream_of(server)
@@ -87,7 +87,7 @@ def test_a_stream_keeps_messages_as_long_as_it_is_to(tmp_path: Path) -> None:
         expect_numbers(client, 18, 20)
 
 
-def test_without_bounds_a_stream_keeps_all(tmp_path: Path) -> None:
+def test_a_stream_without_limits_keeps_every_message(tmp_path: Path) -> None:
     with (
         running(
             tmp_path, retain_bytes_total=1024, retain_bytes=1024, protect_unconsumed=False
@@ -103,7 +103,7 @@ def test_without_bounds_a_stream_keeps_all(tmp_path: Path) -> None:
         expect_numbers(client, 0, 30, channel=2)
 
 
-def test_a_consumer_that_is_too_slow_goes_on_at_the_new_beginning(tmp_path: Path) -> None:
+def test_a_consumer_that_retention_overtakes_continues_at_the_new_beginning(tmp_path: Path) -> None:
     with running(tmp_path) as server, connect(server.address) as client:
         fill(client, 60, {"x-max-length-bytes": 250_000})
         consume_from(client, "first", prefetch=2)
@@ -117,7 +117,7 @@ def test_a_consumer_that_is_too_slow_goes_on_at_the_new_beginning(tmp_path: Path
         expect_numbers(client, start, 60, channel=2)
 
 
-def test_nothing_goes_before_a_checkpoint_knows_of_it(tmp_path: Path) -> None:
+def test_retention_removes_a_segment_only_below_the_checkpointed_floor(tmp_path: Path) -> None:
     with running(tmp_path) as server, connect(server.address) as client:
         fill(client, 60, {"x-max-length-bytes": 250_000})
         queue = stream_of(server)
@@ -129,7 +129,7 @@ def test_nothing_goes_before_a_checkpoint_knows_of_it(tmp_path: Path) -> None:
         server.wait_until(lambda: queue.store.log.log_start_offset == queue.checkpointed_floor)
 
 
-def test_what_is_read_elsewhere_stays_as_long(tmp_path: Path) -> None:
+def test_a_lease_keeps_the_segments_that_another_process_reads(tmp_path: Path) -> None:
     with running(tmp_path) as server, connect(server.address) as client:
         fill(client, 60, {"x-max-length-bytes": 250_000})
         queue = stream_of(server)
@@ -142,7 +142,7 @@ def test_what_is_read_elsewhere_stays_as_long(tmp_path: Path) -> None:
         server.wait_until(lambda: queue.store.log.log_start_offset > 0)
 
 
-def test_a_restart_keeps_the_beginning_and_the_offsets(tmp_path: Path) -> None:
+def test_a_restart_keeps_the_log_start_and_the_offsets(tmp_path: Path) -> None:
     with running(tmp_path) as server, connect(server.address) as client:
         fill(client, 60, {"x-max-length-bytes": 250_000})
         two_rounds(server)

@@ -77,7 +77,7 @@ def test_the_journal_is_empty_after_a_clean_stop(start_server: StartServer) -> N
     assert not list((server.storage_path / "transactions").iterdir())
 
 
-def test_a_transaction_larger_than_allowed_is_refused_and_forgotten(tmp_path: Path) -> None:
+def test_a_transaction_larger_than_allowed_is_refused_and_discarded(tmp_path: Path) -> None:
     limits = Limits(transaction_bytes_per_channel_max=20_000, transaction_bytes_max=25_000)
     with (
         ThreadedServer(tmp_path / "data", limits=limits) as server,

@@ -74,7 +74,7 @@ def expect_unknown(server: RunningServer, vhost: str) -> None:
     assert close.reply_text == f"NOT_ALLOWED - vhost {vhost} not found"
 
 
-def test_a_new_one_has_the_predeclared_exchanges_and_nothing_else(server: RunningServer) -> None:
+def test_a_new_virtual_host_has_only_the_predeclared_exchanges(server: RunningServer) -> None:
     with connect(server.address) as client:
         client.open_channel(confirms=True)
         fill(client, b"of the default one")
@@ -86,7 +86,7 @@ def test_a_new_one_has_the_predeclared_exchanges_and_nothing_else(server: Runnin
         assert client.expect_return().body == b"x"
 
 
-def test_the_same_names_in_two_of_them_have_nothing_in_common(server: RunningServer) -> None:
+def test_equal_names_in_two_virtual_hosts_are_independent(server: RunningServer) -> None:
     vhosts = ["/", "second"]
     add(server, "second")
     clients = [open_vhost(server, vhost) for vhost in vhosts]
@@ -107,7 +107,7 @@ def test_the_same_names_in_two_of_them_have_nothing_in_common(server: RunningSer
         client.socket.close()
 
 
-def test_they_are_there_after_a_kill_with_all_that_is_in_them(server: RunningServer) -> None:
+def test_virtual_hosts_survive_a_kill_with_their_content(server: RunningServer) -> None:
     add(server, "second")
     with open_vhost(server, "second") as client:
         fill(client, b"kept")
@@ -123,7 +123,7 @@ def test_they_are_there_after_a_kill_with_all_that_is_in_them(server: RunningSer
         assert client.ready_count("q") == 1
 
 
-def test_deleting_one_cancels_consumers_and_closes_connections_as_rabbitmq_does(
+def test_deleting_a_virtual_host_cancels_consumers_and_closes_connections_as_rabbitmq_does(
     server: RunningServer,
 ) -> None:
     add(server, "second")
@@ -139,7 +139,7 @@ def test_deleting_one_cancels_consumers_and_closes_connections_as_rabbitmq_does(
     expect_unknown(server, "second")
 
 
-def test_one_that_is_made_again_at_once_shows_nothing_of_the_old(server: RunningServer) -> None:
+def test_a_virtual_host_that_is_added_again_at_once_is_empty(server: RunningServer) -> None:
     for number in range(5):
         add(server, "second")
         with open_vhost(server, "second") as client:
@@ -157,7 +157,7 @@ def test_one_that_is_made_again_at_once_shows_nothing_of_the_old(server: Running
         assert client.ready_count("q") == 0
 
 
-def test_nothing_of_a_deleted_one_stays_on_the_disk(tmp_path: Path) -> None:
+def test_a_deleted_virtual_host_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server:
         ask(tmp_path, "vhosts.add", name="second")
         with AmqpClient(server.address) as client:
@@ -172,7 +172,7 @@ def test_nothing_of_a_deleted_one_stays_on_the_disk(tmp_path: Path) -> None:
         assert not [path for path in tmp_path.rglob("*") if "second" in path.name]
 
 
-def test_logs_that_no_queue_of_a_deleted_one_has_go_too(tmp_path: Path) -> None:
+def test_deleting_a_virtual_host_removes_logs_without_a_queue(tmp_path: Path) -> None:
     """As a queue leaves them that could not be brought back."""
     with ThreadedServer(tmp_path) as server:
         ask(tmp_path, "vhosts.add", name="second")
@@ -191,7 +191,9 @@ def test_logs_that_no_queue_of_a_deleted_one_has_go_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../x", "a/b", "CON", "Case", "case", "nö ✓", ".", "%2F", "\n", "n" * 255, "é" * 127]
 )
-def test_any_text_of_up_to_255_bytes_is_a_name(server: RunningServer, name: str) -> None:
+def test_the_name_of_a_virtual_host_may_be_any_text_of_255_bytes(
+    server: RunningServer, name: str
+) -> None:
     add(server, name)
     with open_vhost(server, name) as client:
         fill(client, b"kept")
@@ -206,12 +208,12 @@ def test_any_text_of_up_to_255_bytes_is_a_name(server: RunningServer, name: str)
 
 
 @pytest.mark.parametrize("name", ["", "n" * 256, "é" * 128])
-def test_other_names_are_refused(server: RunningServer, name: str) -> None:
+def test_other_names_of_virtual_hosts_are_refused(server: RunningServer, name: str) -> None:
     with pytest.raises(ControlError, match="1 to 255 bytes"):
         add(server, name)
 
 
-def test_the_default_one_may_be_deleted_and_stays_so(server: RunningServer) -> None:
+def test_the_default_virtual_host_may_be_deleted_for_good(server: RunningServer) -> None:
     with open_vhost(server, "/") as client:
         fill(client, b"gone")
     delete(server, "/")
@@ -229,7 +231,7 @@ def test_the_default_one_may_be_deleted_and_stays_so(server: RunningServer) -> N
         assert client.ready_count("q") == 0
 
 
-def test_a_data_directory_from_before_there_were_others_is_that_of_the_default_one(
+def test_a_directory_without_virtual_hosts_belongs_to_the_default_one(
     start_server: StartServer,
 ) -> None:
     server = start_server()
@@ -246,7 +248,9 @@ def test_a_data_directory_from_before_there_were_others_is_that_of_the_default_o
         assert client.ready_count("q") == 1
 
 
-def test_one_whose_document_cannot_be_read_keeps_what_is_in_it(server: RunningServer) -> None:
+def test_a_virtual_host_with_an_unreadable_document_keeps_its_content(
+    server: RunningServer,
+) -> None:
     add(server, "second")
     with open_vhost(server, "second") as client:
         fill(client, b"kept")
@@ -258,14 +262,14 @@ def test_one_whose_document_cannot_be_read_keeps_what_is_in_it(server: RunningSe
         assert client.ready_count("q") == 1
 
 
-def test_there_is_a_bound_on_how_many(tmp_path: Path) -> None:
+def test_the_number_of_virtual_hosts_is_limited(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path, limits=Limits(vhosts_max=2)):
         ask(tmp_path, "vhosts.add", name="second")
         with pytest.raises(ControlError, match=r"limit \(2\) is reached"):
             ask(tmp_path, "vhosts.add", name="third")
 
 
-def test_one_that_the_disk_refuses_is_not_there(tmp_path: Path) -> None:
+def test_a_virtual_host_that_the_disk_refuses_does_not_exist(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server:
         vhosts = tmp_path / "metadata" / "vhosts"
         vhosts.rename(vhosts.with_name("away"))
@@ -282,7 +286,7 @@ def test_one_that_the_disk_refuses_is_not_there(tmp_path: Path) -> None:
             client.declare("q")
 
 
-def test_the_list_counts_what_is_in_each(server: RunningServer) -> None:
+def test_the_list_of_virtual_hosts_counts_their_content(server: RunningServer) -> None:
     undamaged = {"damaged_queues": 0, "damaged_exchanges": 0}
     add(server, "second")
     with open_vhost(server, "second") as client:

@@ -132,7 +132,7 @@ def get_all(client: AmqpClient, count: int, queue: str = QUEUE) -> list[bytes]:
 
 
 @every_way_in
-def test_all_that_was_accepted_is_counted(held: HeldQueue, fill: Fill) -> None:
+def test_all_accepted_messages_are_counted(held: HeldQueue, fill: Fill) -> None:
     fill(held)
     accepted = held.accepted()
     assert held.watcher.ready_count(QUEUE) == accepted
@@ -147,7 +147,7 @@ def test_all_that_was_accepted_is_counted(held: HeldQueue, fill: Fill) -> None:
 
 
 @every_way_in
-def test_all_that_was_accepted_is_got_in_order(held: HeldQueue, fill: Fill) -> None:
+def test_get_returns_all_accepted_messages_in_order(held: HeldQueue, fill: Fill) -> None:
     fill(held)
     accepted = held.accepted()
     assert get_all(held.watcher, accepted) == bodies(accepted)
@@ -156,7 +156,7 @@ def test_all_that_was_accepted_is_got_in_order(held: HeldQueue, fill: Fill) -> N
 
 
 @every_way_in
-def test_all_that_was_accepted_is_purged(held: HeldQueue, fill: Fill) -> None:
+def test_a_purge_removes_all_accepted_messages(held: HeldQueue, fill: Fill) -> None:
     fill(held)
     accepted = held.accepted()
     queue = held.queue
@@ -168,7 +168,7 @@ def test_all_that_was_accepted_is_purged(held: HeldQueue, fill: Fill) -> None:
 
 
 @every_way_in
-def test_a_queue_with_what_was_accepted_is_not_empty(held: HeldQueue, fill: Fill) -> None:
+def test_a_queue_whose_messages_wait_for_a_slot_is_not_empty(held: HeldQueue, fill: Fill) -> None:
     fill(held)
     accepted = held.accepted()
     get_all(held.watcher, RING_SLOTS if accepted > RING_SLOTS else accepted - 1)
@@ -181,14 +181,16 @@ def test_a_queue_with_what_was_accepted_is_not_empty(held: HeldQueue, fill: Fill
 # What else looks at a queue
 
 
-def test_delete_tells_how_many_messages_go(held: HeldQueue) -> None:
+def test_delete_ok_counts_messages_that_wait_for_a_slot(held: HeldQueue) -> None:
     commit(held)
     ok = held.watcher.call(QueueMethods.Delete(queue=QUEUE), QueueMethods.DeleteOk)
     assert ok.message_count == COUNT
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_a_consumer_gets_what_waits_and_its_acks_count(held: HeldQueue, durable: bool) -> None:
+def test_a_consumer_gets_and_acks_messages_that_wait_for_a_slot(
+    held: HeldQueue, durable: bool
+) -> None:
     held.declare(durable=durable)
     held.commit()
     held.watcher.consume(QUEUE)
@@ -206,7 +208,7 @@ def test_a_consumer_gets_what_waits_and_its_acks_count(held: HeldQueue, durable:
     assert held.watcher.expect_delivery().body == b"next"
 
 
-def test_what_waits_and_is_requeued_comes_again_in_its_place(held: HeldQueue) -> None:
+def test_a_waiting_message_that_is_requeued_keeps_its_place(held: HeldQueue) -> None:
     commit(held)
     held.watcher.consume(QUEUE)
     got = [held.watcher.expect_delivery() for _ in range(COUNT)]
@@ -219,7 +221,7 @@ def test_what_waits_and_is_requeued_comes_again_in_its_place(held: HeldQueue) ->
     assert all(message is not None and message.redelivered for message in again)
 
 
-def test_a_purge_of_what_waits_for_room_lets_its_publisher_go_on(held: HeldQueue) -> None:
+def test_a_purge_of_waiting_messages_unblocks_their_publisher(held: HeldQueue) -> None:
     held.declare(durable=False)
     held.commit()
     assert held.watcher.call(QueueMethods.Purge(queue=QUEUE), QueueMethods.PurgeOk)
@@ -231,7 +233,7 @@ def test_a_purge_of_what_waits_for_room_lets_its_publisher_go_on(held: HeldQueue
 
 
 @pytest.mark.parametrize("durability", ["fsync", "write", "none"])
-def test_a_purged_message_is_confirmed_as_any_other(held: HeldQueue, durability: str) -> None:
+def test_a_purged_message_is_confirmed(held: HeldQueue, durability: str) -> None:
     held.declare(x_durability=durability)
     held.publish_with_confirms()
     accepted = held.accepted()
@@ -257,7 +259,7 @@ def test_a_limit_in_bytes_drops_the_oldest(held: HeldQueue) -> None:
 
 
 @pytest.mark.parametrize("limit", ["x_max_length", "x_max_length_bytes"])
-def test_a_queue_that_refuses_counts_what_waits(held: HeldQueue, limit: str) -> None:
+def test_a_queue_with_reject_publish_counts_waiting_messages(held: HeldQueue, limit: str) -> None:
     most: dict[str, Any] = {limit: COUNT if limit == "x_max_length" else 6 * COUNT}
     held.declare(x_durability="none", x_overflow="reject-publish", **most)
     held.commit(COUNT - 1)
@@ -270,7 +272,7 @@ def test_a_queue_that_refuses_counts_what_waits(held: HeldQueue, limit: str) -> 
     assert held.watcher.ready_count(QUEUE) == COUNT
 
 
-def test_a_commit_for_which_there_is_no_room_is_refused(held: HeldQueue) -> None:
+def test_a_commit_that_finds_no_room_is_refused(held: HeldQueue) -> None:
     held.declare(x_max_length=COUNT, x_overflow="reject-publish")
     held.commit()
     held.watcher.call(Tx.Select(), Tx.SelectOk)
@@ -279,7 +281,7 @@ def test_a_commit_for_which_there_is_no_room_is_refused(held: HeldQueue) -> None
     assert "is full" in str(held.watcher.expect_channel_close(406).reply_text)
 
 
-def test_what_is_refused_as_a_dead_letter_is_not_ready(held: HeldQueue) -> None:
+def test_a_refused_dead_letter_is_not_ready(held: HeldQueue) -> None:
     held.watcher.declare("letters")
     held.declare(
         durable=False,
@@ -299,7 +301,7 @@ def test_what_is_refused_as_a_dead_letter_is_not_ready(held: HeldQueue) -> None:
     assert get_all(held.watcher, 1, "letters") == [b"too much"]
 
 
-def test_what_waits_expires(held: HeldQueue) -> None:
+def test_waiting_messages_expire(held: HeldQueue) -> None:
     held.declare(x_message_ttl=1)
     held.commit()
     queue = held.queue
@@ -307,7 +309,7 @@ def test_what_waits_expires(held: HeldQueue) -> None:
     assert held.watcher.get(QUEUE) is None
 
 
-def test_a_message_with_a_lifetime_of_nothing_is_offered_before_it_expires(held: HeldQueue) -> None:
+def test_a_message_with_a_lifetime_of_zero_is_offered_before_it_expires(held: HeldQueue) -> None:
     held.declare()
     held.watcher.consume(QUEUE, no_ack=True)
     properties = Basic.Properties(delivery_mode=2, expiration="0")
@@ -316,7 +318,7 @@ def test_a_message_with_a_lifetime_of_nothing_is_offered_before_it_expires(held:
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_what_waits_becomes_a_dead_letter_though_its_queue_is_deleted(
+def test_waiting_dead_letters_of_a_deleted_queue_are_delivered(
     held: HeldQueue, durable: bool
 ) -> None:
     held.watcher.declare("letters", durable=durable)
@@ -337,7 +339,7 @@ def test_what_waits_becomes_a_dead_letter_though_its_queue_is_deleted(
         assert get_all(other, COUNT, "letters") == bodies(COUNT)
 
 
-def test_what_waits_comes_back_only_so_often(held: HeldQueue) -> None:
+def test_the_delivery_limit_holds_for_waiting_messages(held: HeldQueue) -> None:
     held.declare(x_queue_type="quorum", x_delivery_limit=1)
     held.commit()
     held.watcher.consume(QUEUE, prefetch=COUNT)
@@ -349,7 +351,7 @@ def test_what_waits_comes_back_only_so_often(held: HeldQueue) -> None:
     assert held.stats()["unacked"] == 0
 
 
-def test_the_highest_priority_goes_first_also_when_it_waits(held: HeldQueue) -> None:
+def test_a_waiting_message_of_the_highest_priority_is_delivered_first(held: HeldQueue) -> None:
     held.declare(x_max_priority=5)
     held.publisher.call(Tx.Select(), Tx.SelectOk)
     held.hold()
@@ -360,7 +362,7 @@ def test_the_highest_priority_goes_first_also_when_it_waits(held: HeldQueue) -> 
     assert get_all(held.watcher, 2) == [b"%06d" % (COUNT - 300), b"%06d" % (COUNT - 299)]
 
 
-def test_what_waits_in_a_transient_queue_is_browsed(held: HeldQueue) -> None:
+def test_waiting_messages_of_a_transient_queue_are_browsed(held: HeldQueue) -> None:
     commit_into_a_transient_queue(held)
     arguments: Any = {"x-browse": True}
     held.watcher.call(Basic.Qos(prefetch_count=100), Basic.QosOk)
@@ -377,7 +379,7 @@ def test_what_waits_in_a_transient_queue_is_browsed(held: HeldQueue) -> None:
     assert held.watcher.ready_count(QUEUE) == COUNT
 
 
-def test_what_waits_when_the_disk_fails_is_refused_or_delivered_and_written_later(
+def test_messages_that_wait_when_the_disk_fails_are_refused_or_delivered_and_written_later(
     tmp_path: Path,
 ) -> None:
     disk = HeldLogs()

@@ -13,7 +13,7 @@ def await_ready(client: AmqpClient, queue: str, count: int) -> None:
         time.sleep(0.02)
 
 
-def test_a_queue_with_room_gets_one_letter_however_often_another_refuses_it(
+def test_a_queue_with_room_gets_one_dead_letter_however_often_another_queue_refuses_it(
     server: RunningServer,
 ) -> None:
     with connect(server.address) as client:

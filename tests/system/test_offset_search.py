@@ -56,7 +56,7 @@ def search(client: AmqpClient, *, stream: bool, arguments: dict[str, Any]) -> No
 
 
 @KINDS
-def test_a_client_that_is_gone_before_its_place_is_found_leaves_nothing(
+def test_a_client_that_leaves_during_the_search_leaves_no_consumer(
     server: ThreadedServer,
     monkeypatch: pytest.MonkeyPatch,
     stream: bool,
@@ -78,7 +78,7 @@ def test_a_client_that_is_gone_before_its_place_is_found_leaves_nothing(
 
 
 @KINDS
-def test_a_queue_that_is_deleted_before_the_place_is_found_is_not_found(
+def test_a_queue_that_is_deleted_during_the_search_is_not_found(
     server: ThreadedServer,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

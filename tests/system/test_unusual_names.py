@@ -94,7 +94,7 @@ def files(directory: Path) -> list[str]:
 
 
 @pytest.mark.crash
-def test_nasty_names_survive_a_stop_and_a_kill_and_never_leave_the_directory(
+def test_unusual_names_survive_a_stop_and_a_kill_and_stay_inside_the_directory(
     server: RunningServer,
 ) -> None:
     """In the virtual host `/` and in others with such names."""

@@ -12,7 +12,7 @@ AT_ONCE = Basic.Properties(delivery_mode=2, expiration="0")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 3}, {"x-max-length-bytes": 1000}])
-def test_they_expire_and_leave_those_before_them(
+def test_messages_with_a_lifetime_of_zero_expire_behind_others_that_stay(
     server: RunningServer, arguments: dict[str, int]
 ) -> None:
     with connect(server.address) as client:
@@ -30,7 +30,7 @@ def test_they_expire_and_leave_those_before_them(
         assert [message and message.body for message in taken] == [b"0", b"1", b"4", None]
 
 
-def test_more_than_a_turn_takes_expire_before_anybody_gets_or_counts_them(
+def test_more_messages_than_one_turn_expires_are_neither_delivered_nor_counted(
     server: RunningServer,
 ) -> None:
     with connect(server.address) as client:
