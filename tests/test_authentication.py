@@ -20,7 +20,7 @@ def test_guest_may_come_from_elsewhere_only_when_that_is_asked_for(peer: str) ->
 
 
 @pytest.mark.parametrize(("user", "password"), [("guest", b""), ("guest", b"x"), ("", b"guest")])
-def test_a_wrong_login_is_wrong_from_everywhere(user: str, password: bytes) -> None:
+def test_a_wrong_login_is_refused_from_every_address(user: str, password: bytes) -> None:
     for peer in HERE + ELSEWHERE:
         assert not may_login(user, password, peer, from_anywhere=True)
 
@@ -33,7 +33,7 @@ def test_a_wrong_login_is_wrong_from_everywhere(user: str, password: bytes) -> N
         ("b\n" + "o" * 1000, "::1", f"user='b\\n{'o' * 62}' peer=::1 reason=unknown user"),
     ],
 )
-def test_the_log_says_who_was_refused_and_why(
+def test_the_log_names_the_refused_user_and_the_reason(
     caplog: pytest.LogCaptureFixture, user: str, peer: str, reason: str
 ) -> None:
     may_login(user, b"guest", peer)
@@ -41,7 +41,7 @@ def test_the_log_says_who_was_refused_and_why(
 
 
 @pytest.mark.parametrize("peer", HERE)
-def test_the_first_guest_from_this_machine_is_a_warning_about_proxies(
+def test_the_first_login_from_this_machine_logs_a_warning_about_proxies(
     caplog: pytest.LogCaptureFixture, peer: str
 ) -> None:
     warning = ProxyWarning(from_anywhere=False)
@@ -52,7 +52,7 @@ def test_the_first_guest_from_this_machine_is_a_warning_about_proxies(
     assert "proxy" in line
 
 
-def test_nothing_is_said_of_proxies_where_guest_may_come_from_anywhere(
+def test_no_warning_is_logged_where_guest_may_log_in_from_anywhere(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ProxyWarning(from_anywhere=True).guest_logged_in("127.0.0.1")

@@ -67,7 +67,7 @@ def run_long(directory: Path, *options: str, source: str = DRAWS) -> tuple[list[
     return re.findall("drawn (.*)", outcome.stdout), outcome.stdout.partition("drawn")[0]
 
 
-def test_a_long_run_tells_the_seed_of_its_examples(tmp_path: Path) -> None:
+def test_a_long_run_prints_the_seed_of_its_examples(tmp_path: Path) -> None:
     drawn, above = run_long(tmp_path)
     assert len(drawn) == 20
     seed = re.search("--hypothesis-seed=[0-9]+", above)

@@ -39,7 +39,7 @@ def pass_seconds(wheel: HeartbeatWheel, seconds: float, *connections: Connection
     "heartbeat_seconds",
     [1, 2, 3, 10, 60, WHEEL_SLOTS - 1, WHEEL_SLOTS, WHEEL_SLOTS + 1, 2 * WHEEL_SLOTS, 580, 65_535],
 )
-def test_every_half_interval_is_a_beat(heartbeat_seconds: int) -> None:
+def test_the_wheel_beats_every_half_interval(heartbeat_seconds: int) -> None:
     wheel, connection = HeartbeatWheel(), Connection(heartbeat_seconds)
     pass_seconds(wheel, 5)
     wheel.add(connection)
@@ -81,7 +81,7 @@ def test_a_peer_that_is_silent_for_two_intervals_is_dropped_once(
     assert connection.beats == beats
 
 
-def test_one_octet_in_time_begins_the_count_anew() -> None:
+def test_one_octet_in_time_restarts_the_count() -> None:
     wheel, connection = HeartbeatWheel(), Connection(2, is_silent=True)
     wheel.add(connection)
     pass_seconds(wheel, 3, connection)
@@ -95,7 +95,7 @@ def test_one_octet_in_time_begins_the_count_anew() -> None:
     assert len(connection.abandoned) == 1
 
 
-def test_a_connection_that_is_removed_hears_nothing_more() -> None:
+def test_a_removed_connection_gets_no_more_beats() -> None:
     wheel, connection = HeartbeatWheel(), Connection(2, is_silent=True)
     wheel.add(connection)
     pass_seconds(wheel, 1, connection)
@@ -108,7 +108,7 @@ def test_a_connection_that_is_removed_hears_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("heartbeat_seconds", [1, 60, 65_535])
-def test_nothing_is_kept_of_a_connection_that_is_removed(heartbeat_seconds: int) -> None:
+def test_the_wheel_keeps_nothing_of_a_removed_connection(heartbeat_seconds: int) -> None:
     wheel, connection = HeartbeatWheel(), Connection(heartbeat_seconds)
     wheel.add(connection)
     pass_seconds(wheel, 1 + heartbeat_seconds % 7, connection)
@@ -121,7 +121,7 @@ def test_nothing_is_kept_of_a_connection_that_is_removed(heartbeat_seconds: int)
     assert removed() is None
 
 
-def test_a_server_that_stood_still_takes_nobody_for_silent() -> None:
+def test_a_server_that_stood_still_disconnects_no_client() -> None:
     """Nothing can arrive between ticks that are made up for at once."""
     loop = InlineLoop()
     wheel, connection = HeartbeatWheel(), Connection(1, is_silent=True)

@@ -37,13 +37,15 @@ MOMENT = StartPosition(StartKind.TIME, 1_785_585_600 * SECOND_NS)
         ("2026-08-01T12:00:00.000001", StartPosition(StartKind.TIME, MOMENT.number + 1000)),
     ],
 )
-def test_a_place_is_a_name_an_offset_an_age_or_a_time(text: str, expected: StartPosition) -> None:
+def test_an_offset_text_is_a_name_a_number_an_age_or_a_time(
+    text: str, expected: StartPosition
+) -> None:
     assert parse_offset_text(text, NOW_NS) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "1.5", "--1", "1w", "0h", "9" * 30, "12:00", "٣"]
 )
-def test_anything_else_is_refused_with_what_could_be_written(text: str) -> None:
+def test_another_text_is_refused_with_the_possible_forms(text: str) -> None:
     with pytest.raises(ValueError, match="write an offset"):
         parse_offset_text(text, NOW_NS)

@@ -21,7 +21,7 @@ def carried_out(log: Log, queue: QueueRedo) -> tuple[int, Settlement]:
     return carry_out_again(log, settlement, queue), settlement
 
 
-def test_what_the_log_has_not_is_appended_and_what_it_has_is_not(tmp_path: Path) -> None:
+def test_redo_appends_only_messages_that_the_log_does_not_have(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path / "log")
     append(log, 0, 3)
     log.append([encode_chunk(messages(3, 5), 3, None, 1, None, SALT, ONE)], 5, sync=True)
@@ -46,7 +46,7 @@ def test_large_transactions_become_chunks_of_bounded_size(
     assert log.transaction_counts(0) == {ONE: 20}
 
 
-def test_an_interrupted_start_goes_on_where_it_was(
+def test_an_interrupted_redo_continues_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redo, "CHUNK_BYTES_MAX", 100)
@@ -99,7 +99,7 @@ def test_transactions_are_sorted_by_queue_in_the_order_of_their_commits() -> Non
     assert remaining([first, second], lambda _: False) == []
 
 
-def test_a_log_that_lost_what_nobody_waited_for_gets_a_transaction_once(tmp_path: Path) -> None:
+def test_a_log_that_lost_unconfirmed_messages_gets_a_transaction_once(tmp_path: Path) -> None:
     """Carried out again below the hint, it was not found by the next start, and came twice."""
     log, _ = open_log(tmp_path / "log")
     append(log, 0, 3)

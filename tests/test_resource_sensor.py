@@ -11,16 +11,16 @@ from amqp_server.resource_sensor import ResourceSensor, available_memory_bytes, 
 MIB = 1024 * 1024
 
 
-def test_the_disk_of_the_directory_is_seen(tmp_path: Path) -> None:
+def test_the_sensor_reads_the_disk_of_the_directory(tmp_path: Path) -> None:
     assert ResourceSensor(tmp_path, 1 << 60).read().disk_free_bytes > 0
 
 
-def test_a_directory_that_is_gone_is_an_error_of_the_system(tmp_path: Path) -> None:
+def test_a_missing_directory_raises_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="gone"):
         ResourceSensor(tmp_path / "gone", 1 << 60).read()
 
 
-def test_memory_that_the_process_takes_and_gives_back_is_seen(tmp_path: Path) -> None:
+def test_the_sensor_reads_memory_that_the_process_takes_and_frees(tmp_path: Path) -> None:
     sensor = ResourceSensor(tmp_path, 0)  # above it, so what is free is given back first
     before = sensor.read().memory_bytes
 
@@ -33,7 +33,7 @@ def test_memory_that_the_process_takes_and_gives_back_is_seen(tmp_path: Path) ->
     assert sensor.read().memory_bytes - before < 10 * MIB
 
 
-def test_what_is_in_use_is_what_objects_and_messages_take(tmp_path: Path) -> None:
+def test_memory_in_use_is_that_of_objects_and_messages(tmp_path: Path) -> None:
     used = ResourceSensor(tmp_path, 0).read().used_bytes
     with_messages = ResourceSensor(tmp_path, 0, lambda: 1000).read().used_bytes
     below_the_watermark = ResourceSensor(tmp_path, 1 << 60, lambda: 1 << 60).read()

@@ -10,7 +10,7 @@ from tests.amqp_client import connect
 from tests.swept_server import ServerKeeper
 
 
-def test_what_a_test_left_is_gone_and_its_server_goes_on(tmp_path: Path) -> None:
+def test_the_shared_server_is_emptied_between_tests_and_keeps_running(tmp_path: Path) -> None:
     keeper = ServerKeeper(tmp_path)
     try:
         server = keeper.lend()
@@ -31,7 +31,7 @@ def test_what_a_test_left_is_gone_and_its_server_goes_on(tmp_path: Path) -> None
         keeper.end()
 
 
-def test_a_server_that_was_stopped_or_restarted_is_lent_no_more(tmp_path: Path) -> None:
+def test_a_server_that_was_stopped_or_restarted_is_not_shared_again(tmp_path: Path) -> None:
     keeper = ServerKeeper(tmp_path)
     try:
         killed = keeper.lend()

@@ -65,13 +65,13 @@ def storage_path(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path / "data"
 
 
-def test_only_the_user_of_the_server_may_use_it(storage_path: Path) -> None:
+def test_only_the_user_of_the_server_may_use_the_socket(storage_path: Path) -> None:
     mode = (storage_path / "control.sock").stat().st_mode
     assert stat.S_ISSOCK(mode)
     assert stat.S_IMODE(mode) == 0o600
 
 
-def test_it_is_gone_after_a_clean_stop(server: RunningServer) -> None:
+def test_a_clean_stop_removes_the_socket(server: RunningServer) -> None:
     path = server.storage_path / "control.sock"
     assert path.is_socket()
     assert server.terminate() == 0
@@ -80,7 +80,7 @@ def test_it_is_gone_after_a_clean_stop(server: RunningServer) -> None:
         ask(server.storage_path, "status")
 
 
-def test_one_that_cannot_be_removed_does_not_keep_a_stop_from_being_clean(
+def test_a_socket_that_cannot_be_removed_does_not_prevent_a_clean_stop(
     server: RunningServer,
 ) -> None:
     path = server.storage_path / "control.sock"
@@ -92,7 +92,7 @@ def test_one_that_cannot_be_removed_does_not_keep_a_stop_from_being_clean(
     assert "control.sock" in server.wait_for_message("control socket not removed")
 
 
-def test_that_of_a_killed_server_is_replaced(server: RunningServer) -> None:
+def test_the_socket_of_a_killed_server_is_replaced(server: RunningServer) -> None:
     server.kill()
     assert (server.storage_path / "control.sock").is_socket()
     with pytest.raises(UnreachableError, match="no server is running on"):
@@ -115,7 +115,7 @@ def test_a_path_longer_than_a_socket_address_works(
     assert not (storage_path / "control.sock").exists()
 
 
-def test_a_server_that_cannot_have_one_serves_without_it(
+def test_a_server_without_a_socket_serves_its_clients(
     start_server: StartServer, tmp_path: Path
 ) -> None:
     storage_path = tmp_path / "data"
@@ -150,7 +150,7 @@ def test_a_server_that_cannot_have_one_serves_without_it(
         (b'{"command":"vhosts.delete","arguments":{"name":"x"}}', "not_found", "vhost 'x'"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_the_next_request_is_answered(
+def test_a_failed_request_gets_an_error_and_the_next_one_is_answered(
     storage_path: Path, line: bytes, error: str, reason: str
 ) -> None:
     with talk(storage_path) as client:
@@ -178,7 +178,7 @@ def test_a_request_without_an_end_is_cut_off(storage_path: Path) -> None:
         client.expect_end()
 
 
-def test_a_client_that_leaves_within_a_request_harms_nobody(server: RunningServer) -> None:
+def test_a_client_that_leaves_within_a_request_harms_no_other(server: RunningServer) -> None:
     with talk(server.storage_path) as client:
         client.send(b'{"command":"sta')
     with talk(server.storage_path) as client:
@@ -186,7 +186,7 @@ def test_a_client_that_leaves_within_a_request_harms_nobody(server: RunningServe
     assert ask(server.storage_path, "status")["vhosts"] == 1
 
 
-def test_one_connection_too_many_takes_the_place_of_the_longest_idle_one(
+def test_a_connection_beyond_the_limit_replaces_the_longest_idle_one(
     storage_path: Path,
 ) -> None:
     with ExitStack() as open_ones:
@@ -205,7 +205,9 @@ def test_one_connection_too_many_takes_the_place_of_the_longest_idle_one(
             assert "ok" in client.reply()
 
 
-def test_one_request_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at_work, may_end = Semaphore(0), asyncio.Event()
     run = registry.run_request
 
@@ -242,13 +244,15 @@ def test_a_connection_without_requests_is_closed_in_the_end(
         client.expect_end()
 
 
-def test_a_stop_does_not_wait_for_a_client_that_says_nothing(server: RunningServer) -> None:
+def test_a_stop_does_not_wait_for_an_idle_client(server: RunningServer) -> None:
     with talk(server.storage_path) as client:
         assert server.terminate() == 0
         client.expect_end()
 
 
-def test_a_directory_of_nobody_is_told_from_one_that_may_not_be_used(tmp_path: Path) -> None:
+def test_a_directory_without_a_server_and_a_forbidden_one_get_different_errors(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(UnreachableError, match="no server is running on the data directory"):
         ask(tmp_path / "nowhere", "status")
     (tmp_path / "file").touch()
@@ -256,7 +260,7 @@ def test_a_directory_of_nobody_is_told_from_one_that_may_not_be_used(tmp_path: P
         ask(tmp_path / "file", "status")
 
 
-def test_a_server_that_ends_before_it_answers_is_no_answer(tmp_path: Path) -> None:
+def test_a_server_that_ends_before_its_reply_is_reported(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "control.sock"))
         listener.listen()
@@ -268,7 +272,7 @@ def test_a_server_that_ends_before_it_answers_is_no_answer(tmp_path: Path) -> No
         ask(tmp_path, "status")
 
 
-def test_status_counts_what_is_there(storage_path: Path) -> None:
+def test_status_counts_connections_queues_and_messages(storage_path: Path) -> None:
     found = ask(storage_path, "status")
     counts = {"connections": 0, "channels": 0, "queues": 0, "messages_ready": 0, "vhosts": 1}
     assert {name: found[name] for name in counts} == counts

@@ -89,7 +89,7 @@ def test_messages_requeued_after_they_left_the_ring_return_to_their_place(
         assert client.ready_count("q") == 0
 
 
-def test_a_transient_queue_acknowledged_out_of_order_spills_what_is_left(
+def test_a_transient_queue_acknowledged_out_of_order_spills_the_rest(
     start_server: StartServer,
 ) -> None:
     server = start_server(*SMALL_RING)

@@ -76,7 +76,7 @@ def what_is_there(server: RunningServer) -> dict[str, bool]:
     return found
 
 
-def test_a_kill_leaves_what_was_there(server: RunningServer) -> None:
+def test_after_a_kill_the_disk_has_the_definitions_that_memory_had(server: RunningServer) -> None:
     for seed in range(4):
         workers = [
             threading.Thread(target=work, args=(server, seed * CLIENTS + number))

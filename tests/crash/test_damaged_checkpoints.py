@@ -59,7 +59,7 @@ def accept_loss(server: RunningServer) -> None:
 
 @pytest.mark.parametrize("cleanly", [True, False])
 @pytest.mark.parametrize("spoil", [damage_both, cut_both_short, shutil.rmtree])
-def test_without_a_checkpoint_everything_comes_back_marked_and_one_line_says_so(
+def test_without_a_checkpoint_all_messages_return_marked_with_one_log_line(
     start_server: StartServer, spoil: Callable[[Path], None], cleanly: bool
 ) -> None:
     server = prepared(start_server, cleanly=cleanly)
@@ -79,7 +79,7 @@ def test_without_a_checkpoint_everything_comes_back_marked_and_one_line_says_so(
     assert [line for line in server.messages if "no checkpoint can be read" in line] == told
 
 
-def test_the_previous_generation_is_used_and_one_line_says_so(start_server: StartServer) -> None:
+def test_the_previous_checkpoint_is_used_with_one_log_line(start_server: StartServer) -> None:
     server = prepared(start_server, cleanly=False)
     flip_the_base(max((server.storage_path / "offsets").glob("*.log")))
     server.restart()
@@ -89,7 +89,7 @@ def test_the_previous_generation_is_used_and_one_line_says_so(start_server: Star
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_a_log_that_is_lost_hides_no_message_that_is_published_later(
+def test_a_lost_log_hides_no_message_that_is_published_later(
     start_server: StartServer, damaged: bool
 ) -> None:
     """The floor of the old log lay above the end of the new one, in both generations."""

@@ -150,7 +150,7 @@ def expect_whole(path: Path) -> None:
     [*((False, each) for each in FILE_DAMAGE), *((True, each) for each in DIRECTORY_DAMAGE)],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_one_damaged_path_stops_nothing_else_and_costs_nothing(
+def test_one_damaged_path_stops_no_other_definition_and_loses_nothing(
     whole: Path, tmp_path: Path, damage: Callable[[Path], None], *, are_directories: bool
 ) -> None:
     """A file in the place of all queues was no queues, and their logs were removed."""

@@ -61,7 +61,9 @@ def consumed(client: AmqpClient) -> list[bytes]:
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_what_was_confirmed_comes_after_a_restart(start_server: StartServer, cleanly: bool) -> None:
+def test_confirmed_delayed_messages_arrive_after_a_restart(
+    start_server: StartServer, cleanly: bool
+) -> None:
     server = start_server()
     begun = time.monotonic()
     publish_delayed(server, SOON_MS)
@@ -75,7 +77,9 @@ def test_what_was_confirmed_comes_after_a_restart(start_server: StartServer, cle
         assert time.monotonic() - begun >= SOON_MS / 1000
 
 
-def test_what_became_due_while_no_server_ran_comes_at_once(start_server: StartServer) -> None:
+def test_delayed_messages_that_became_due_during_a_stop_arrive_at_once(
+    start_server: StartServer,
+) -> None:
     server = start_server()
     begun = time.monotonic()
     publish_delayed(server, SOON_MS)
@@ -87,7 +91,9 @@ def test_what_became_due_while_no_server_ran_comes_at_once(start_server: StartSe
         assert len(set(consumed(client))) == MESSAGES
 
 
-def test_what_was_let_go_does_not_come_again_after_a_clean_stop(start_server: StartServer) -> None:
+def test_forwarded_delayed_messages_do_not_return_after_a_clean_stop(
+    start_server: StartServer,
+) -> None:
     server = start_server()
     publish_delayed(server, 1)
     with connect(server.address) as client:
@@ -103,7 +109,7 @@ def test_what_was_let_go_does_not_come_again_after_a_clean_stop(start_server: St
         assert client.expect_delivery().body == b"last"
 
 
-def test_a_deleted_exchange_takes_its_messages_and_its_log_with_it(
+def test_deleting_a_delayed_exchange_deletes_its_messages_and_its_log(
     start_server: StartServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "data"
@@ -123,7 +129,7 @@ def test_a_deleted_exchange_takes_its_messages_and_its_log_with_it(
         client.expect_channel_close(404)
 
 
-def test_a_deleted_virtual_host_takes_them_with_it(tmp_path: Path) -> None:
+def test_deleting_a_virtual_host_deletes_its_delayed_messages(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server:
         ask(tmp_path, "vhosts.add", name="second")
         with AmqpClient(server.address) as client:
@@ -149,7 +155,7 @@ def test_an_exchange_that_cannot_be_saved_leaves_no_hidden_queue(tmp_path: Path)
         assert not server.call(lambda: list(server.server.broker.queues()))
 
 
-def test_an_exchange_that_cannot_be_deleted_is_back_with_its_messages(tmp_path: Path) -> None:
+def test_a_delayed_exchange_that_cannot_be_deleted_keeps_its_messages(tmp_path: Path) -> None:
     exchanges = tmp_path / "metadata" / "exchanges"
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
@@ -172,7 +178,7 @@ def test_an_exchange_that_cannot_be_deleted_is_back_with_its_messages(tmp_path: 
 
 
 @pytest.mark.parametrize("killed_after_seconds", [0.05, 0.2, 0.4])
-def test_a_kill_while_messages_are_let_go_loses_none_of_them(
+def test_a_kill_while_delayed_messages_are_forwarded_loses_none(
     start_server: StartServer, killed_after_seconds: float
 ) -> None:
     """Some wait, some are on their way, some have arrived; a few may come twice, marked or not."""

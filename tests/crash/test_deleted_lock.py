@@ -11,7 +11,7 @@ from tests.data_directories import take
 from tests.servers import RunningServer
 
 
-def test_no_second_server_starts_and_the_file_comes_back(start_server: StartServer) -> None:
+def test_no_second_server_starts_and_the_lock_file_is_made_again(start_server: StartServer) -> None:
     server = start_server("--offset-checkpoint-interval", "0")
     server.may_fail = True
     with connect(server.address) as client:

@@ -81,7 +81,7 @@ def test_a_start_makes_the_reserve_and_a_later_one_keeps_it(disk: BudgetDisk) ->
         assert (disk.root / RESERVE_NAME).read_bytes() == content
 
 
-def test_a_reserve_that_is_too_small_is_made_anew(disk: BudgetDisk) -> None:
+def test_a_reserve_that_is_too_small_is_made_again(disk: BudgetDisk) -> None:
     (disk.root / RESERVE_NAME).write_bytes(b"half of it")
     with serve(disk):
         assert has_reserve(disk)
@@ -122,7 +122,7 @@ def test_a_full_disk_whose_consumers_acknowledge_all_has_room_again(
     assert "disk reserve restored" in caplog.text
 
 
-def test_a_disk_that_others_have_filled_has_room_again(disk: BudgetDisk) -> None:
+def test_a_disk_filled_by_another_program_has_room_again(disk: BudgetDisk) -> None:
     """Nothing was refused, and the alarm is on: no log has to be taken into use again."""
     with serve(disk, disk_free_limit_bytes=1 << 20) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
@@ -136,7 +136,7 @@ def test_a_disk_that_others_have_filled_has_room_again(disk: BudgetDisk) -> None
         publish_confirmed(client, "q", range(10), size=BODY_BYTES)
 
 
-def test_a_failed_log_of_one_segment_gives_its_room_back(disk: BudgetDisk) -> None:
+def test_a_failed_log_of_one_segment_frees_its_space(disk: BudgetDisk) -> None:
     """Its segment has to be sealed to go; with the alarm on nobody takes the log into use again."""
     settings = {"segment_bytes": 1 << 30, "disk_free_limit_bytes": 4 << 20}
     with serve(disk, **settings) as server, connect(server.address) as client:
@@ -157,7 +157,7 @@ def test_a_failed_log_of_one_segment_gives_its_room_back(disk: BudgetDisk) -> No
         server.wait_until(lambda: has_reserve(disk))
 
 
-def test_a_round_in_which_nothing_is_settled_leaves_the_reserve_to_one_that_makes_room(
+def test_a_round_without_settled_messages_keeps_the_reserve(
     disk: BudgetDisk,
 ) -> None:
     """Appends would fill what it gives up, and no acknowledgement could make room any more."""
@@ -178,7 +178,7 @@ def test_a_round_in_which_nothing_is_settled_leaves_the_reserve_to_one_that_make
         assert not has_reserve(disk)
 
 
-def test_the_reserve_is_not_made_while_there_is_hardly_room(disk: BudgetDisk) -> None:
+def test_the_reserve_is_not_made_on_an_almost_full_disk(disk: BudgetDisk) -> None:
     disk.size_bytes = 2 * RESERVE_BYTES - 1
     with serve(disk) as server:
         assert not has_reserve(disk)
@@ -213,7 +213,7 @@ def test_a_stop_on_a_full_disk_is_a_clean_one(disk: BudgetDisk) -> None:
         assert ack_all(client) == 0
 
 
-def test_definitions_and_commits_find_the_room_of_the_reserve(disk: BudgetDisk) -> None:
+def test_definitions_and_commits_use_the_reserve(disk: BudgetDisk) -> None:
     with (
         serve(disk, offset_checkpoint_interval_seconds=0) as server,
         connect(server.address) as client,
@@ -236,7 +236,7 @@ def test_definitions_and_commits_find_the_room_of_the_reserve(disk: BudgetDisk) 
         client.call(Tx.Commit(), Tx.CommitOk, 3)
 
 
-def test_another_failure_leaves_the_reserve_alone(tmp_path: Path) -> None:
+def test_another_disk_error_does_not_use_the_reserve(tmp_path: Path) -> None:
     filesystem = FileSystem()
     reserve = DiskReserve(tmp_path, filesystem, 0)
     reserve.restore()
@@ -252,7 +252,7 @@ def test_another_failure_leaves_the_reserve_alone(tmp_path: Path) -> None:
     assert not (tmp_path / RESERVE_NAME).exists()
 
 
-def test_a_reserve_that_cannot_be_made_leaves_nothing_and_is_tried_less_often(
+def test_a_reserve_that_cannot_be_made_leaves_no_file_and_is_retried_less_often(
     tmp_path: Path,
 ) -> None:
     filesystem = FaultyFileSystem(tmp_path, 1, errno.EDQUOT, failing_operations=3)

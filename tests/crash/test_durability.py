@@ -121,7 +121,7 @@ def test_a_message_to_two_queues_waits_for_both(power: Power, client: AmqpClient
     assert client.expect(Basic.Nack).delivery_tag == 1
 
 
-def test_a_failed_sync_is_a_nack_and_ends_the_queue_but_no_other(
+def test_a_failed_sync_sends_a_nack_and_fails_its_queue_only(
     power: Power, server: ThreadedServer, client: AmqpClient
 ) -> None:
     client.declare("sound")
@@ -143,7 +143,7 @@ def test_a_failed_sync_is_a_nack_and_ends_the_queue_but_no_other(
         assert found.body == b"0"
 
 
-def test_a_nack_answers_everything_that_waits(
+def test_a_nack_answers_all_publishes_that_wait(
     power: Power, server: ThreadedServer, client: AmqpClient
 ) -> None:
     power.sync_gate.clear()
@@ -162,7 +162,7 @@ def test_a_nack_answers_everything_that_waits(
 
 
 @pytest.mark.parametrize("durability", [Durability.WRITE, Durability.NONE])
-def test_a_server_that_promises_less_does_not_wait_for_the_disk(
+def test_a_server_with_a_lower_durability_does_not_wait_for_the_disk(
     power: Power, durability: Durability
 ) -> None:
     with ThreadedServer(power.root, power, durability=durability) as server:
@@ -206,7 +206,7 @@ def test_a_power_cut_loses_no_confirmed_message(power: Power, seed: int | None) 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_acks_never_outlive_their_messages_and_hide_new_ones(power: Power, seed: int) -> None:
+def test_acks_never_survive_their_messages_and_hide_new_ones(power: Power, seed: int) -> None:
     with ThreadedServer(power.root, power, offset_checkpoint_interval_seconds=0.01) as server:
         with confirming(server) as client:
             client.declare("q")

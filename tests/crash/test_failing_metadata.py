@@ -34,7 +34,7 @@ def expect_refusal(client: AmqpClient) -> None:
     assert value.reply_code in (506, 541), describe(value)
 
 
-def test_a_queue_that_cannot_be_saved_is_refused_and_not_there(server: ThreadedServer) -> None:
+def test_a_queue_that_cannot_be_saved_is_refused_and_does_not_exist(server: ThreadedServer) -> None:
     with connect(server.address) as client:
         client.open_channel()
         client.send(Queue.Declare(queue="q", durable=True))
@@ -58,7 +58,7 @@ def test_a_refusal_by_the_disk_is_one_line_without_a_traceback(
     assert "could not be written" in line.getMessage()
 
 
-def test_an_exchange_that_cannot_be_saved_is_refused_and_not_there(
+def test_an_exchange_that_cannot_be_saved_is_refused_and_does_not_exist(
     server: ThreadedServer,
 ) -> None:
     with connect(server.address) as client:
@@ -83,7 +83,9 @@ def test_messages_sent_behind_a_refused_declare_are_not_confirmed(server: Thread
         assert isinstance(answer, Basic.Nack | Basic.Return), describe(answer)
 
 
-def test_a_binding_that_cannot_be_saved_is_refused_and_not_there(server: ThreadedServer) -> None:
+def test_a_binding_that_cannot_be_saved_is_refused_and_does_not_exist(
+    server: ThreadedServer,
+) -> None:
     with connect(server.address) as client:
         client.open_channel()
         bind = Exchange.Bind(destination="amq.fanout", source="amq.direct", routing_key="k")
@@ -101,7 +103,7 @@ def test_transient_definitions_need_no_disk(server: ThreadedServer) -> None:
         assert client.ready_count("memory") == 3
 
 
-def test_a_queue_that_cannot_be_deleted_is_back_with_its_messages(tmp_path: Path) -> None:
+def test_a_queue_that_cannot_be_deleted_keeps_its_messages(tmp_path: Path) -> None:
     queues = tmp_path / "data" / "metadata" / "queues"
     with ThreadedServer(tmp_path / "data") as server, connect(server.address) as client:
         client.open_channel(confirms=True)
@@ -155,7 +157,7 @@ class FailsOnce:
     "declare",
     [Queue.Declare(queue="name", durable=True), Exchange.Declare(exchange="name", durable=True)],
 )
-def test_two_who_declare_the_same_get_the_same_answer(
+def test_two_clients_that_declare_one_queue_get_the_same_reply(
     tmp_path: Path, declare: Queue.Declare | Exchange.Declare
 ) -> None:
     """The second one's write could succeed for what the first one's failure had removed."""
@@ -180,7 +182,7 @@ def test_two_who_declare_the_same_get_the_same_answer(
     assert not list((tmp_path / "metadata").rglob("name*"))
 
 
-def test_what_was_bound_to_a_queue_that_cannot_be_saved_does_not_bind_its_successor(
+def test_the_bindings_of_a_queue_that_cannot_be_saved_do_not_hold_for_its_successor(
     tmp_path: Path,
 ) -> None:
     """The binding's own definition was written, and waited for a queue of that name."""
@@ -244,7 +246,7 @@ class Unmarkable(FaultyFileSystem):
         return super().open(path, flags, mode)
 
 
-def test_what_a_deletion_that_failed_cut_off_from_the_disk_is_not_confirmed(
+def test_messages_that_a_failed_deletion_cut_off_from_the_disk_are_not_confirmed(
     tmp_path: Path,
 ) -> None:
     """It was confirmed as if the deletion had worked, and the queue came back without it."""

@@ -112,7 +112,7 @@ def expect_whole(data: Path) -> None:
         assert client.ready_count("q") == MESSAGES + 1
 
 
-def test_a_flipped_digit_of_an_incarnation_costs_no_message(data: Path) -> None:
+def test_a_flipped_digit_of_an_incarnation_loses_no_message(data: Path) -> None:
     """The log was removed as that of an unknown queue, with the outcome `clean`."""
     path = document_of(data, "queues", name="q")
     content = path.read_bytes()
@@ -133,9 +133,7 @@ def test_a_flipped_digit_of_an_incarnation_costs_no_message(data: Path) -> None:
         ({"x-max-length": 1001}, "checksum does not fit"),
     ],
 )
-def test_a_changed_argument_is_not_silently_another_one(
-    data: Path, values: dict[str, Any], reason: str
-) -> None:
+def test_a_changed_argument_is_found(data: Path, values: dict[str, Any], reason: str) -> None:
     edit(document_of(data, "queues", name="q"), set_arguments(**values))
     expect_unopened(data, "q", reason)
 
@@ -178,7 +176,7 @@ def test_a_wrong_value_is_found_when_it_is_loaded(
     ],
     ids=["upper case", "number", "text", "array", "empty"],
 )
-def test_a_body_of_another_form_is_found_when_it_is_loaded(
+def test_a_definition_of_another_form_is_found_when_it_is_loaded(
     data: Path, change: Callable[[dict[str, Any]], None], reason: str
 ) -> None:
     edit(document_of(data, "queues", name="q"), change, is_signed=True)
@@ -216,7 +214,7 @@ def client_of(data: Path) -> Iterator[Callable[[], AmqpClient]]:
 
 @pytest.mark.parametrize("is_signed", [False, True])
 @pytest.mark.parametrize("change", BINDINGS.values(), ids=BINDINGS.keys())
-def test_the_exchange_of_a_damaged_binding_refuses_and_no_other(
+def test_only_the_exchange_of_a_damaged_binding_refuses(
     data: Path,
     client_of: Callable[[], AmqpClient],
     change: Callable[[dict[str, Any]], None],
@@ -253,7 +251,7 @@ def test_every_named_exchange_refuses_while_the_source_of_a_binding_is_unknown(
     assert not is_refused(client, "", "q")
 
 
-def test_binding_again_mends_a_damaged_binding_for_good(
+def test_binding_again_repairs_a_damaged_binding(
     data: Path, client_of: Callable[[], AmqpClient]
 ) -> None:
     path = document_of(data, "bindings", source="x")
@@ -274,7 +272,7 @@ def test_binding_again_mends_a_damaged_binding_for_good(
     [Queue.Unbind(queue="q", exchange="x", routing_key="key"), Exchange.Delete(exchange="x")],
     ids=["unbind", "delete the exchange"],
 )
-def test_a_damaged_binding_can_be_given_up(
+def test_a_damaged_binding_can_be_deleted(
     data: Path, client_of: Callable[[], AmqpClient], give_up: Queue.Unbind | Exchange.Delete
 ) -> None:
     path = document_of(data, "bindings", source="x")
@@ -316,7 +314,7 @@ def test_an_edited_definition_is_accepted_by_a_command(
     ],
     ids=["value", "place", "schema", "incarnation"],
 )
-def test_what_cannot_be_accepted_is_refused_and_left_alone(
+def test_a_definition_that_cannot_be_accepted_is_refused_and_unchanged(
     data: Path,
     capsys: pytest.CaptureFixture[str],
     change: Callable[[dict[str, Any]], None],

@@ -79,7 +79,7 @@ def numbers(client: AmqpClient, queue: str = "q") -> list[int]:
     return [int(body) for body, _ in drain(client, queue)]
 
 
-def test_a_queue_goes_on_by_itself_when_there_is_room_again(
+def test_a_queue_continues_by_itself_when_the_disk_has_room_again(
     disk: FullDisk, server: ThreadedServer, client: AmqpClient
 ) -> None:
     publish_confirmed(client, "q", range(10))
@@ -104,7 +104,7 @@ def test_a_queue_goes_on_by_itself_when_there_is_room_again(
 
 
 @pytest.mark.parametrize("seed", [None, 0, 1, 2])
-def test_nothing_confirmed_is_lost_and_nothing_refused_comes_back(
+def test_no_confirmed_message_is_lost_and_no_refused_one_returns(
     disk: FullDisk, seed: int | None
 ) -> None:
     """Through a full disk, a checkpoint and then a power cut."""
@@ -131,7 +131,7 @@ def test_nothing_confirmed_is_lost_and_nothing_refused_comes_back(
         assert numbers(client) == [*range(100), *range(200, 310)]
 
 
-def test_what_nobody_was_refused_is_written_when_there_is_room(
+def test_messages_without_confirms_are_written_when_the_disk_has_room(
     disk: FullDisk, server: ThreadedServer, client: AmqpClient
 ) -> None:
     """Transient messages were confirmed, and messages without confirms never answered."""
@@ -168,7 +168,7 @@ def test_a_message_to_a_full_and_a_sound_queue_is_refused_and_kept_by_the_sound_
     assert numbers(client, "sound") == [1, 2]
 
 
-def test_messages_that_found_no_room_in_the_ring_keep_their_offsets(disk: FullDisk) -> None:
+def test_messages_that_waited_for_a_slot_keep_their_offsets(disk: FullDisk) -> None:
     """Their places were given to others, with the deadlines of those that were gone."""
     with serve(disk, ring_size=1024) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
@@ -189,7 +189,7 @@ def test_messages_that_found_no_room_in_the_ring_keep_their_offsets(disk: FullDi
         assert {0, *range(3000, 3010)} <= set(found)
 
 
-def test_checkpoints_go_on_when_there_is_room(
+def test_checkpoints_continue_when_the_disk_has_room(
     disk: FullDisk, server: ThreadedServer, client: AmqpClient
 ) -> None:
     publish_confirmed(client, "q", range(10))
@@ -204,7 +204,7 @@ def test_checkpoints_go_on_when_there_is_room(
     assert queue.checkpointed_floor == 4
 
 
-def test_transactions_and_definitions_go_on_when_there_is_room(
+def test_transactions_and_definitions_continue_when_the_disk_has_room(
     disk: FullDisk, server: ThreadedServer, client: AmqpClient
 ) -> None:
     publish_confirmed(client, "q", range(1))
@@ -224,7 +224,7 @@ def test_transactions_and_definitions_go_on_when_there_is_room(
     assert numbers(client) == [0, 1]
 
 
-def test_a_dead_letter_waits_for_room_and_comes_once(
+def test_a_dead_letter_waits_for_room_and_arrives_once(
     disk: FullDisk, server: ThreadedServer, client: AmqpClient
 ) -> None:
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
@@ -244,7 +244,7 @@ def test_a_dead_letter_waits_for_room_and_comes_once(
     assert numbers(client) == [0, 1, 2, 3]
 
 
-def test_a_transaction_that_was_under_way_is_carried_out_once(disk: FullDisk) -> None:
+def test_a_commit_that_was_under_way_is_applied_once(disk: FullDisk) -> None:
     """Written anew without its mark, it was not known again after a crash, and came twice."""
     with serve(disk) as server:
         with connect(server.address) as client:
@@ -269,7 +269,7 @@ def test_a_transaction_that_was_under_way_is_carried_out_once(disk: FullDisk) ->
         assert numbers(client) == [0, 1, 2, 3, 4]
 
 
-def test_what_a_stream_refused_is_delivered_to_nobody(
+def test_a_message_that_a_stream_refused_is_delivered_to_no_consumer(
     disk: FullDisk, server: ThreadedServer, client: AmqpClient
 ) -> None:
     client.declare("s", arguments={"x-queue-type": "stream"})

@@ -55,7 +55,7 @@ def test_after_a_clean_stop_nothing_acked_returns_and_flags_are_exact(
         assert counts == [1, 2, 1, 1, 1, 1, None]
 
 
-def test_after_a_kill_only_what_was_acked_since_the_checkpoint_returns_marked(
+def test_after_a_kill_only_messages_acked_since_the_checkpoint_return_marked(
     start_server: StartServer,
 ) -> None:
     server = start_server("--offset-checkpoint-interval", "0")
@@ -81,7 +81,7 @@ def test_after_a_kill_only_what_was_acked_since_the_checkpoint_returns_marked(
             assert all(message.redelivered for message in take(client, *left))
 
 
-def test_a_group_that_began_with_what_comes_next_misses_nothing_after_a_kill(
+def test_a_group_that_began_at_the_end_misses_no_message_after_a_kill(
     server: RunningServer,
 ) -> None:
     with StreamClients(server, "s") as stream:
@@ -94,7 +94,7 @@ def test_a_group_that_began_with_what_comes_next_misses_nothing_after_a_kill(
         take(stream.member("g", stream_offset="next"), 3, 4)
 
 
-def test_over_many_kills_each_group_is_given_every_message(start_server: StartServer) -> None:
+def test_over_many_kills_each_group_gets_every_message(start_server: StartServer) -> None:
     server = start_server("--offset-checkpoint-interval", "1s")
     chance = random.Random(11)
     seen: dict[str, set[int]] = {"a": set(), "b": set()}

@@ -28,7 +28,7 @@ def publish(client: AmqpClient, *bodies: bytes) -> None:
         client.expect_confirmed()
 
 
-def test_confirmed_messages_are_not_hidden_by_acks_of_a_log_that_is_gone(
+def test_acks_of_a_lost_log_hide_no_confirmed_message(
     start_server: StartServer,
 ) -> None:
     """The floor of the lost log lay above all that was confirmed after it: a crash lost it."""

@@ -96,7 +96,7 @@ def unreadable(data: Path) -> list[str]:
 # What is only absent was lost
 
 
-def test_a_vhost_whose_document_is_gone_is_brought_back_and_reported(data: Path) -> None:
+def test_a_virtual_host_without_its_document_is_recovered_and_reported(data: Path) -> None:
     """Every queue and log of it was deleted, with outcome clean."""
     document = data / "metadata" / "vhosts" / "%" / "prod.json"
     document.unlink()
@@ -112,7 +112,7 @@ def test_a_vhost_whose_document_is_gone_is_brought_back_and_reported(data: Path)
         assert report_of(data)["outcome"] == "clean"
 
 
-def test_a_vhost_of_which_only_a_log_is_left_is_brought_back(data: Path) -> None:
+def test_a_virtual_host_of_which_only_a_log_is_left_is_recovered(data: Path) -> None:
     for kind in ("vhosts/%/prod.json", "queues/prod", "exchanges/prod", "bindings/prod"):
         path = data / "metadata" / kind
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -143,7 +143,7 @@ def test_a_log_proves_its_queue(data: Path) -> None:
     assert files(data) == before
 
 
-def test_a_lost_definition_that_is_put_back_finds_messages_and_settlement(data: Path) -> None:
+def test_a_restored_definition_has_its_messages_and_its_settled_ones(data: Path) -> None:
     document = data / "metadata" / "queues" / "%2f" / "other.json"
     with ThreadedServer(data) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
@@ -182,7 +182,7 @@ def test_a_binding_proves_its_exchanges(data: Path, exchange: str) -> None:
         assert client.ready_count("other") == 2
 
 
-def test_a_lost_exchange_can_be_given_up(data: Path) -> None:
+def test_a_lost_exchange_can_be_deleted(data: Path) -> None:
     (data / "metadata" / "exchanges" / "%2f" / "y.json").unlink()
     with ThreadedServer(data) as server, connect(server.address) as client:
         client.open_channel()
@@ -194,7 +194,7 @@ def test_a_lost_exchange_can_be_given_up(data: Path) -> None:
         assert not server.call(lambda: [*exchanges["x"].bindings, *exchanges["y"].bindings])
 
 
-def test_a_lost_queue_can_be_given_up(data: Path) -> None:
+def test_a_lost_queue_can_be_deleted(data: Path) -> None:
     (data / "metadata" / "queues" / "%2f" / "other.json").unlink()
     with ThreadedServer(data) as server, connect(server.address) as client:
         client.open_channel()
@@ -283,7 +283,7 @@ def test_an_interrupted_deletion_of_a_vhost_is_finished(data: Path) -> None:
 # What no restart survives
 
 
-def test_transient_and_exclusive_queues_lie_where_a_start_removes_everything(data: Path) -> None:
+def test_a_start_removes_transient_and_exclusive_queues(data: Path) -> None:
     with (
         ThreadedServer(data, ring_size=1024) as server,
         connect(server.address) as client,
@@ -316,7 +316,7 @@ def test_transient_and_exclusive_queues_lie_where_a_start_removes_everything(dat
 # What is not ours
 
 
-def test_what_is_not_a_log_is_reported_and_left_alone(data: Path) -> None:
+def test_a_directory_that_is_no_log_is_reported_and_kept(data: Path) -> None:
     """All of it was removed, even what links lead to."""
     queue = data / "logs" / "%2f" / "other"
     outside = data.parent / "outside"
@@ -351,7 +351,7 @@ def test_what_is_not_a_log_is_reported_and_left_alone(data: Path) -> None:
 # A directory from before there were marks
 
 
-def test_what_belongs_to_nothing_is_set_aside_by_the_upgrade_and_reported_once(data: Path) -> None:
+def test_an_upgrade_sets_logs_without_an_owner_aside_and_reports_them_once(data: Path) -> None:
     """Deletions left such logs and bindings then, and so did transient queues."""
     (data / "FORMAT").write_text("1\n")
     lose_queue(data)
@@ -383,7 +383,7 @@ def test_what_belongs_to_nothing_is_set_aside_by_the_upgrade_and_reported_once(d
 # The tools agree with the start
 
 
-def test_a_copy_has_the_logs_that_a_start_would_use_and_keep(data: Path) -> None:
+def test_a_backup_contains_the_logs_that_a_start_would_use_and_keep(data: Path) -> None:
     lose_queue(data)
     add_stranger(data)
     kept = log_of(data, "%4frders%2f1")
@@ -400,7 +400,7 @@ def test_a_copy_has_the_logs_that_a_start_would_use_and_keep(data: Path) -> None
     assert recover_directory(target, is_dry_run=True).outcome.value == "unopened"
 
 
-def test_a_queue_that_is_deleted_while_a_copy_is_made_leaves_no_damage_in_it(data: Path) -> None:
+def test_a_queue_that_is_deleted_during_a_backup_leaves_no_damage_in_it(data: Path) -> None:
     """Its log was in the copy without its definition."""
     calls = 0
 

@@ -61,7 +61,7 @@ def lose_last_segment_and_end(storage: Path, queue: str) -> None:
     (log_of(storage, queue) / "end").unlink()
 
 
-def test_a_log_that_is_gone_is_told_though_nothing_of_it_was_ever_settled(storage: Path) -> None:
+def test_a_lost_log_is_reported_although_no_message_of_it_was_settled(storage: Path) -> None:
     fill(storage, a=6, b=6)
     assert recovery_points(storage) == [6, 6]
     lose_log(storage, "a")
@@ -83,7 +83,9 @@ def test_a_log_that_is_gone_is_told_though_nothing_of_it_was_ever_settled(storag
         assert client.ready_count("a") == 3
 
 
-def test_it_is_told_once_though_the_server_is_killed_behind_that_start(storage: Path) -> None:
+def test_a_lost_log_is_reported_once_although_the_server_is_killed_after_that_start(
+    storage: Path,
+) -> None:
     fill(storage, a=6, b=6)
     lose_log(storage, "a")
     copy = storage.with_name("copy")
@@ -105,7 +107,7 @@ def fill_segments(storage: Path, *, acked: int = 0) -> None:
             assert client.get("a") is not None
 
 
-def test_a_beginning_that_is_gone_is_told_once_too(storage: Path) -> None:
+def test_a_lost_beginning_is_reported_once(storage: Path) -> None:
     """No note in the log can speak of it: the first round has to."""
     fill_segments(storage)
     first, second = segments_of(storage, "a")[:2]
@@ -120,7 +122,9 @@ def test_a_beginning_that_is_gone_is_told_once_too(storage: Path) -> None:
 
 
 @pytest.mark.parametrize("acked", [0, 4])
-def test_the_last_segment_and_the_end_file_are_missed(storage: Path, acked: int) -> None:
+def test_a_missing_last_segment_and_a_missing_end_file_are_reported(
+    storage: Path, acked: int
+) -> None:
     fill_segments(storage, acked=acked)
     base = int(segments_of(storage, "a")[-1].stem)
     assert acked < base < 20
@@ -133,7 +137,7 @@ def test_the_last_segment_and_the_end_file_are_missed(storage: Path, acked: int)
         assert server.call(lambda: queue.store.end_offset) == 20
 
 
-def test_an_older_copy_of_a_log_is_too_short(storage: Path) -> None:
+def test_an_older_copy_of_a_log_is_reported_as_too_short(storage: Path) -> None:
     """Segments and `end` agree, and their offsets went on to be given to other messages."""
     fill(storage, a=3)
     shutil.copytree(log_of(storage, "a"), storage.with_name("old"))
@@ -149,7 +153,7 @@ def test_an_older_copy_of_a_log_is_too_short(storage: Path) -> None:
         assert (last_report(storage)["outcome"], client.ready_count("a")) == ("clean", 3)
 
 
-def test_a_round_names_the_queues_that_were_written_and_no_others(storage: Path) -> None:
+def test_a_round_records_the_queues_that_were_written_and_no_others(storage: Path) -> None:
     with (
         ThreadedServer(storage, offset_checkpoint_interval_seconds=0) as server,
         channel_to(server) as client,
@@ -168,7 +172,9 @@ def test_a_round_names_the_queues_that_were_written_and_no_others(storage: Path)
         assert (server.run(write).queues, recovery_points(storage)) == (1, [4, 5])
 
 
-def test_the_first_round_after_a_crash_names_what_no_round_before_it_did(storage: Path) -> None:
+def test_the_first_round_after_a_crash_records_queues_that_no_earlier_round_recorded(
+    storage: Path,
+) -> None:
     copy = storage.with_name("copy")
     with (
         ThreadedServer(storage, offset_checkpoint_interval_seconds=0) as server,
@@ -189,7 +195,7 @@ def test_the_first_round_after_a_crash_names_what_no_round_before_it_did(storage
         assert of_queue(again, "a")["lost"] == [[0, 5]]
 
 
-def test_a_queue_that_is_deleted_is_missed_by_nobody(storage: Path) -> None:
+def test_the_log_of_a_deleted_queue_is_not_reported_as_lost(storage: Path) -> None:
     with (
         ThreadedServer(storage, offset_checkpoint_interval_seconds=0) as server,
         channel_to(server) as client,
@@ -208,7 +214,7 @@ def test_a_queue_that_is_deleted_is_missed_by_nobody(storage: Path) -> None:
 
 
 @pytest.mark.parametrize("lose", [lose_log, lose_last_segment_and_end])
-def test_a_stream_that_is_gone_is_told_with_the_groups_that_were_ahead(
+def test_a_lost_stream_is_reported_with_the_groups_that_were_ahead(
     storage: Path,
     lose: Any,  # noqa: ANN401 - a function of the directory and the queue
 ) -> None:

@@ -108,7 +108,7 @@ def numbers(client: AmqpClient, queue: str) -> list[int]:
     return [int(body) for body, _ in drain(client, queue)]
 
 
-def test_a_queue_goes_on_by_itself_and_nothing_is_lost(
+def test_a_queue_continues_by_itself_and_loses_nothing(
     files: FewFiles, server: ThreadedServer
 ) -> None:
     with connect(server.address) as client:
@@ -156,7 +156,7 @@ def test_a_declare_is_refused_on_its_channel_and_may_be_tried_again(
 
 
 @pytest.mark.parametrize("seed", [None, 0])
-def test_whatever_cannot_be_opened_once_nothing_confirmed_is_lost(
+def test_whichever_file_cannot_be_opened_no_confirmed_message_is_lost(
     tmp_path: Path, seed: int | None
 ) -> None:
     """In the first messages of a queue, from its declare on; then a power cut."""
@@ -196,7 +196,7 @@ def test_whatever_cannot_be_opened_once_nothing_confirmed_is_lost(
 
 
 @pytest.mark.parametrize("taken", ["/logs/", "/metadata/queues/%2f/q.json", "/metadata/queues/%2f"])
-def test_a_start_that_would_miss_something_is_refused_and_the_next_one_has_it(
+def test_a_start_that_cannot_open_a_file_is_refused_and_the_next_one_has_everything(
     tmp_path: Path, taken: str
 ) -> None:
     files = few_files(tmp_path)

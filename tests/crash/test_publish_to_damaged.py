@@ -68,7 +68,7 @@ def test_a_confirming_publisher_gets_a_nack_and_no_return(data: Path, mandatory:
         assert client.expect(Basic.Ack).delivery_tag == 2
 
 
-def test_the_healthy_queues_of_a_refused_publish_have_it(data: Path) -> None:
+def test_the_healthy_queues_take_a_publish_that_a_damaged_one_refuses(data: Path) -> None:
     with damaged(data) as client:
         client.open_channel(confirms=True)
         client.publish(b"both", "any", exchange="x")
@@ -76,7 +76,7 @@ def test_the_healthy_queues_of_a_refused_publish_have_it(data: Path) -> None:
         assert bodies(client, "good") == [b"kept", b"both"]
 
 
-def test_a_damaged_definition_refuses_as_well(data: Path) -> None:
+def test_a_queue_with_a_damaged_definition_refuses_too(data: Path) -> None:
     (document,) = (data / "metadata" / "queues").rglob("bad.json")
     document.write_bytes(document.read_bytes()[:20])
     with ThreadedServer(data) as server, connect(server.address) as client:
@@ -87,7 +87,7 @@ def test_a_damaged_definition_refuses_as_well(data: Path) -> None:
         assert client.expect(Basic.Nack).delivery_tag == 2
 
 
-def test_nobody_knows_which_queues_a_directory_had_that_is_damaged(data: Path) -> None:
+def test_with_a_damaged_directory_every_name_without_a_queue_refuses(data: Path) -> None:
     queues = data / "metadata" / "queues"
     shutil.rmtree(queues)
     queues.write_text("in the way")
@@ -117,7 +117,7 @@ def test_a_transaction_is_refused_as_a_whole(data: Path) -> None:
         assert bodies(client, "good", channel=2) == [b"kept"]
 
 
-def test_without_confirms_it_is_dropped_and_said_once(
+def test_without_confirms_the_message_is_dropped_and_the_log_says_so_once(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with damaged(data) as client, caplog.at_level(logging.WARNING):
@@ -130,7 +130,7 @@ def test_without_confirms_it_is_dropped_and_said_once(
     assert "queue=bad" in lines[0]
 
 
-def test_dead_letters_wait_until_the_queue_is_back(data: Path) -> None:
+def test_dead_letters_wait_until_their_target_is_recovered(data: Path) -> None:
     arguments: Any = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "bad"}
     with damaged(data) as client:
         client.open_channel(confirms=True)
@@ -151,7 +151,7 @@ def test_dead_letters_wait_until_the_queue_is_back(data: Path) -> None:
         assert bodies(client, "bad") == [b"kept", b"letter"]
 
 
-def test_what_is_deleted_is_unroutable_again(data: Path) -> None:
+def test_after_its_deletion_a_damaged_queue_is_unroutable(data: Path) -> None:
     with damaged(data) as client:
         client.open_channel(confirms=True)
         client.publish(b"lost", "bad")
@@ -172,7 +172,9 @@ def test_what_is_deleted_is_unroutable_again(data: Path) -> None:
         assert len(server.call(lambda: dict(exchanges["x"].bindings))) == 1
 
 
-def test_an_exchange_that_only_a_damaged_queue_used_goes_with_it(data: Path) -> None:
+def test_deleting_a_damaged_queue_deletes_the_auto_delete_exchange_that_only_it_used(
+    data: Path,
+) -> None:
     with ThreadedServer(data) as server, connect(server.address) as client:
         client.open_channel()
         client.call(Exchange.Declare(exchange="auto", durable=True, auto_delete=True), OK)
@@ -184,7 +186,7 @@ def test_an_exchange_that_only_a_damaged_queue_used_goes_with_it(data: Path) -> 
         assert client.expect(Channel.Close).reply_code == 404
 
 
-def test_an_exchange_that_is_damaged_refuses_what_other_exchanges_lead_to_it(
+def test_a_damaged_exchange_refuses_messages_from_other_exchanges(
     tmp_path: Path,
 ) -> None:
     """By a binding, as an alternate exchange, as a dead-letter exchange."""

@@ -46,7 +46,7 @@ ALL = [b"%d" % number for number in range(COUNT)]
 
 
 @pytest.mark.parametrize("ending", ["killed", "power", "0"])
-def test_a_purge_holds_wherever_the_disk_ends_after_its_ok(tmp_path: Path, ending: str) -> None:
+def test_a_purge_holds_after_purge_ok_whenever_the_disk_fails(tmp_path: Path, ending: str) -> None:
     answered = refused = 0
     for step in range(OPERATIONS_MAX):
         power = powered(tmp_path / str(step))
@@ -120,7 +120,7 @@ def held_definitions(server: ThreadedServer) -> tuple[asyncio.Event, threading.E
     return gate, is_saving
 
 
-def test_a_purge_of_a_queue_whose_log_failed_is_not_promised(tmp_path: Path) -> None:
+def test_a_purge_of_a_queue_with_a_failed_log_is_refused(tmp_path: Path) -> None:
     power = powered(tmp_path / "data")
     with serve(power) as server:
         with connect(server.address) as client:
@@ -135,7 +135,7 @@ def test_a_purge_of_a_queue_whose_log_failed_is_not_promised(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("how", ["delete", "delete with what is unacked", "no consumer left"])
-def test_a_queue_that_went_is_gone_after_a_kill_and_nothing_else_is(
+def test_a_deleted_queue_stays_deleted_after_a_kill_and_no_other_is(
     start_server: StartServer, how: str
 ) -> None:
     server = start_server("--offset-checkpoint-interval", "0")
@@ -166,7 +166,7 @@ def test_a_queue_that_went_is_gone_after_a_kill_and_nothing_else_is(
         assert drain(client, "gone") == flags(range(100, 102), redelivered=True)
 
 
-def test_a_queue_that_expired_stays_away_after_a_kill(start_server: StartServer) -> None:
+def test_an_expired_queue_stays_deleted_after_a_kill(start_server: StartServer) -> None:
     server = start_server("--offset-checkpoint-interval", "0")
     with channel_to(server) as client:
         client.declare("kept")

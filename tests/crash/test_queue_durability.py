@@ -35,7 +35,7 @@ def bodies(taken: list[tuple[bytes, bool]]) -> list[int]:
     return [int(body) for body, _ in taken]
 
 
-def test_each_queue_confirms_as_it_promises(power: Power) -> None:
+def test_a_confirm_means_the_durability_of_its_queue(power: Power) -> None:
     """While the disk takes nothing, only the queue that promises the disk waits for it."""
     with ThreadedServer(power.root, power) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
@@ -55,7 +55,7 @@ def test_each_queue_confirms_as_it_promises(power: Power) -> None:
         client.expect_confirmed(2)
 
 
-def test_a_queue_without_its_own_word_has_the_servers(power: Power) -> None:
+def test_a_queue_without_the_argument_has_the_durability_of_the_server(power: Power) -> None:
     with (
         ThreadedServer(power.root, power, durability=Durability.WRITE) as server,
         connect(server.address) as client,
@@ -69,7 +69,7 @@ def test_a_queue_without_its_own_word_has_the_servers(power: Power) -> None:
         assert found == {"plain": "write", "safe": "fsync", "transient": None}
 
 
-def test_declared_again_it_must_be_the_same(tmp_path: Path) -> None:
+def test_a_queue_that_is_declared_again_must_have_the_same_durability(tmp_path: Path) -> None:
     with RunningServer(tmp_path) as server:
         server.start()
         with connect(server.address) as client:
@@ -87,7 +87,7 @@ def test_declared_again_it_must_be_the_same(tmp_path: Path) -> None:
             )
 
 
-def test_what_the_kernel_has_survives_sigkill(tmp_path: Path) -> None:
+def test_written_messages_survive_sigkill(tmp_path: Path) -> None:
     with RunningServer(tmp_path, "--offset-checkpoint-interval", "0") as server:
         server.start()
         with channel_to(server) as client:
@@ -102,7 +102,7 @@ def test_what_the_kernel_has_survives_sigkill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [None, *range(4)])
-def test_a_power_cut_takes_what_came_last_and_no_more(power: Power, seed: int | None) -> None:
+def test_a_power_cut_loses_only_the_last_messages(power: Power, seed: int | None) -> None:
     """Whatever was shown to other processes is there, and its offsets are what they were."""
     with ThreadedServer(power.root, power, offset_checkpoint_interval_seconds=0) as server:
         with connect(server.address) as client:

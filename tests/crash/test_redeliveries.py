@@ -62,7 +62,7 @@ def test_counts_are_exact_after_a_clean_stop(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_after_a_kill_counts_are_those_of_the_last_checkpoint_and_all_is_marked(
+def test_after_a_kill_counts_are_those_of_the_last_checkpoint_and_all_messages_are_marked(
     tmp_path: Path, kind: str
 ) -> None:
     power = powered(tmp_path / "data")
@@ -88,7 +88,7 @@ def test_after_a_kill_counts_are_those_of_the_last_checkpoint_and_all_is_marked(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_rejected_message_that_could_not_leave_is_marked_after_a_clean_stop(
+def test_a_rejected_message_that_could_not_be_forwarded_is_marked_after_a_clean_stop(
     tmp_path: Path, kind: str
 ) -> None:
     """By priorities there is no watermark below which all was delivered."""

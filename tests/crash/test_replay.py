@@ -18,7 +18,7 @@ BODY = bytes(10_000)
 
 
 @pytest.mark.parametrize("to", ["", "again"])
-def test_a_replay_that_is_killed_goes_on_from_where_it_said(
+def test_a_killed_replay_can_continue_behind_its_last_report(
     tmp_path: Path, to: str, server: RunningServer
 ) -> None:
     del tmp_path

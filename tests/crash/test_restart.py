@@ -14,7 +14,7 @@ pytestmark = pytest.mark.crash
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_clean_stop_tells_its_clients_and_exits_with_0(
+def test_a_clean_stop_closes_connections_with_320_and_exits_with_0(
     server: RunningServer, number: signal.Signals
 ) -> None:
     with channel_to(server) as client:
@@ -45,7 +45,7 @@ def test_flags_are_exact_after_a_clean_stop(server: RunningServer) -> None:
         assert drain(client, "q") == delivered + flags(range(7, 10), redelivered=False)
 
 
-def test_delivered_and_never_delivered_are_told_apart_after_a_clean_stop(
+def test_delivered_and_undelivered_messages_are_distinguished_after_a_clean_stop(
     server: RunningServer,
 ) -> None:
     with channel_to(server) as client:
@@ -62,7 +62,7 @@ def test_delivered_and_never_delivered_are_told_apart_after_a_clean_stop(
 
 
 @pytest.mark.parametrize("restarts", [1, 2, 3])
-def test_what_was_never_delivered_is_not_marked_however_often_the_server_stops(
+def test_undelivered_messages_are_not_marked_however_often_the_server_stops(
     server: RunningServer, restarts: int
 ) -> None:
     with channel_to(server) as client:
@@ -127,7 +127,7 @@ def test_without_checkpoints_a_kill_brings_settled_messages_back(
         assert drain(client, "q") == flags(range(10), redelivered=True)
 
 
-def test_what_a_checkpoint_has_seen_settled_does_not_return_after_a_kill(
+def test_messages_that_a_checkpoint_settled_do_not_return_after_a_kill(
     start_server: StartServer,
 ) -> None:
     server = start_server("--offset-checkpoint-interval", "0")
@@ -167,7 +167,7 @@ def test_after_a_kill_every_recovered_message_is_marked_and_no_new_one(
 
 
 @pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
-def test_transient_messages_in_a_durable_queue_end_with_the_server(
+def test_transient_messages_of_a_durable_queue_are_lost_at_a_stop(
     server: RunningServer, is_clean: bool
 ) -> None:
     with channel_to(server) as client:
@@ -199,7 +199,7 @@ def test_transient_messages_in_a_durable_queue_end_with_the_server(
     [{"durable": False}, {"exclusive": True}, {"durable": False, "auto_delete": True}],
     ids=["transient", "exclusive", "auto-delete"],
 )
-def test_queues_that_end_with_the_server_leave_no_file(
+def test_transient_queues_leave_no_file(
     start_server: StartServer, options: dict[str, bool], is_clean: bool
 ) -> None:
     server = start_server("--ring-size", "1024")
@@ -222,7 +222,7 @@ def test_queues_that_end_with_the_server_leave_no_file(
         client.expect_channel_close(404)
 
 
-def test_a_deleted_queue_stays_deleted_after_a_kill_at_its_ok(server: RunningServer) -> None:
+def test_a_deleted_queue_stays_deleted_after_a_kill_at_delete_ok(server: RunningServer) -> None:
     with channel_to(server) as client:
         client.declare("q")
         publish_confirmed(client, "q", range(10))
@@ -238,7 +238,7 @@ def test_a_deleted_queue_stays_deleted_after_a_kill_at_its_ok(server: RunningSer
     assert not list((server.storage_path / "logs").rglob("*.log"))
 
 
-def test_a_queue_declared_anew_has_nothing_of_the_old_one(server: RunningServer) -> None:
+def test_a_queue_that_is_declared_again_is_empty(server: RunningServer) -> None:
     with channel_to(server) as client:
         client.declare("q")
         publish_confirmed(client, "q", range(10))
@@ -251,7 +251,7 @@ def test_a_queue_declared_anew_has_nothing_of_the_old_one(server: RunningServer)
         assert drain(client, "q") == flags(range(50, 53), redelivered=True)
 
 
-def test_a_purged_queue_stays_purged_after_a_kill_at_its_ok(start_server: StartServer) -> None:
+def test_a_purged_queue_stays_purged_after_a_kill_at_purge_ok(start_server: StartServer) -> None:
     server = start_server("--offset-checkpoint-interval", "0")
     with channel_to(server) as client:
         client.declare("q")
@@ -268,7 +268,7 @@ def test_a_purged_queue_stays_purged_after_a_kill_at_its_ok(start_server: StartS
         assert drain(client, "q") == expected
 
 
-def test_a_purge_at_commit_ok_holds_for_what_had_no_slot_yet(start_server: StartServer) -> None:
+def test_a_purge_at_commit_ok_holds_for_messages_without_a_slot(start_server: StartServer) -> None:
     """Of a commit larger than the ring, a purge had the part only that had found a slot."""
     options = ("--ring-size", "1024", "--ring-bytes", "64KiB")
     server = start_server("--offset-checkpoint-interval", "0", *options)
@@ -300,7 +300,7 @@ def test_a_purge_of_unconfirmed_messages_holds_too(server: RunningServer) -> Non
         assert drain(client, "q") == []
 
 
-def test_definitions_are_there_after_a_kill_at_their_ok(server: RunningServer) -> None:
+def test_definitions_survive_a_kill_at_their_declare_ok(server: RunningServer) -> None:
     with channel_to(server) as client:
         client.call(Exchange.Declare(exchange="x", durable=True), Exchange.DeclareOk)
         client.call(Exchange.Declare(exchange="gone", durable=True), Exchange.DeclareOk)
@@ -331,7 +331,7 @@ def test_a_second_signal_ends_the_server_at_once(server: RunningServer) -> None:
     assert server.restart().is_running
 
 
-def test_a_second_server_on_the_directory_is_refused_and_told_who_has_it(
+def test_a_second_server_on_the_directory_is_refused_with_the_process_that_uses_it(
     server: RunningServer,
 ) -> None:
     with RunningServer(server.storage_path) as second:
@@ -345,7 +345,7 @@ def test_a_second_server_on_the_directory_is_refused_and_told_who_has_it(
     assert server.restart().is_running
 
 
-def test_a_port_that_is_taken_is_one_line_and_exit_code_2(
+def test_a_port_in_use_stops_the_start_with_one_line_and_exit_code_2(
     server: RunningServer, start_server: StartServer
 ) -> None:
     storage_path = server.storage_path.parent / "second"
@@ -358,7 +358,7 @@ def test_a_port_that_is_taken_is_one_line_and_exit_code_2(
     assert start_server(storage_path=storage_path).is_running
 
 
-def test_a_start_that_finds_its_port_taken_leaves_a_clean_stop_clean(
+def test_a_start_on_a_port_in_use_leaves_a_clean_stop_clean(
     server: RunningServer, start_server: StartServer
 ) -> None:
     with channel_to(server) as client:

@@ -74,9 +74,7 @@ def inline_bodies(client: InlineClient, queue: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_what_expires_while_the_server_is_away_is_a_dead_letter_afterwards(
-    tmp_path: Path, how: str
-) -> None:
+def test_messages_that_expire_during_a_stop_become_dead_letters(tmp_path: Path, how: str) -> None:
     def publish(server: InlineServer) -> None:
         client = server.connect()
         arguments: Any = {"x-message-ttl": LONG_MS, **TO_DEAD}
@@ -95,7 +93,7 @@ def test_what_expires_while_the_server_is_away_is_a_dead_letter_afterwards(
         assert inline_bodies(client, "q") == [b"0", b"2", b"4"]
 
 
-def test_a_deadline_does_not_begin_anew_with_the_server(tmp_path: Path) -> None:
+def test_a_restart_does_not_change_deadlines(tmp_path: Path) -> None:
     def publish(server: InlineServer) -> None:
         client = server.connect()
         arguments: Any = {"x-message-ttl": 1500}
@@ -114,7 +112,7 @@ def test_a_deadline_does_not_begin_anew_with_the_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_priorities_are_known_again(server: RunningServer, how: str) -> None:
+def test_a_restart_keeps_priorities(server: RunningServer, how: str) -> None:
     with channel_to(server) as client:
         client.declare("q", arguments={"x-max-priority": 5})
         for priority in (1, 5, None, 3, 9):
@@ -133,7 +131,7 @@ def test_priorities_are_known_again(server: RunningServer, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_limit_in_octets_holds_again(server: RunningServer, how: str) -> None:
+def test_a_limit_in_octets_holds_after_a_restart(server: RunningServer, how: str) -> None:
     with channel_to(server) as client:
         client.declare("q", arguments={"x-max-length-bytes": 50})
         publish_confirmed(client, "q", range(5), size=10)
@@ -143,7 +141,7 @@ def test_a_limit_in_octets_holds_again(server: RunningServer, how: str) -> None:
         assert [body[:1] for body in bodies(client, "q")] == [b"3", b"4", b"5", b"6", b"7"]
 
 
-def test_returns_are_still_counted(start_server: StartServer) -> None:
+def test_a_restart_keeps_the_number_of_returns(start_server: StartServer) -> None:
     server = start_server("--offset-checkpoint-interval", "50ms")
     with channel_to(server) as client:
         client.declare("dead")
@@ -193,7 +191,7 @@ def test_a_rejected_message_is_in_one_of_the_two_queues_whenever_the_server_dies
         assert there == {body for body, _ in flags(range(count), redelivered=True)}
 
 
-def test_a_backlog_far_larger_than_memory_expires_into_the_other_queue(
+def test_more_expired_messages_than_fit_in_memory_become_dead_letters(
     start_server: StartServer,
 ) -> None:
     server = start_server("--ring-size", "1024")
@@ -207,7 +205,7 @@ def test_a_backlog_far_larger_than_memory_expires_into_the_other_queue(
         assert sorted(map(int, bodies(client, "dead"))) == list(range(count))
 
 
-def test_what_expires_here_and_there_in_a_backlog_leaves_by_its_own_deadline(
+def test_messages_within_a_backlog_expire_at_their_own_deadlines(
     start_server: StartServer,
 ) -> None:
     server = start_server("--ring-size", "1024")
@@ -263,7 +261,7 @@ def test_a_target_without_room_refuses_dead_letters_as_it_refuses_publishes(
         assert bodies(client, "dead") == [b"0", b"1"]
 
 
-def test_with_at_least_once_a_letter_waits_until_somebody_takes_it(server: RunningServer) -> None:
+def test_an_at_least_once_dead_letter_waits_until_a_queue_takes_it(server: RunningServer) -> None:
     once = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "later"}
     with channel_to(server) as client:
         client.declare(

@@ -27,7 +27,7 @@ def shown(client: AmqpClient, count: int) -> list[tuple[int, bytes]]:
 
 @pytest.mark.parametrize("durability", ["fsync", "write", "none"])
 @pytest.mark.parametrize("seed", [None, 0, 1])
-def test_what_a_consumer_saw_keeps_its_offset(
+def test_a_delivered_message_keeps_its_offset_after_a_power_cut(
     tmp_path: Path, durability: str, seed: int | None
 ) -> None:
     root = tmp_path / "data"

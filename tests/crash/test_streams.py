@@ -55,7 +55,9 @@ def test_a_restart_keeps_all_of_a_stream(
         assert read(client, "first", 110) == numbered(range(110))
 
 
-def test_who_goes_on_behind_what_was_seen_sees_everything_once(server: RunningServer) -> None:
+def test_a_consumer_that_continues_behind_its_last_offset_gets_each_message_once(
+    server: RunningServer,
+) -> None:
     seen: list[tuple[int, bytes]] = []
     with channel_to(server) as client:
         client.declare("s", arguments=STREAM)
@@ -73,7 +75,7 @@ def test_who_goes_on_behind_what_was_seen_sees_everything_once(server: RunningSe
     assert seen == numbered(range(200))
 
 
-def test_what_was_published_when_the_server_died_has_no_gap(server: RunningServer) -> None:
+def test_a_stream_has_no_gap_after_a_kill_during_publishes(server: RunningServer) -> None:
     with channel_to(server) as client:
         client.declare("s", arguments=STREAM)
         publish_confirmed(client, "s", range(50))
@@ -103,7 +105,7 @@ def test_a_transaction_in_a_stream_survives(server: RunningServer, delivery_mode
         assert read(client, "first", 10) == numbered(range(10))
 
 
-def test_a_deleted_stream_does_not_come_back(server: RunningServer) -> None:
+def test_a_deleted_stream_does_not_return(server: RunningServer) -> None:
     with channel_to(server) as client:
         client.declare("s", arguments=STREAM)
         publish_confirmed(client, "s", range(10))
@@ -117,7 +119,7 @@ def test_a_deleted_stream_does_not_come_back(server: RunningServer) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_stream_that_is_shortened_while_its_server_dies_keeps_its_offsets(
+def test_a_stream_keeps_its_offsets_when_the_server_is_killed_during_retention(
     start_server: StartServer,
 ) -> None:
     """Rounds come all the time, so that kills meet each step of them."""

@@ -104,7 +104,9 @@ class Mover(Worker):
             client.call(Tx.Commit(), Tx.CommitOk)
 
 
-def test_every_transaction_is_whole_or_is_not_over_many_kills(start_server: StartServer) -> None:
+def test_over_many_kills_each_transaction_is_applied_whole_or_not_at_all(
+    start_server: StartServer,
+) -> None:
     chance = random.Random(SEED)
     server = start_server()
     declare(server)

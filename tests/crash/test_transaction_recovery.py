@@ -57,7 +57,7 @@ def test_a_start_that_ends_at_any_operation_can_be_repeated(tmp_path: Path) -> N
     raise AssertionError
 
 
-def test_a_queue_that_cannot_be_brought_back_gets_its_part_when_it_can(power: Power) -> None:
+def test_an_unrecovered_queue_gets_its_part_of_a_commit_when_it_is_recovered(power: Power) -> None:
     committed_in_the_journal_only(power)
     (document,) = power.root.glob("metadata/queues/*/right.json")
     content = document.read_bytes()
@@ -91,7 +91,7 @@ def test_a_commit_is_possible_while_a_part_of_the_journal_waits_for_its_queue(
         assert len(take_all(client, "right")) == 1 + MESSAGES
 
 
-def test_a_damaged_journal_is_kept_and_what_can_be_read_of_it_is_done(power: Power) -> None:
+def test_a_damaged_journal_is_kept_and_its_readable_records_are_applied(power: Power) -> None:
     committed_in_the_journal_only(power)
     (journal,) = (power.root / "transactions").iterdir()
     whole = journal.read_bytes()
@@ -102,7 +102,7 @@ def test_a_damaged_journal_is_kept_and_what_can_be_read_of_it_is_done(power: Pow
     assert (kept.suffix, kept.read_bytes()) == (".damaged", b"damage" + whole)
 
 
-def test_a_journal_of_a_later_version_is_not_passed_over(power: Power) -> None:
+def test_a_journal_of_a_later_version_stops_the_start(power: Power) -> None:
     committed_in_the_journal_only(power)
     (journal,) = (power.root / "transactions").iterdir()
     octets = bytearray(journal.read_bytes())
@@ -115,7 +115,7 @@ def test_a_journal_of_a_later_version_is_not_passed_over(power: Power) -> None:
 
 
 @pytest.mark.parametrize("lease_from", [None, 12])
-def test_a_log_keeps_what_it_has_of_a_commit_until_all_logs_have_it(
+def test_a_log_keeps_its_part_of_a_commit_until_all_logs_have_theirs(
     power: Power, monkeypatch: pytest.MonkeyPatch, lease_from: int | None
 ) -> None:
     """Else a start would take it for missing, and append it again.
@@ -171,7 +171,7 @@ def test_the_journal_keeps_a_commit_until_the_logs_have_it_on_the_disk(power: Po
         assert take_all(client, "q") == [b"committed"]
 
 
-def test_what_a_commit_settled_does_not_hide_what_is_published_later(power: Power) -> None:
+def test_messages_settled_by_a_commit_hide_no_later_ones(power: Power) -> None:
     """The record names offsets; they must never be those of other messages after a crash."""
     with serve(power) as server:
         with connect(server.address) as client, connect(server.address) as consumer:

@@ -40,7 +40,7 @@ def power(tmp_path: Path) -> Power:
     return powered(tmp_path / "data")
 
 
-def test_nothing_happens_before_the_record_is_on_the_disk(power: Power) -> None:
+def test_a_commit_has_no_effect_before_its_record_is_on_the_disk(power: Power) -> None:
     power.gated = power.root / "transactions"
     with serve(power) as server:
         with connect(server.address) as client, connect(server.address) as watcher:
@@ -88,7 +88,7 @@ def commit_without_knowing(client: AmqpClient) -> None:
     assert "not committed" not in text
 
 
-def test_a_commit_that_cannot_be_taken_back_is_called_unknown(tmp_path: Path) -> None:
+def test_a_commit_that_cannot_be_undone_is_reported_as_unknown(tmp_path: Path) -> None:
     """The text was that it is not committed, and the next start carried it out."""
     filesystem = HalfRefusing()
     with ThreadedServer(tmp_path, filesystem) as server, connect(server.address) as client:
@@ -121,7 +121,7 @@ def test_after_a_commit_of_unknown_outcome_the_journal_works_when_the_disk_does(
             assert [message and message.body for message in later] == [b"before", b"later"]
 
 
-def test_a_channel_that_closes_while_it_commits_has_committed(power: Power) -> None:
+def test_a_channel_that_closes_during_a_commit_has_committed(power: Power) -> None:
     power.gated = power.root / "transactions"
     with serve(power) as server:
         with connect(server.address) as client:
@@ -225,7 +225,7 @@ def test_a_commit_is_kept_when_one_log_fails_and_the_other_has_it(power: Power) 
 
 
 @pytest.mark.parametrize("ending", ["killed", "power", "0", "1"])
-def test_a_server_that_ends_at_any_operation_has_done_all_or_nothing(
+def test_a_server_that_ends_at_any_operation_has_applied_all_of_a_commit_or_nothing(
     tmp_path: Path, ending: str
 ) -> None:
     outcomes: Counter[tuple[str, bool]] = Counter()
@@ -265,7 +265,7 @@ def commit_and_settle(client: AmqpClient, server: ThreadedServer) -> str:
     return "committed" if isinstance(answer, Tx.CommitOk) else "refused"
 
 
-def test_a_commit_waits_until_what_it_settles_is_on_the_disk(power: Power) -> None:
+def test_a_commit_waits_until_the_messages_that_it_settles_are_on_the_disk(power: Power) -> None:
     """Else the record could not name it, and it would come back without the rest."""
     with serve(power) as server:
         with connect(server.address) as client, transactional(server) as consumer:
@@ -292,7 +292,7 @@ def test_a_commit_waits_until_what_it_settles_is_on_the_disk(power: Power) -> No
         assert (take_all(client, "q"), take_all(client, "other")) == ([], [b"1"])
 
 
-def test_the_journal_stays_small_without_checkpoints_of_their_own_accord(
+def test_the_journal_stays_small_without_periodic_checkpoints(
     power: Power, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(committer, "FILE_BYTES_MAX", 10_000)

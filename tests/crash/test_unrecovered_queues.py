@@ -52,7 +52,7 @@ def documents(storage: Path, kind: str) -> list[Path]:
     return sorted((storage / "metadata" / kind).rglob("*.json"))
 
 
-def test_a_queue_whose_log_cannot_be_opened_is_neither_remade_nor_lost(tmp_path: Path) -> None:
+def test_a_queue_whose_log_cannot_be_opened_is_neither_made_again_nor_lost(tmp_path: Path) -> None:
     """It could be declared anew, and the start after that removed the old log."""
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         fill(client, "q")
@@ -71,7 +71,7 @@ def test_a_queue_whose_log_cannot_be_opened_is_neither_remade_nor_lost(tmp_path:
         assert message.body == b"kept"
 
 
-def test_a_queue_whose_document_cannot_be_read_is_not_remade(tmp_path: Path) -> None:
+def test_a_queue_whose_document_cannot_be_read_is_not_made_again(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         fill(client, "q")
     (document,) = documents(tmp_path, "queues")
@@ -88,7 +88,7 @@ def test_a_queue_whose_document_cannot_be_read_is_not_remade(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["queues", "exchanges", "bindings"])
-def test_a_document_that_says_nothing_stops_nothing_else(tmp_path: Path, kind: str) -> None:
+def test_an_empty_document_stops_no_other_definition(tmp_path: Path, kind: str) -> None:
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         fill(client, "good")
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
@@ -122,7 +122,7 @@ def test_logs_without_any_definition_are_not_removed(tmp_path: Path) -> None:
         assert client.get("q") is not None
 
 
-def test_an_exchange_that_is_not_understood_stops_nothing_else(tmp_path: Path) -> None:
+def test_an_exchange_of_an_unknown_type_stops_no_other_definition(tmp_path: Path) -> None:
     """The refusal that a client would have got ended the start."""
     kind: Any = {"x-delayed-type": "fanout"}
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
@@ -186,7 +186,7 @@ class UndeletableLogs(FileSystem):
         super().unlink(path)
 
 
-def test_a_deleted_log_that_cannot_be_removed_keeps_nothing_from_starting(
+def test_a_deleted_log_that_cannot_be_removed_does_not_prevent_a_start(
     tmp_path: Path,
 ) -> None:
     """The server ended with a traceback, and so did every start after it."""
@@ -208,7 +208,7 @@ def test_a_deleted_log_that_cannot_be_removed_keeps_nothing_from_starting(
     assert not unknown.exists()
 
 
-def test_a_queue_missed_by_the_start_after_a_crash_is_marked_by_the_one_after_that(
+def test_a_queue_that_one_start_missed_after_a_crash_is_marked_by_the_next(
     tmp_path: Path,
 ) -> None:
     """The stop in between was clean, and so its messages came as if they were new."""
@@ -231,7 +231,7 @@ def test_a_queue_missed_by_the_start_after_a_crash_is_marked_by_the_one_after_th
         assert message.redelivered
 
 
-def test_a_log_that_is_gone_is_reported_and_its_offsets_are_not_used_again(tmp_path: Path) -> None:
+def test_a_lost_log_is_reported_and_its_offsets_are_not_used_again(tmp_path: Path) -> None:
     """The queue began again at 0, and the checkpoint took its new messages for settled ones."""
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
@@ -257,7 +257,7 @@ def test_a_log_that_is_gone_is_reported_and_its_offsets_are_not_used_again(tmp_p
         assert client.ready_count("q") == 3
 
 
-def test_a_start_on_a_taken_address_leaves_the_disk_as_it_is(tmp_path: Path) -> None:
+def test_a_start_on_an_address_in_use_leaves_the_disk_unchanged(tmp_path: Path) -> None:
     """It recovered all queues first, and then complained."""
     with ThreadedServer(tmp_path / "one") as server:
         _, port = server.address

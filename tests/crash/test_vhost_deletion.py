@@ -84,7 +84,7 @@ def stop_at(server: ThreadedServer, operation: int) -> FaultyFileSystem:
     return filesystem
 
 
-def test_a_stop_at_any_operation_leaves_a_whole_one_or_none(tmp_path: Path) -> None:
+def test_a_stop_at_any_operation_leaves_the_whole_virtual_host_or_none(tmp_path: Path) -> None:
     outcomes = []
     for operation in range(1000):
         path = tmp_path / str(operation)
@@ -109,7 +109,7 @@ def test_a_stop_at_any_operation_leaves_a_whole_one_or_none(tmp_path: Path) -> N
     assert set(outcomes) == {True, False}
 
 
-def test_a_kill_at_any_time_leaves_a_whole_one_or_none(server: RunningServer) -> None:
+def test_a_kill_at_any_time_leaves_the_whole_virtual_host_or_none(server: RunningServer) -> None:
     chance = random.Random(7)
     for _ in range(12):
         ask(server.storage_path, "vhosts.add", name=VHOST)
@@ -132,7 +132,7 @@ def delete(storage_path: Path) -> None:
         ask(storage_path, "vhosts.delete", name=VHOST)
 
 
-def test_a_vhost_deleted_again_and_again_under_its_clients_leaves_nothing(
+def test_a_virtual_host_that_is_deleted_repeatedly_under_its_clients_leaves_nothing(
     server: RunningServer,
 ) -> None:
     ask(server.storage_path, "vhosts.add", name=VHOST)

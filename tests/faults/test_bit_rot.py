@@ -220,7 +220,7 @@ def test_a_file_cut_anywhere_is_found_or_harmless(sample: Sample) -> None:
 @pytest.mark.parametrize(
     "tail", [b"\0" * 600, b"garbage" * 20, None], ids=["zeros", "junk", "twice"]
 )
-def test_a_file_with_something_behind_it_is_read_to_its_end(
+def test_octets_behind_the_end_of_a_file_are_found_or_harmless(
     sample: Sample, tail: bytes | None
 ) -> None:
     for path, content in sample.files.items():
@@ -234,7 +234,7 @@ def test_a_file_with_something_behind_it_is_read_to_its_end(
             raise
 
 
-def test_a_file_that_was_removed_is_missed_by_nobody_else(sample: Sample) -> None:
+def test_a_removed_file_damages_no_other(sample: Sample) -> None:
     for path in sample.files:
         try:
             found, warnings = sample.start(replaced({path: None}))
@@ -248,7 +248,7 @@ def test_a_file_that_was_removed_is_missed_by_nobody_else(sample: Sample) -> Non
             raise
 
 
-def test_segments_that_changed_places_are_found(sample: Sample) -> None:
+def test_swapped_segments_are_found(sample: Sample) -> None:
     segments = [path for path in sample.files if path.parts[0] == "logs" and path.suffix == ".log"]
     for at, first in enumerate(segments):
         # With a stride only the next few, which are of this queue and of the one behind it.

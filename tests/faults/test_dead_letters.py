@@ -103,7 +103,7 @@ def bodies(client: InlineClient, queue: str) -> list[bytes]:
     return found
 
 
-def test_letters_whose_queue_was_full_come_once_and_in_order_when_there_is_room(
+def test_dead_letters_for_a_full_queue_arrive_once_and_in_order_when_it_has_room(
     disk: HalfBrokenDisk,
 ) -> None:
     with serve(disk) as server:
@@ -126,7 +126,7 @@ def test_letters_whose_queue_was_full_come_once_and_in_order_when_there_is_room(
 
 
 @pytest.mark.parametrize("full_first", [True, False])
-def test_a_letter_that_one_of_its_queues_never_gets_stays_where_it_was(
+def test_a_dead_letter_that_one_of_its_queues_cannot_take_stays_in_its_queue(
     disk: HalfBrokenDisk, full_first: bool
 ) -> None:
     """The other queue had it in memory only when the first one refused it."""

@@ -232,7 +232,7 @@ def test_a_power_cut_at_any_operation_leaves_all_or_nothing(told: Told, tmp_path
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
-def test_a_refused_deletion_leaves_what_is_answered_and_no_damage(
+def test_a_refused_deletion_leaves_the_state_that_was_reported_and_no_damage(
     told: Told, tmp_path: Path, error: int
 ) -> None:
     """What was refused may be there or not; what was kept, is whole."""
@@ -270,7 +270,7 @@ def mark(name: str) -> Callable[[Path], Path]:
     return path
 
 
-def test_a_deletion_that_the_disk_refuses_is_taken_back_with_its_mark(tmp_path: Path) -> None:
+def test_a_deletion_that_the_disk_refuses_is_undone_with_its_mark(tmp_path: Path) -> None:
     """The mark alone would have removed the messages with the next start."""
 
     class Refusing(FaultyFileSystem):

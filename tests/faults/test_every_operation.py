@@ -71,7 +71,7 @@ def test_an_error_at_any_operation_breaks_no_promise(
     assert number > 150
 
 
-def test_what_pytest_keeps_of_a_log_is_its_text(
+def test_pytest_keeps_only_the_text_of_log_records(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An error holds its traceback, and so its disk: gigabytes over a whole scenario."""
@@ -81,7 +81,7 @@ def test_what_pytest_keeps_of_a_log_is_its_text(
     assert not any(record.args or record.exc_info for record in caplog.records)
 
 
-def test_the_story_is_the_same_each_time(tmp_path: Path) -> None:
+def test_the_scenario_has_the_same_operations_each_time(tmp_path: Path) -> None:
     first, _ = told(tmp_path / "first", 3)
     second, _ = told(tmp_path / "second", 3)
     assert first.filesystem.operations == second.filesystem.operations
@@ -89,7 +89,7 @@ def test_the_story_is_the_same_each_time(tmp_path: Path) -> None:
     assert other.filesystem.operations != first.filesystem.operations
 
 
-def test_a_clean_stop_keeps_everything_exactly(tmp_path: Path) -> None:
+def test_a_clean_stop_keeps_everything_unchanged(tmp_path: Path) -> None:
     scenario, _ = told(tmp_path / "told", 0)
     assert len(list((tmp_path / "told").rglob("*.log"))) > 8, "no segment was rolled"
     assert scenario.reclaimed["pinned"] >= 2, "almost nothing was compacted"
