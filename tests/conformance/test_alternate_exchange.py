@@ -29,7 +29,7 @@ def declare_with_alternate(client: AmqpClient, exchange: str, kind: str, alterna
     declare_exchange(client, exchange, kind, {"alternate-exchange": alternate})
 
 
-def test_what_is_not_routed_goes_to_the_alternate(client: AmqpClient, new_name: NewName) -> None:
+def test_an_unrouted_message_goes_to_the_alternate(client: AmqpClient, new_name: NewName) -> None:
     exchange, alternate, own, rest = new_name(), new_name(), new_name(), new_name()
     declare_exchange(client, alternate, "fanout")
     declare_with_alternate(client, exchange, "direct", alternate)
@@ -41,7 +41,9 @@ def test_what_is_not_routed_goes_to_the_alternate(client: AmqpClient, new_name: 
     assert reached(client, [own, rest], exchange, "unknown") == [rest]
 
 
-def test_what_an_alternate_takes_is_not_returned(client: AmqpClient, new_name: NewName) -> None:
+def test_a_message_that_an_alternate_routes_is_not_returned(
+    client: AmqpClient, new_name: NewName
+) -> None:
     exchange, alternate, rest = new_name(), new_name(), new_name()
     declare_exchange(client, alternate, "direct")
     declare_with_alternate(client, exchange, "direct", alternate)

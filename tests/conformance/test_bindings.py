@@ -32,7 +32,7 @@ def test_a_binding_made_twice_is_one(client: AmqpClient, name: str) -> None:
     assert reached(client, [name], "amq.direct", name) == []
 
 
-def test_arguments_tell_one_binding_from_another(client: AmqpClient, name: str) -> None:
+def test_bindings_with_different_arguments_are_different(client: AmqpClient, name: str) -> None:
     client.declare(name)
     bind_queue(client, name, "amq.direct", name, {"a": 1, "b": 2})
     bind_queue(client, name, "amq.direct", name, {"a": 1})
@@ -86,7 +86,7 @@ def test_missing_exchanges_cannot_be_bound_to_each_other(
     expect_channel_error(client, 404, text, Exchange.Bind)
 
 
-def test_what_is_missing_is_unbound_already(client: AmqpClient, name: str) -> None:
+def test_unbinding_a_missing_binding_is_no_error(client: AmqpClient, name: str) -> None:
     queue = f"{name}-queue"
     client.declare(name)
     for unbind in (

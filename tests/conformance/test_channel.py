@@ -54,7 +54,7 @@ def test_a_client_cannot_stop_the_flow(client: AmqpClient) -> None:
     expect_connection_error(client, 540, "NOT_IMPLEMENTED - active=false", Channel.Flow)
 
 
-def test_an_old_client_is_granted_the_access_ticket_it_asks_for(client: AmqpClient) -> None:
+def test_access_request_gets_a_ticket(client: AmqpClient) -> None:
     client.send_method(struct.pack(">HHB5sB", 30, 10, 5, b"/data", 0b11111))
     granted = frame_octets(1, 1, struct.pack(">HHH", 30, 11, 1))
     received = b""
@@ -63,13 +63,13 @@ def test_an_old_client_is_granted_the_access_ticket_it_asks_for(client: AmqpClie
     assert received == granted
 
 
-def test_a_ticket_is_of_no_importance(client: AmqpClient, name: str) -> None:
+def test_a_ticket_has_no_effect(client: AmqpClient, name: str) -> None:
     declare = struct.pack(">HHHB", 50, 10, 101, len(name)) + name.encode() + bytes(5)
     client.send_method(declare)
     assert client.expect(Queue.DeclareOk).queue == name
 
 
-def test_what_a_channel_held_is_back_before_its_close_is_answered(
+def test_the_unacked_messages_of_a_channel_are_requeued_before_its_close_ok(
     connect: Connect, name: str
 ) -> None:
     client = connect(channels=2, confirms=True)
@@ -90,7 +90,7 @@ def test_confirms_begin_at_one_on_each_channel_and_after_each_opening(client: Am
         assert client.expect(Basic.Ack).delivery_tag == 1
 
 
-def test_an_error_of_one_channel_is_told_in_the_order_of_its_methods(
+def test_an_error_of_a_channel_comes_in_the_order_of_its_methods(
     client: AmqpClient, name: str
 ) -> None:
     client.send(Queue.Declare(queue=name))

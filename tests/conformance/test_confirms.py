@@ -48,7 +48,7 @@ def test_no_wait_gets_no_select_ok(client: AmqpClient, name: str) -> None:
     assert confirmed(client, 1) == [1]
 
 
-def test_selecting_twice_goes_on_counting(connect: Connect, name: str) -> None:
+def test_a_second_select_continues_the_tags(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.publish(b"", name)
     assert client.expect(Basic.Ack).delivery_tag == 1
@@ -57,7 +57,7 @@ def test_selecting_twice_goes_on_counting(connect: Connect, name: str) -> None:
     assert client.expect(Basic.Ack).delivery_tag == 2
 
 
-def test_what_was_published_before_is_not_counted(client: AmqpClient, name: str) -> None:
+def test_messages_before_the_select_are_not_counted(client: AmqpClient, name: str) -> None:
     client.declare(name)
     client.publish(b"", name)
     client.call(Confirm.Select(), Confirm.SelectOk)
@@ -66,14 +66,14 @@ def test_what_was_published_before_is_not_counted(client: AmqpClient, name: str)
     assert client.ready_count(name) == 2
 
 
-def test_a_message_that_nobody_gets_is_confirmed(connect: Connect, name: str) -> None:
+def test_an_unroutable_message_is_confirmed(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.publish(b"", name)
     client.publish(b"", name, "amq.fanout")
     assert confirmed(client, 2) == [1, 2]
 
 
-def test_a_returned_message_is_confirmed_after_it_came_back(connect: Connect, name: str) -> None:
+def test_a_returned_message_is_confirmed_after_its_return(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     for tag in (1, 2):
         client.publish(b"%d" % tag, name, mandatory=True)
@@ -95,7 +95,7 @@ def test_a_message_for_several_queues_is_confirmed_once(
     assert sorted(confirmed(client, 2)) == [1, 2]
 
 
-def test_a_message_is_confirmed_that_its_queue_does_not_outlive(
+def test_a_message_of_a_queue_that_is_deleted_at_once_is_confirmed(
     connect: Connect, name: str
 ) -> None:
     client = connect(channels=2, confirms=True)

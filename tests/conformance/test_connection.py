@@ -27,7 +27,7 @@ def test_nothing_is_done_after_a_close(connect: Connect, client: AmqpClient, nam
     other.expect_channel_close(404)
 
 
-def test_what_was_sent_before_a_close_is_answered_before_it(client: AmqpClient, name: str) -> None:
+def test_methods_before_a_close_are_answered_before_it(client: AmqpClient, name: str) -> None:
     client.send(Queue.Declare(queue=name))
     client.send(Connection.Close(200, "done", 0, 0), 0)
     client.expect(Queue.DeclareOk)
@@ -98,7 +98,7 @@ def test_a_step_of_the_handshake_may_not_come_again(
     expect_connection_error(client, 504, text, type(method))
 
 
-def test_a_close_ok_that_nobody_asked_for(client: AmqpClient) -> None:
+def test_an_unexpected_close_ok(client: AmqpClient) -> None:
     client.send(Connection.CloseOk(), 0)
     text = "CHANNEL_ERROR - unexpected method in connection state running"
     expect_connection_error(client, 504, text, Connection.CloseOk)

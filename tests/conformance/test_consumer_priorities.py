@@ -45,7 +45,7 @@ def test_the_highest_gets_everything_while_it_can(
     assert receivers(client, 20) == ["high"] * 20
 
 
-def test_the_next_gets_what_the_higher_cannot_take(
+def test_the_next_priority_gets_messages_beyond_the_credit_of_the_higher_one(
     client: AmqpClient, publisher: AmqpClient, name: str
 ) -> None:
     prefetch(client, 2)
@@ -99,7 +99,7 @@ def publish_then(client: AmqpClient, queue: str, *methods: Basic.Cancel | Basic.
     client.send_raw(two.join([b"", *(frame.marshal(method, 1) for method in methods), b""]))
 
 
-def test_what_comes_before_a_cancel_is_for_the_consumer_that_ends(
+def test_messages_before_a_cancel_go_to_the_cancelled_consumer(
     client: AmqpClient, name: str
 ) -> None:
     consume_with(client, name, {"low": 0, "middle": 1, "high": 2})
@@ -107,7 +107,7 @@ def test_what_comes_before_a_cancel_is_for_the_consumer_that_ends(
     assert receivers(client, 6) == ["high"] * 2 + ["middle"] * 2 + ["low"] * 2
 
 
-def test_the_last_consumer_gets_what_comes_before_its_cancel(client: AmqpClient, name: str) -> None:
+def test_the_last_consumer_gets_messages_before_its_cancel(client: AmqpClient, name: str) -> None:
     consume_with(client, name, {"only": 0})
     publish_then(client, name, Basic.Cancel("only"))
     assert receivers(client, 2) == ["only"] * 2

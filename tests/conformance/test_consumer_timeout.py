@@ -21,9 +21,7 @@ NEWER = "RabbitMQ 3.10 has no x-consumer-timeout"
 
 
 @ours_only(NEWER)
-def test_a_delivery_that_nobody_acknowledges_closes_the_channel(
-    client: AmqpClient, name: str
-) -> None:
+def test_an_unacknowledged_delivery_closes_the_channel(client: AmqpClient, name: str) -> None:
     fill(client, name, 1, arguments=TIMED)
     consume(client, name)
     client.expect_delivery()

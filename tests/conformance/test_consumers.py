@@ -75,7 +75,7 @@ class TestBeginning:
         assert isinstance(method, Basic.Deliver)
         assert (method.consumer_tag, method.delivery_tag) == ("mine", 1)
 
-    def test_a_delivery_names_all_that_a_client_asks_for(
+    def test_a_delivery_names_consumer_tag_exchange_and_routing_key(
         self, client: AmqpClient, name: str
     ) -> None:
         client.declare(name)
@@ -102,7 +102,7 @@ class TestBeginning:
     @differs_from_3_10("406, unless it is a boolean for a consumer of a classic queue")
     @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
     @pytest.mark.parametrize("value", ["yes", {}, None])
-    def test_whether_to_cancel_on_failover_means_nothing(
+    def test_x_cancel_on_ha_failover_has_no_effect(
         self, client: AmqpClient, name: str, queue_type: str, value: object
     ) -> None:
         fill(client, name, 1, arguments={"x-queue-type": queue_type})
@@ -146,7 +146,7 @@ class TestCancelling:
         client.call(Basic.Recover(requeue=True), Basic.RecoverOk)
         assert drain(client, name) == [b"%d" % number for number in range(BURST)]
 
-    def test_what_is_unacknowledged_stays_with_the_channel(
+    def test_unacknowledged_messages_of_a_cancelled_consumer_stay_with_the_channel(
         self, client: AmqpClient, name: str
     ) -> None:
         fill(client, name, 2)

@@ -105,7 +105,7 @@ def test_all_properties_come_back_octet_for_octet(connect: Connect, name: str) -
     expect_octets(client, struct.pack(">QH", 4, FLAG_OF_EACH) + properties)
 
 
-def test_no_properties_are_none(connect: Connect, name: str) -> None:
+def test_a_message_without_properties_has_none(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.declare(name)
     client.publish(b"body", name, properties=Basic.Properties())

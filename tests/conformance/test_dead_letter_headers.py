@@ -100,7 +100,7 @@ def test_the_fields_of_a_death_that_comes_again_are_in_the_order_of_their_names(
     assert orders(client, first) == [LATER_ORDER, sorted([*LATER_ORDER, "original-expiration"])]
 
 
-def test_what_was_no_list_of_deaths_is_a_first_death(
+def test_an_invalid_x_death_counts_as_no_death(
     client: AmqpClient, name: str, dead_letters: str
 ) -> None:
     client.declare(name, arguments=to(dead_letters))
@@ -111,7 +111,7 @@ def test_what_was_no_list_of_deaths_is_a_first_death(
     assert orders(client, dead_letters) == [LATER_ORDER]
 
 
-def test_the_time_of_a_death_is_told_in_seconds(
+def test_the_time_of_a_death_is_in_seconds(
     client: AmqpClient, name: str, dead_letters: str
 ) -> None:
     client.declare(name, arguments=to(dead_letters))
@@ -156,7 +156,7 @@ def test_an_expired_message_does_not_expire_again_among_the_dead_letters(
 
 
 @differs_from_3_10("turns the older deaths round at each new one")
-def test_deaths_in_several_queues_are_told_newest_first(
+def test_deaths_in_several_queues_are_listed_newest_first(
     client: AmqpClient, new_name: NewName, dead_letters: str
 ) -> None:
     first, second, third = new_name(), new_name(), new_name()
@@ -206,7 +206,7 @@ def test_deaths_without_a_count_stay_as_they_are(
     assert others == old
 
 
-def test_a_death_that_was_there_before_counts_up_and_moves_to_the_front(
+def test_a_repeated_death_counts_up_and_moves_to_the_front(
     client: AmqpClient, new_name: NewName
 ) -> None:
     work, wait = new_name(), new_name()
@@ -239,7 +239,7 @@ def test_the_same_queue_with_another_reason_is_another_death(
 
 
 @differs_from_3_10("does not write them")
-def test_the_last_death_is_told_each_time(
+def test_each_death_writes_the_headers_of_the_last_death(
     client: AmqpClient, new_name: NewName, dead_letters: str
 ) -> None:
     first, second = new_name(), new_name()
@@ -258,7 +258,7 @@ def test_the_last_death_is_told_each_time(
     reason="as RabbitMQ 3: clients publish again with all headers, and stop at a count",
     since=4,
 )
-def test_a_message_published_with_deaths_goes_on_counting(
+def test_a_message_published_with_deaths_continues_their_counts(
     client: AmqpClient, name: str, dead_letters: str
 ) -> None:
     client.declare(name, arguments=to(dead_letters))
@@ -321,7 +321,7 @@ def test_a_message_without_properties_gets_headers_only(
     assert deaths(message) == [(name, "rejected", 1)]
 
 
-def test_nobody_hears_of_a_dead_letter_that_goes_nowhere(connect: Connect, name: str) -> None:
+def test_an_unroutable_dead_letter_is_dropped_without_a_return(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.declare(name, arguments=to(f"{name}-none"))
     client.publish(b"x", name, mandatory=True)

@@ -254,7 +254,9 @@ def test_dead_letters_drop_others_into_the_next_queue(
     assert take(client, source).body == b"3"
 
 
-def test_a_queue_of_dead_letters_has_its_own_time(client: AmqpClient, new_name: NewName) -> None:
+def test_a_queue_of_dead_letters_has_its_own_lifetime(
+    client: AmqpClient, new_name: NewName
+) -> None:
     source, target = new_name(), new_name()
     client.declare(target, arguments={"x-message-ttl": 500})
     client.declare(source, arguments=to(target) | {"x-message-ttl": 300})

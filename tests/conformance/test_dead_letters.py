@@ -76,7 +76,7 @@ def test_many_dropped_messages_become_dead_letters_in_their_order(
 
 
 @pytest.mark.parametrize("end", ["delete", "auto-delete", "exclusive"])
-def test_messages_that_were_rejected_before_their_queue_goes_are_dead_letters(
+def test_messages_rejected_before_the_deletion_of_their_queue_are_dead_letters(
     connect: Connect, client: AmqpClient, name: str, dead_letters: str, end: str
 ) -> None:
     consumer = connect()
@@ -133,7 +133,7 @@ def test_a_message_that_came_back_too_often_becomes_a_dead_letter(
 
 
 @pytest.mark.parametrize("action", ["ack", "purge", "delete", "no-ack"])
-def test_what_goes_otherwise_is_no_dead_letter(
+def test_messages_removed_in_another_way_are_no_dead_letters(
     client: AmqpClient, name: str, dead_letters: str, action: str
 ) -> None:
     client.declare(name, arguments=to(dead_letters))

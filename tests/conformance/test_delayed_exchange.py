@@ -232,7 +232,7 @@ def test_a_transient_exchange_delays_messages_too(client: AmqpClient, new_name: 
     assert take(client, queue).body == b"x"
 
 
-def test_an_auto_delete_exchange_goes_with_its_last_binding_and_its_messages(
+def test_an_auto_delete_exchange_is_deleted_with_its_last_binding_and_its_messages(
     client: AmqpClient, new_name: NewName
 ) -> None:
     exchange, queue = new_name(), new_name()

@@ -87,7 +87,7 @@ def test_a_lost_consumer_counts(connect: Connect, client: AmqpClient, name: str,
     assert headers_of(take(client, name))["x-delivery-count"] == 1
 
 
-def test_a_classic_queue_does_not_count(client: AmqpClient, name: str) -> None:
+def test_a_classic_queue_does_not_count_returns(client: AmqpClient, name: str) -> None:
     client.declare(name)
     client.publish(b"x", name)
     returned(client, name, 2)
@@ -137,7 +137,7 @@ def test_without_a_limit_twenty_returns_are_allowed(client: AmqpClient, new_name
 
 
 @differs_from_3_10("takes the first return for one too many")
-def test_a_negative_limit_is_none(client: AmqpClient, name: str) -> None:
+def test_a_negative_limit_means_no_limit(client: AmqpClient, name: str) -> None:
     client.declare(name, arguments=QUORUM | {"x-delivery-limit": -1})
     client.publish(b"x", name)
     returned(client, name, 25)

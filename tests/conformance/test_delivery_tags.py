@@ -27,7 +27,7 @@ class TestCounting:
         tags = [take_tag(client, name, channel) for channel in (1, 2, 2, 1)]
         assert tags == [1, 1, 2, 2]
 
-    def test_what_needs_no_acknowledgement_is_counted_too(
+    def test_deliveries_without_acknowledgement_use_tags_too(
         self, client: AmqpClient, name: str
     ) -> None:
         fill(client, name, 6)
@@ -77,7 +77,7 @@ class TestUnknownTags:
         expect_channel_error(client, 406, text, type(method))
 
     @pytest.mark.parametrize("method", [Basic.Ack(0, True), Basic.Nack(0, True)])
-    def test_all_of_nothing_is_no_error(
+    def test_multiple_without_outstanding_deliveries_is_no_error(
         self, client: AmqpClient, method: Basic.Ack | Basic.Nack
     ) -> None:
         client.send(method)
@@ -91,7 +91,9 @@ class TestUnknownTags:
         text = "PRECONDITION_FAILED - unknown delivery tag 1"
         expect_channel_error(client, 406, text, Basic.Ack)
 
-    def test_what_needs_no_acknowledgement_takes_none(self, client: AmqpClient, name: str) -> None:
+    def test_deliveries_without_acknowledgement_cannot_be_acknowledged(
+        self, client: AmqpClient, name: str
+    ) -> None:
         fill(client, name, 1)
         assert client.get(name) is not None
         client.send(Basic.Ack(1))
@@ -136,14 +138,14 @@ class TestMultiple:
         requeue_the_rest(client)
         assert drain(client, name) == [b"3", b"4"]
 
-    def test_tag_zero_means_all(self, client: AmqpClient, name: str) -> None:
+    def test_multiple_with_tag_zero_settles_all(self, client: AmqpClient, name: str) -> None:
         fill(client, name, 5)
         take_unacked(client, name, 4)
         client.send(Basic.Ack(0, True))
         requeue_the_rest(client)
         assert drain(client, name) == [b"4"]
 
-    def test_it_skips_what_is_settled_already(self, client: AmqpClient, name: str) -> None:
+    def test_multiple_skips_settled_deliveries(self, client: AmqpClient, name: str) -> None:
         fill(client, name, 5)
         take_unacked(client, name, 5)
         client.send(Basic.Ack(2))

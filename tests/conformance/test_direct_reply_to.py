@@ -115,7 +115,7 @@ class TestRequest:
         text = "PRECONDITION_FAILED - fast reply consumer does not exist"
         expect_channel_error(client, 406, text, Basic.Publish)
 
-    def test_its_consumer_is_looked_for_before_other_properties_are_checked(
+    def test_a_missing_reply_consumer_is_reported_before_other_properties(
         self, client: AmqpClient, name: str
     ) -> None:
         properties = Basic.Properties(reply_to=REPLY_TO, user_id="x", expiration="x")
@@ -136,7 +136,7 @@ class TestRequest:
         text = "PRECONDITION_FAILED - fast reply consumer does not exist"
         expect_channel_error(client, 406, text, Basic.Publish)
 
-    def test_its_reply_to_is_an_address_and_all_else_is_as_it_was(
+    def test_its_reply_to_is_an_address_and_the_rest_is_unchanged(
         self, requester: AmqpClient, responder: AmqpClient, name: str
     ) -> None:
         request = ask(requester, responder, name)
@@ -273,7 +273,7 @@ class TestReply:
         assert requester.expect_delivery().body == b"committed"
 
     @pytest.mark.parametrize("ending", ["", ".", ".nonsense"])
-    def test_an_address_that_is_none_has_no_queue(self, responder: AmqpClient, ending: str) -> None:
+    def test_an_invalid_address_has_no_queue(self, responder: AmqpClient, ending: str) -> None:
         responder.publish(b"", REPLY_TO + ending, mandatory=True)
         responder.expect_return()
 
@@ -295,12 +295,12 @@ class TestReply:
 
 
 class TestDeclaring:
-    def test_the_name_itself_is_there_for_everybody(self, client: AmqpClient) -> None:
+    def test_the_common_name_exists_for_every_client(self, client: AmqpClient) -> None:
         declared = client.call(Queue.Declare(queue=REPLY_TO, passive=True), Queue.DeclareOk)
         assert (declared.queue, declared.message_count, declared.consumer_count) == (REPLY_TO, 0, 1)
 
     @pytest.mark.parametrize("end", ENDS)
-    def test_an_address_is_there_as_long_as_its_consumer(
+    def test_an_address_exists_as_long_as_its_consumer(
         self, requester: AmqpClient, responder: AmqpClient, name: str, end: End
     ) -> None:
         address = reply_address(ask(requester, responder, name))
@@ -316,7 +316,7 @@ class TestDeclaring:
 
     @pytest.mark.parametrize("passive", [True, False])
     @pytest.mark.parametrize("ending", [".nonsense", "x"])
-    def test_an_address_that_is_none_is_not_there(
+    def test_an_invalid_address_is_not_found(
         self, client: AmqpClient, ending: str, passive: bool
     ) -> None:
         address = REPLY_TO + ending

@@ -95,7 +95,7 @@ def test_weights_are_shares(client: AmqpClient, new_name: NewName) -> None:
     assert 0 < counts[queues[0]] < MESSAGES * 0.25
 
 
-def test_a_header_may_be_what_is_hashed(client: AmqpClient, new_name: NewName) -> None:
+def test_a_header_may_be_hashed(client: AmqpClient, new_name: NewName) -> None:
     exchange, queues = hash_exchange(client, new_name, [10, 10], hash_header="customer")
     counts = spread(client, queues, exchange, header="customer")
     assert counts.total() == MESSAGES
@@ -111,9 +111,7 @@ def test_a_header_may_be_named_as_in_lavinmq(client: AmqpClient, new_name: NewNa
 
 
 @pytest.mark.parametrize("hashed", ["message_id", "correlation_id"])
-def test_a_property_may_be_what_is_hashed(
-    client: AmqpClient, new_name: NewName, hashed: str
-) -> None:
+def test_a_property_may_be_hashed(client: AmqpClient, new_name: NewName, hashed: str) -> None:
     exchange, queues = hash_exchange(client, new_name, [10, 10], hash_property=hashed)
     counts = spread(client, queues, exchange, property=hashed)
     assert counts.total() == MESSAGES
@@ -164,7 +162,7 @@ def test_a_header_may_be_a_number_or_a_truth(
 
 
 @pytest.mark.parametrize("arguments", [{"hash_header": "a"}, {"hash_property": "message_id"}])
-def test_messages_without_what_is_hashed_go_to_one_queue(
+def test_messages_without_the_hashed_header_go_to_one_queue(
     client: AmqpClient, new_name: NewName, arguments: dict[str, str]
 ) -> None:
     exchange, queues = hash_exchange(client, new_name, [1] * 64, **arguments)

@@ -28,7 +28,7 @@ def declare(client: AmqpClient, exchange: str, kind: str = "direct", **options: 
 
 
 @pytest.mark.parametrize("exchange", PREDECLARED)
-def test_the_usual_exchanges_are_there_and_durable(client: AmqpClient, exchange: str) -> None:
+def test_the_predeclared_exchanges_exist_and_are_durable(client: AmqpClient, exchange: str) -> None:
     declare(client, exchange, PREDECLARED[exchange], durable=True)
 
 
@@ -157,7 +157,7 @@ def test_an_exchange_declared_otherwise_is_a_failed_precondition(
     ],
     ids=["type", "durable"],
 )
-def test_the_usual_exchanges_are_told_apart_in_the_same_way(
+def test_the_predeclared_exchanges_are_compared_too(
     client: AmqpClient, changed: dict[str, Any], text: str
 ) -> None:
     client.send(Exchange.Declare(exchange="amq.direct", **({"durable": True} | changed)))
@@ -178,7 +178,7 @@ def test_an_alternate_exchange_that_is_left_out_is_another_declaration(
     expect_channel_error(client, 406, text, Exchange.Declare)
 
 
-def test_arguments_that_nobody_knows_are_not_compared(client: AmqpClient, name: str) -> None:
+def test_unknown_arguments_are_not_compared(client: AmqpClient, name: str) -> None:
     declare(client, name, arguments={"nonsense": 1})
     declare(client, name, arguments={"nonsense": 2, "more": [True]})
     declare(client, name)
@@ -207,7 +207,7 @@ def test_an_exchange_in_use_is_kept_if_so_asked(client: AmqpClient, new_name: Ne
     client.call(Exchange.Delete(exchange=source, if_unused=True), Exchange.DeleteOk)
 
 
-def test_a_deleted_exchange_takes_its_bindings_along(client: AmqpClient, name: str) -> None:
+def test_deleting_an_exchange_deletes_its_bindings(client: AmqpClient, name: str) -> None:
     declare(client, name)
     client.declare(name)
     client.call(Queue.Bind(queue=name, exchange=name, routing_key="k"), Queue.BindOk)
@@ -254,7 +254,7 @@ def is_there(client: AmqpClient, exchange: str) -> bool:
 
 
 @pytest.mark.parametrize("by", ["unbind", "queue.delete"])
-def test_an_auto_delete_exchange_goes_with_its_last_binding(
+def test_an_auto_delete_exchange_is_deleted_with_its_last_binding(
     client: AmqpClient, new_name: NewName, by: str
 ) -> None:
     exchange, queue = new_name(), new_name()
@@ -274,7 +274,7 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding(
     assert not is_there(client, exchange)
 
 
-def test_an_auto_delete_exchange_goes_with_the_last_exchange_that_it_feeds(
+def test_an_auto_delete_exchange_is_deleted_with_its_last_bound_exchange(
     client: AmqpClient, new_name: NewName
 ) -> None:
     first, second, last = new_name(), new_name(), new_name()
@@ -288,7 +288,7 @@ def test_an_auto_delete_exchange_goes_with_the_last_exchange_that_it_feeds(
     assert not is_there(client, first)
 
 
-def test_an_auto_delete_exchange_stays_when_what_feeds_it_goes(
+def test_an_auto_delete_exchange_stays_when_its_source_is_deleted(
     client: AmqpClient, new_name: NewName
 ) -> None:
     source, exchange = new_name(), new_name()
@@ -346,7 +346,7 @@ def test_names_may_have_255_octets(client: AmqpClient, name: str) -> None:
     client.expect(Exchange.DeleteOk)
 
 
-def test_what_asks_for_no_answer_gets_none(client: AmqpClient, name: str) -> None:
+def test_methods_with_no_wait_get_no_reply(client: AmqpClient, name: str) -> None:
     client.send(Exchange.Declare(exchange=name, nowait=True))
     bind = Exchange.Bind(source=name, destination="amq.fanout", nowait=True)
     client.send(bind)
@@ -357,7 +357,7 @@ def test_what_asks_for_no_answer_gets_none(client: AmqpClient, name: str) -> Non
     client.expect_channel_close(404)
 
 
-def test_an_error_is_told_to_who_asked_for_no_answer(client: AmqpClient, name: str) -> None:
+def test_methods_with_no_wait_get_errors(client: AmqpClient, name: str) -> None:
     client.send(Exchange.Declare(exchange=name, passive=True, nowait=True))
     text = f"NOT_FOUND - no exchange '{name}' in vhost '/'"
     expect_channel_error(client, 404, text, Exchange.Declare)

@@ -99,7 +99,7 @@ def test_another_channel_of_the_connection_may_use_an_exclusive_queue(
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_an_exclusive_queue_goes_with_its_connection(
+def test_an_exclusive_queue_is_deleted_with_its_connection(
     connect: Connect, client: AmqpClient, name: str, durable: bool
 ) -> None:
     owner = connect()
@@ -109,7 +109,7 @@ def test_an_exclusive_queue_goes_with_its_connection(
     assert not exists(client, name)
 
 
-def test_an_exclusive_queue_goes_when_the_socket_is_lost(
+def test_an_exclusive_queue_is_deleted_when_the_socket_is_lost(
     connect: Connect, client: AmqpClient, name: str
 ) -> None:
     owner = connect()

@@ -8,13 +8,13 @@ from tests.conformance.consuming import consume, expect_bodies, fill, take_unack
 from tests.conformance.errors import expect_channel_error
 
 
-def test_it_tells_how_many_are_left(client: AmqpClient, name: str) -> None:
+def test_get_ok_counts_the_ready_messages(client: AmqpClient, name: str) -> None:
     fill(client, name, 3)
     left = [get_ok(client, name).message_count for _ in range(3)]
     assert left == [2, 1, 0]
 
 
-def test_what_is_unacknowledged_is_not_left(client: AmqpClient, name: str) -> None:
+def test_unacknowledged_messages_are_not_counted(client: AmqpClient, name: str) -> None:
     fill(client, name, 3)
     take_unacked(client, name, 2)
     assert get_ok(client, name).message_count == 0
@@ -45,7 +45,7 @@ def test_a_missing_queue_is_an_error(client: AmqpClient, name: str) -> None:
     expect_channel_error(client, 404, text, Basic.Get)
 
 
-def test_an_empty_name_means_the_queue_declared_last(client: AmqpClient, name: str) -> None:
+def test_an_empty_name_stands_for_the_queue_declared_last(client: AmqpClient, name: str) -> None:
     fill(client, name, 1)
     message = client.get("")
     assert message is not None

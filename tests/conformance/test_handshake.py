@@ -92,7 +92,7 @@ def test_the_older_protocol_header_is_taken(dial: Dial) -> None:
     rabbitmq="drops a connection whose login is more than one frame of 8192 octets; 3.10: of 4096",
     reason="a token of a login, and what a client tells of itself, may be longer",
 )
-def test_what_a_client_tells_of_itself_may_be_long(dial: Dial) -> None:
+def test_client_properties_may_be_long(dial: Dial) -> None:
     client = dial()
     client.login(properties={"long": "x" * 60_000})
 
@@ -113,7 +113,7 @@ def test_the_greeting_names_version_mechanisms_and_locale(dial: Dial) -> None:
     assert set(start.mechanisms.split(" ")) >= {"PLAIN", "AMQPLAIN"}
 
 
-def test_the_server_says_what_it_is_in_strings(client: AmqpClient) -> None:
+def test_the_server_properties_are_strings(client: AmqpClient) -> None:
     told = client.server_properties
     keys = {"product", "version", "platform", "copyright", "information", "cluster_name"}
     assert told.keys() == keys | {"capabilities"}
@@ -134,22 +134,22 @@ def test_the_server_has_a_name_of_its_own(client: AmqpClient) -> None:
     reason="whoever reaches the port should need a password",
     since=4,
 )
-def test_nobody_logs_in_without_a_password(dial: Dial) -> None:
+def test_no_client_logs_in_without_a_password(dial: Dial) -> None:
     client = dial()
     client.start(mechanism="ANONYMOUS", response="", capabilities={})
     assert read_to_end(client) == b""
 
 
-def test_the_server_says_that_it_may_block_publishers(client: AmqpClient) -> None:
+def test_the_server_has_the_capability_connection_blocked(client: AmqpClient) -> None:
     assert client.server_properties["capabilities"]["connection.blocked"] is True
 
 
 @pytest.mark.parametrize("capability", sorted(CAPABILITIES - {"connection.blocked"}))
-def test_the_server_says_what_it_can(client: AmqpClient, capability: str) -> None:
+def test_the_server_has_the_capability(client: AmqpClient, capability: str) -> None:
     assert client.server_properties["capabilities"][capability] is True
 
 
-def test_no_capability_is_told_that_rabbitmq_does_not_have(client: AmqpClient) -> None:
+def test_the_server_has_no_capability_that_rabbitmq_does_not_have(client: AmqpClient) -> None:
     capabilities = client.server_properties["capabilities"]
     assert capabilities.keys() <= CAPABILITIES
     assert set(capabilities.values()) == {True}
@@ -231,7 +231,7 @@ def test_an_unknown_mechanism_just_ends_the_connection_of_other_clients(dial: Di
 
 @WITHOUT_A_REASON
 @pytest.mark.parametrize("response", ["", "guest", "\0guest", "\0a\0b\0c", "someone\0guest\0guest"])
-def test_a_plain_response_that_is_none_is_malformed(dial: Dial, response: str) -> None:
+def test_an_invalid_plain_response_is_malformed(dial: Dial, response: str) -> None:
     client = dial()
     client.start(response=response)
     text = "SYNTAX_ERROR - malformed PLAIN response: expected NUL user NUL password"

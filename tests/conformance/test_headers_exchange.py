@@ -81,7 +81,7 @@ class Bound:
         return drain(self.client, [self.queue]) == [self.queue]
 
 
-def test_all_fields_are_asked_for_unless_said_otherwise(bound: Bound) -> None:
+def test_without_x_match_all_fields_must_match(bound: Bound) -> None:
     bound.bind({"a": "1", "b": "2"})
     assert bound.takes({"a": "1", "b": "2"})
     assert bound.takes({"a": "1", "b": "2", "c": "3"})
@@ -92,13 +92,13 @@ def test_all_fields_are_asked_for_unless_said_otherwise(bound: Bound) -> None:
     assert not bound.takes(None)
 
 
-def test_all_asks_for_every_field(bound: Bound) -> None:
+def test_with_all_every_field_must_match(bound: Bound) -> None:
     bound.bind({"x-match": "all", "a": "1", "b": "2"})
     assert bound.takes({"a": "1", "b": "2", "c": "3"})
     assert not bound.takes({"b": "2", "c": "3"})
 
 
-def test_any_asks_for_one_field(bound: Bound) -> None:
+def test_with_any_one_field_must_match(bound: Bound) -> None:
     bound.bind({"x-match": "any", "a": "1", "b": "2"})
     assert bound.takes({"a": "1"})
     assert bound.takes({"a": "other", "b": "2"})
@@ -123,7 +123,7 @@ def test_no_arguments_at_all_take_everything(bound: Bound) -> None:
 
 
 @pytest.mark.parametrize("kind", ["all", "all-with-x"])
-def test_a_void_field_asks_for_presence_among_all(bound: Bound, kind: str) -> None:
+def test_with_all_a_void_field_matches_any_value(bound: Bound, kind: str) -> None:
     bound.bind({"x-match": kind, "a": None, "b": "2"})
     assert bound.takes({"a": "anything", "b": "2"})
     assert bound.takes({"a": None, "b": "2"})
@@ -132,7 +132,7 @@ def test_a_void_field_asks_for_presence_among_all(bound: Bound, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["any", "any-with-x"])
-def test_a_void_field_asks_for_presence_among_any(bound: Bound, kind: str) -> None:
+def test_with_any_a_void_field_matches_any_value(bound: Bound, kind: str) -> None:
     bound.bind({"x-match": kind, "a": None, "b": "2"})
     assert bound.takes({"a": 17})
     assert not bound.takes({"b": "3", "c": None})
@@ -202,7 +202,7 @@ def test_a_kind_of_match_that_is_no_string_is_refused(
     expect_channel_error(client, 406, text, Queue.Bind)
 
 
-def test_bindings_of_exchanges_are_looked_at_as_well(bound: Bound) -> None:
+def test_the_x_match_of_an_exchange_binding_is_checked(bound: Bound) -> None:
     arguments: Any = {"x-match": "foo"}
     bind = Exchange.Bind(source=bound.exchange, destination="amq.fanout", arguments=arguments)
     bound.client.send(bind)
@@ -290,7 +290,7 @@ def test_many_fields_in_any_order(bound: Bound) -> None:
     assert not bound.takes_octets(fields(b=TRUE, c=INT8, aa=TEXT))
 
 
-def test_the_key_is_not_looked_at(bound: Bound) -> None:
+def test_the_routing_key_has_no_effect(bound: Bound) -> None:
     bind_queue(bound.client, bound.queue, bound.exchange, "some key", {"a": "1"})
     assert bound.takes({"a": "1"})
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(60)
 LIFETIME_SECONDS = 3
 
 
-def test_a_silent_client_is_dropped_without_a_word(connect: Connect) -> None:
+def test_a_silent_client_is_disconnected_without_a_close(connect: Connect) -> None:
     client = connect(heartbeat_seconds=1)
     began = time.monotonic()
     client.expect_end()
@@ -61,14 +61,14 @@ def lives_on(client: AmqpClient, send: Callable[[AmqpClient], object]) -> bool:
     ],
     ids=["heartbeats", "any traffic"],
 )
-def test_a_client_that_is_not_silent_lives_on(
+def test_a_client_that_sends_anything_stays_connected(
     connect: Connect, send: Callable[[AmqpClient], object]
 ) -> None:
     while not lives_on(connect(heartbeat_seconds=1), send):
         pass
 
 
-def test_no_heartbeats_are_asked_for_or_sent_at_zero_seconds(connect: Connect) -> None:
+def test_with_zero_seconds_no_heartbeats_are_sent_or_expected(connect: Connect) -> None:
     client, other = connect(heartbeat_seconds=0), connect(heartbeat_seconds=1)
     # Of the other one, the broker's heartbeats come until it is dropped for its silence.
     other.expect_end()

@@ -68,7 +68,7 @@ def test_a_message_stays_until_its_time_has_come(
     assert time.monotonic() - begin >= 1.0
 
 
-def test_what_has_expired_is_neither_counted_nor_delivered(connect: Connect, name: str) -> None:
+def test_expired_messages_are_neither_counted_nor_delivered(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.declare(name)
     publish_all(client, name, b"short", b"short", properties=expiring(300))
@@ -81,7 +81,7 @@ def test_what_has_expired_is_neither_counted_nor_delivered(connect: Connect, nam
     assert [client.expect_delivery().body for _ in range(2)] == [b"long", b"for ever"]
 
 
-def test_what_has_expired_is_not_purged(connect: Connect, name: str) -> None:
+def test_expired_messages_are_not_purged(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.declare(name, arguments={"x-message-ttl": 100})
     publish_all(client, name, b"x")
@@ -91,7 +91,7 @@ def test_what_has_expired_is_not_purged(connect: Connect, name: str) -> None:
 
 @TYPES
 @pytest.mark.parametrize("of_queue", [True, False], ids=["queue", "message"])
-def test_a_message_without_any_time_goes_to_a_consumer_that_waits(
+def test_a_message_with_a_lifetime_of_zero_goes_to_a_waiting_consumer(
     client: AmqpClient, name: str, queue_type: str, of_queue: bool
 ) -> None:
     arguments: Arguments = {"x-queue-type": queue_type}
@@ -103,7 +103,7 @@ def test_a_message_without_any_time_goes_to_a_consumer_that_waits(
 
 
 @pytest.mark.parametrize("of_queue", [True, False], ids=["queue", "message"])
-def test_a_message_without_any_time_expires_when_nobody_waits(
+def test_a_message_with_a_lifetime_of_zero_expires_without_a_waiting_consumer(
     client: AmqpClient, new_name: NewName, of_queue: bool
 ) -> None:
     queue, dead_letters = new_name(), new_name()
@@ -131,7 +131,7 @@ def test_an_unacked_message_does_not_expire(client: AmqpClient, new_name: NewNam
 
 
 @TYPES
-def test_a_message_given_back_after_its_time_is_not_delivered_again(
+def test_a_message_requeued_after_its_deadline_is_not_delivered_again(
     client: AmqpClient, new_name: NewName, queue_type: str
 ) -> None:
     queue, dead_letters = new_name(), new_name()
@@ -148,7 +148,7 @@ def test_a_message_given_back_after_its_time_is_not_delivered_again(
     assert take(client, dead_letters).body == b"x"
 
 
-def test_a_message_given_back_before_its_time_keeps_it(
+def test_a_message_requeued_before_its_deadline_keeps_it(
     client: AmqpClient, new_name: NewName
 ) -> None:
     queue, dead_letters = new_name(), new_name()
@@ -187,7 +187,7 @@ def test_a_message_expires_behind_one_that_does_not(client: AmqpClient, new_name
     assert client.ready_count(queue) == 2
 
 
-def test_what_is_left_keeps_its_order(client: AmqpClient, name: str) -> None:
+def test_the_remaining_messages_keep_their_order(client: AmqpClient, name: str) -> None:
     client.declare(name)
     for number in range(10):
         properties = expiring(100) if number < 3 else Basic.Properties()

@@ -37,7 +37,7 @@ def test_an_integer_must_be_one(
 
 
 @pytest.mark.parametrize("argument", ["x-durability", "x-compression"])
-def test_a_word_must_be_a_string(client: AmqpClient, name: str, argument: str) -> None:
+def test_the_value_must_be_a_string(client: AmqpClient, name: str, argument: str) -> None:
     expect_types_refused(client, name, argument, "classic", NOT_STRINGS, "{{unacceptable_type,{}}}")
 
 

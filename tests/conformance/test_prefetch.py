@@ -58,7 +58,7 @@ class TestPerConsumer:
         consume(client, name)
         assert len(expect_bodies(client, 100)) == 100
 
-    def test_what_needs_no_acknowledgement_is_not_limited(
+    def test_consumers_without_acknowledgement_are_not_limited(
         self, client: AmqpClient, name: str
     ) -> None:
         fill(client, name, 10)
@@ -227,7 +227,7 @@ class TestGlobal:
         expect_bodies(client, 2)
         expect_quiet(client, name)
 
-    def test_what_needs_no_acknowledgement_is_not_limited(
+    def test_consumers_without_acknowledgement_are_not_limited(
         self, client: AmqpClient, name: str
     ) -> None:
         fill(client, name, 6)
@@ -235,7 +235,7 @@ class TestGlobal:
         consume(client, name, no_ack=True)
         assert len(expect_bodies(client, 6)) == 6
 
-    def test_what_needs_no_acknowledgement_waits_while_the_limit_is_met(
+    def test_a_consumer_without_acknowledgement_waits_while_the_limit_is_reached(
         self, client: AmqpClient, name: str
     ) -> None:
         fill(client, name, 3)
@@ -254,7 +254,7 @@ class TestGlobal:
         expect_bodies(client, 1)
         assert take_unacked(client, name, 3) == [b"1", b"2", b"3"]
 
-    def test_what_was_taken_with_get_is_not_counted(self, client: AmqpClient, name: str) -> None:
+    def test_messages_taken_with_get_are_not_counted(self, client: AmqpClient, name: str) -> None:
         fill(client, name, 6)
         prefetch(client, 1, globally=True)
         take_unacked(client, name, 2)

@@ -77,7 +77,7 @@ def test_a_consumer_gets_the_highest_priority_as_soon_as_it_can_take_more(
     assert client.expect_delivery().body == b"2:100"
 
 
-def test_messages_given_back_take_their_place_among_their_equals(
+def test_requeued_messages_take_their_place_among_equal_priorities(
     client: AmqpClient, name: str
 ) -> None:
     client.declare(name, arguments={"x-max-priority": 5})

@@ -21,7 +21,7 @@ def test_a_missing_exchange_closes_the_channel(client: AmqpClient, name: str) ->
     )
 
 
-def test_a_missing_exchange_is_found_before_the_content_is_looked_at(
+def test_a_missing_exchange_is_reported_before_invalid_content(
     client: AmqpClient, name: str
 ) -> None:
     client.publish(b"", "key", name, properties=Basic.Properties(expiration="soon"))
@@ -30,7 +30,7 @@ def test_a_missing_exchange_is_found_before_the_content_is_looked_at(
     )
 
 
-def test_a_channel_that_failed_begins_anew_with_tag_one(connect: Connect, name: str) -> None:
+def test_a_reopened_channel_starts_with_tag_one(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.publish(b"", name)
     assert client.expect(Basic.Ack).delivery_tag == 1
@@ -164,7 +164,7 @@ class TestExpiration:
             ("315360000001", "{value_too_large,315360000001}"),
         ],
     )
-    def test_what_is_no_number_of_milliseconds_is_refused(
+    def test_an_invalid_expiration_is_refused(
         self, client: AmqpClient, name: str, expiration: str, complaint: str
     ) -> None:
         client.declare(name)
@@ -208,7 +208,7 @@ class TestExpiration:
         text = "PRECONDITION_FAILED - invalid expiration '-1': {value_negative,-1}"
         expect_channel_error(client, 406, text, Basic.Publish)
 
-    def test_it_is_looked_at_even_when_nobody_gets_the_message(
+    def test_it_is_checked_although_no_queue_gets_the_message(
         self, client: AmqpClient, name: str
     ) -> None:
         client.publish(b"", name, properties=with_expiration("soon"))
@@ -216,7 +216,7 @@ class TestExpiration:
         expect_channel_error(client, 406, text, Basic.Publish)
 
     @pytest.mark.parametrize("expiration", ["100000", "00100000", "+100000", "315360000000"])
-    def test_what_is_one_is_delivered_as_it_came(
+    def test_a_valid_expiration_is_delivered_unchanged(
         self, client: AmqpClient, name: str, expiration: str
     ) -> None:
         client.declare(name)

@@ -198,7 +198,7 @@ def order_by_priority(client: AmqpClient, name: str) -> list[int | None]:
 
 
 @pytest.mark.parametrize(("queue_type", "argument"), pairs(STRINGS))
-def test_a_word_must_be_a_string(
+def test_the_value_must_be_a_string(
     client: AmqpClient, name: str, queue_type: str, argument: str
 ) -> None:
     expect_types_refused(
@@ -207,9 +207,7 @@ def test_a_word_must_be_a_string(
 
 
 @pytest.mark.parametrize("queue_type", TYPES)
-def test_what_happens_on_overflow_has_three_names(
-    client: AmqpClient, name: str, queue_type: str
-) -> None:
+def test_overflow_has_three_names(client: AmqpClient, name: str, queue_type: str) -> None:
     for value in ("", "drop", "reject"):
         expect_value_refused(client, name, "x-overflow", value, "invalid_overflow", queue_type)
 
@@ -222,7 +220,7 @@ def test_what_happens_on_overflow_has_three_names(
         ("reject-publish-dlx", True, [b"0", b"1"], [b"2"]),
     ],
 )
-def test_each_of_the_names_of_overflow_does_what_it_says(
+def test_each_overflow_drops_or_refuses_its_messages(
     connect: Connect,
     name: str,
     dead_letters: str,
@@ -380,7 +378,7 @@ def test_a_dead_letter_routing_key_needs_an_exchange(
     expect_value_refused(client, name, "x-dead-letter-routing-key", "key", said, queue_type)
 
 
-def test_a_dead_letter_exchange_need_not_be_there(client: AmqpClient, name: str) -> None:
+def test_a_dead_letter_exchange_need_not_exist(client: AmqpClient, name: str) -> None:
     arguments = {"x-dead-letter-exchange": f"{name}-none", "x-dead-letter-routing-key": ""}
     client.declare(name, arguments=arguments)
     die(client, name)
@@ -493,9 +491,7 @@ def test_a_consumer_timeout_of_another_type_is_ignored(
 
 
 @pytest.mark.parametrize("queue_type", TYPES)
-def test_arguments_that_nobody_knows_are_taken(
-    client: AmqpClient, name: str, queue_type: str
-) -> None:
+def test_unknown_arguments_are_taken(client: AmqpClient, name: str, queue_type: str) -> None:
     arguments = {
         "x-mine": {"a": [1, None]},
         "mine": 5.0,
@@ -565,7 +561,7 @@ def test_a_refused_declaration_leaves_nothing_behind(client: AmqpClient, name: s
     client.expect_channel_close(404)
 
 
-def test_a_queue_that_is_there_is_compared_before_values_are_looked_at(
+def test_an_existing_queue_is_compared_before_values_are_checked(
     client: AmqpClient, name: str
 ) -> None:
     client.declare(name, arguments={"x-max-length": 5})

@@ -60,7 +60,7 @@ def kind(value: object) -> str:
 # Passive
 
 
-def test_a_queue_that_is_not_there_is_not_found(client: AmqpClient, name: str) -> None:
+def test_a_missing_queue_is_not_found(client: AmqpClient, name: str) -> None:
     client.send(Queue.Declare(queue=name, passive=True))
     expect_channel_error(client, 404, f"NOT_FOUND - no queue '{name}' in vhost '/'", Queue.Declare)
 
@@ -126,7 +126,7 @@ def test_exclusiveness_must_be_the_same(client: AmqpClient, name: str, exclusive
     expect_channel_error(client, 405, LOCKED.format(name), Queue.Declare)
 
 
-def test_of_several_differences_the_properties_are_told_first(
+def test_of_several_differences_the_properties_are_reported_first(
     client: AmqpClient, name: str
 ) -> None:
     client.declare(name, arguments={"x-max-length": 5})

@@ -36,7 +36,7 @@ def test_an_auto_delete_queue_that_never_had_a_consumer_stays(
     assert exists(client, name)
 
 
-def test_an_auto_delete_queue_goes_with_the_cancel_of_its_last_consumer(
+def test_an_auto_delete_queue_is_deleted_with_the_cancel_of_its_last_consumer(
     client: AmqpClient, name: str
 ) -> None:
     client.declare(name, auto_delete=True)
@@ -48,7 +48,7 @@ def test_an_auto_delete_queue_goes_with_the_cancel_of_its_last_consumer(
     eventually(lambda: not exists(client, name))
 
 
-def test_an_auto_delete_queue_goes_with_the_channel_of_its_last_consumer(
+def test_an_auto_delete_queue_is_deleted_with_the_channel_of_its_last_consumer(
     connect: Connect, name: str
 ) -> None:
     client = connect(channels=2)
@@ -58,7 +58,7 @@ def test_an_auto_delete_queue_goes_with_the_channel_of_its_last_consumer(
     eventually(lambda: not exists(client, name))
 
 
-def test_an_auto_delete_queue_goes_with_the_connection_of_its_last_consumer(
+def test_an_auto_delete_queue_is_deleted_with_the_connection_of_its_last_consumer(
     connect: Connect, client: AmqpClient, name: str
 ) -> None:
     client.declare(name, auto_delete=True)
@@ -68,7 +68,7 @@ def test_an_auto_delete_queue_goes_with_the_connection_of_its_last_consumer(
     eventually(lambda: not exists(client, name))
 
 
-def test_an_auto_delete_queue_goes_with_what_is_in_it(client: AmqpClient, name: str) -> None:
+def test_an_auto_delete_queue_is_deleted_with_its_messages(client: AmqpClient, name: str) -> None:
     client.declare(name, auto_delete=True)
     fill(client, name, 3)
     client.call(Basic.Qos(prefetch_count=1), Basic.QosOk)
@@ -103,7 +103,7 @@ def test_a_transient_queue_outlives_its_connection(
 
 
 @TYPES
-def test_a_deletion_tells_how_much_was_ready(
+def test_delete_ok_counts_the_ready_messages(
     client: AmqpClient, name: str, queue_type: str
 ) -> None:
     client.declare(name, arguments={"x-queue-type": queue_type})
@@ -113,7 +113,7 @@ def test_a_deletion_tells_how_much_was_ready(
     assert not exists(client, name)
 
 
-def test_deleting_what_is_not_there_is_no_error(client: AmqpClient, name: str) -> None:
+def test_deleting_a_missing_queue_is_no_error(client: AmqpClient, name: str) -> None:
     method = Queue.Delete(queue=name, if_unused=True, if_empty=True)
     assert client.call(method, Queue.DeleteOk).message_count == 0
 
@@ -147,7 +147,7 @@ def test_a_queue_with_only_unacked_messages_is_empty(client: AmqpClient, name: s
     client.call(Queue.Delete(queue=name, if_empty=True), Queue.DeleteOk)
 
 
-def test_of_both_conditions_emptiness_is_told_first(client: AmqpClient, name: str) -> None:
+def test_of_both_conditions_if_empty_is_reported_first(client: AmqpClient, name: str) -> None:
     client.declare(name)
     fill(client, name, 2)
     client.open_channel(2)
@@ -159,7 +159,7 @@ def test_of_both_conditions_emptiness_is_told_first(client: AmqpClient, name: st
 
 
 @TYPES
-def test_consumers_of_a_deleted_queue_are_told(
+def test_consumers_of_a_deleted_queue_get_a_cancel(
     connect: Connect, client: AmqpClient, name: str, queue_type: str
 ) -> None:
     client.declare(name, arguments={"x-queue-type": queue_type})
@@ -183,7 +183,7 @@ def test_consumers_of_a_deleted_queue_are_told(
     ],
     ids=["durable", "transient", "exclusive", "auto-delete", "quorum", "stream", "single-active"],
 )
-def test_whoever_deletes_a_queue_is_answered_before_its_own_consumers_end(
+def test_a_client_that_deletes_gets_delete_ok_before_the_cancels_of_its_consumers(
     connect: Connect, name: str, declared: dict[str, Any]
 ) -> None:
     client = connect(channels=2)
@@ -199,7 +199,7 @@ def test_whoever_deletes_a_queue_is_answered_before_its_own_consumers_end(
     client.call(Basic.Consume(queue=name, consumer_tag="one"), Basic.ConsumeOk)
 
 
-def test_each_of_several_deletions_is_answered_before_its_consumers_end(
+def test_each_of_several_deletions_is_answered_before_its_cancels(
     client: AmqpClient, new_name: NewName
 ) -> None:
     queues = [new_name() for _ in range(3)]
@@ -219,7 +219,7 @@ def test_each_of_several_deletions_is_answered_before_its_consumers_end(
     assert deleted == len(queues)
 
 
-def test_a_deletion_that_wants_no_answer_ends_its_own_consumers(
+def test_a_deletion_without_a_reply_cancels_the_clients_own_consumers(
     client: AmqpClient, name: str
 ) -> None:
     client.declare(name)
@@ -230,7 +230,7 @@ def test_a_deletion_that_wants_no_answer_ends_its_own_consumers(
 
 
 @ours_only("RabbitMQ has no consumers that only look")
-def test_a_cancel_is_answered_before_what_its_queue_takes_along_ends(
+def test_cancel_ok_comes_before_the_cancels_of_an_auto_delete_queue(
     client: AmqpClient, name: str
 ) -> None:
     client.declare(name, auto_delete=True)
@@ -241,7 +241,7 @@ def test_a_cancel_is_answered_before_what_its_queue_takes_along_ends(
     assert client.expect(Basic.Cancel).consumer_tag == "looks"
 
 
-def test_consumers_that_cannot_be_told_of_a_deletion_are_not(
+def test_a_client_without_the_capability_gets_no_cancel(
     connect: Connect, client: AmqpClient, name: str
 ) -> None:
     client.declare(name)
@@ -263,7 +263,7 @@ def test_messages_of_a_deleted_queue_can_still_be_acked(
     client.call(Basic.Qos(prefetch_count=1), Basic.QosOk)
 
 
-def test_a_deletion_takes_the_bindings_along(client: AmqpClient, name: str) -> None:
+def test_a_deletion_deletes_the_bindings(client: AmqpClient, name: str) -> None:
     client.declare(name)
     bind = Queue.Bind(queue=name, exchange="amq.direct", routing_key=name)
     client.call(bind, Queue.BindOk)
@@ -277,7 +277,7 @@ def test_a_deletion_takes_the_bindings_along(client: AmqpClient, name: str) -> N
 
 
 @TYPES
-def test_a_purge_takes_what_is_ready_and_tells_how_much(
+def test_a_purge_removes_and_counts_the_ready_messages(
     client: AmqpClient, name: str, queue_type: str
 ) -> None:
     client.declare(name, arguments={"x-queue-type": queue_type})
@@ -292,6 +292,6 @@ def test_a_purge_takes_what_is_ready_and_tells_how_much(
     assert message.redelivered
 
 
-def test_a_purge_of_what_is_not_there_is_an_error(client: AmqpClient, name: str) -> None:
+def test_a_purge_of_a_missing_queue_is_an_error(client: AmqpClient, name: str) -> None:
     client.send(Queue.Purge(queue=name))
     expect_channel_error(client, 404, f"NOT_FOUND - no queue '{name}' in vhost '/'", Queue.Purge)

@@ -59,7 +59,7 @@ def stays(
 
 
 @TYPES
-def test_a_queue_that_nobody_uses_goes_with_its_messages(
+def test_an_unused_queue_is_deleted_with_its_messages(
     connect: Connect, name: str, queue_type: str
 ) -> None:
     client = connect(confirms=True)
@@ -153,7 +153,7 @@ def test_a_delivery_of_an_expired_queue_may_be_acknowledged(
     client.call(Basic.Qos(), Basic.QosOk)
 
 
-def test_messages_of_a_queue_that_goes_are_no_dead_letters(
+def test_messages_of_an_expired_queue_are_no_dead_letters(
     connect: Connect, new_name: NewName
 ) -> None:
     queue, dead_letters = new_name(), new_name()
@@ -173,7 +173,7 @@ def test_messages_of_a_queue_that_goes_are_no_dead_letters(
     assert client.ready_count(dead_letters) == 0
 
 
-def test_a_queue_that_went_may_be_declared_anew(connect: Connect, name: str) -> None:
+def test_an_expired_queue_may_be_declared_again(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.declare(name, arguments={"x-expires": 100})
     eventually(lambda: not is_there(client, name))

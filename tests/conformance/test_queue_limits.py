@@ -65,7 +65,7 @@ def test_a_queue_of_length_zero_delivers_to_a_consumer_that_waits(
     assert client.expect_delivery().body == b"1"
 
 
-def test_a_limit_counts_what_is_ready_only(connect: Connect, name: str) -> None:
+def test_a_limit_counts_ready_messages_only(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.declare(name, arguments={"x-max-length": 2})
     publish_all(client, name, b"1", b"2")
@@ -77,7 +77,7 @@ def test_a_limit_counts_what_is_ready_only(connect: Connect, name: str) -> None:
     assert bodies(client, name) == [b"3", b"4"]
 
 
-def test_messages_given_back_to_a_full_queue_are_its_oldest(connect: Connect, name: str) -> None:
+def test_messages_requeued_into_a_full_queue_are_its_oldest(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.declare(name, arguments={"x-max-length": 2})
     publish_all(client, name, b"1", b"2")
@@ -88,7 +88,7 @@ def test_messages_given_back_to_a_full_queue_are_its_oldest(connect: Connect, na
     assert bodies(client, name) == [b"2", b"3"]
 
 
-def test_messages_given_back_to_a_full_queue_that_refuses_are_kept(
+def test_messages_requeued_into_a_full_queue_with_reject_publish_are_kept(
     connect: Connect, name: str
 ) -> None:
     client = connect(confirms=True)
@@ -127,7 +127,7 @@ def test_of_two_limits_the_one_that_is_reached_decides(connect: Connect, name: s
     assert bodies(client, name) == [b"4", b"5" * 9]
 
 
-def test_the_head_of_a_queue_with_priorities_is_what_would_be_delivered_next(
+def test_the_head_of_a_queue_with_priorities_is_the_next_message_to_deliver(
     connect: Connect, name: str
 ) -> None:
     client = connect(confirms=True)
@@ -141,7 +141,7 @@ def test_the_head_of_a_queue_with_priorities_is_what_would_be_delivered_next(
 
 
 @REJECTING
-def test_a_full_queue_refuses_what_is_new(connect: Connect, name: str, overflow: str) -> None:
+def test_a_full_queue_refuses_new_messages(connect: Connect, name: str, overflow: str) -> None:
     client = connect(confirms=True)
     client.declare(name, arguments={"x-max-length": 2, "x-overflow": overflow})
     verdicts = [try_publish(client, name, body) for body in (b"1", b"2", b"3", b"4")]
@@ -150,7 +150,7 @@ def test_a_full_queue_refuses_what_is_new(connect: Connect, name: str, overflow:
 
 
 @REJECTING
-def test_messages_given_back_stay_though_the_queue_is_full(
+def test_requeued_messages_stay_although_the_queue_is_full(
     connect: Connect, name: str, overflow: str
 ) -> None:
     client = connect(confirms=True)
@@ -165,7 +165,7 @@ def test_messages_given_back_stay_though_the_queue_is_full(
 
 
 @REJECTING
-def test_a_full_queue_of_octets_refuses_what_is_new(
+def test_a_queue_at_its_limit_of_octets_refuses_new_messages(
     connect: Connect, name: str, overflow: str
 ) -> None:
     client = connect(confirms=True)
@@ -174,7 +174,9 @@ def test_a_full_queue_of_octets_refuses_what_is_new(
     assert verdicts == [Basic.Ack, Basic.Ack, Basic.Nack, Basic.Ack, Basic.Nack]
 
 
-def test_a_full_queue_takes_again_what_is_new_when_it_has_room(connect: Connect, name: str) -> None:
+def test_a_full_queue_takes_new_messages_again_when_it_has_room(
+    connect: Connect, name: str
+) -> None:
     client = connect(confirms=True)
     client.declare(name, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
     assert try_publish(client, name) is Basic.Ack
@@ -183,7 +185,7 @@ def test_a_full_queue_takes_again_what_is_new_when_it_has_room(connect: Connect,
     assert try_publish(client, name) is Basic.Ack
 
 
-def test_a_full_quorum_queue_refuses_what_is_new(connect: Connect, name: str) -> None:
+def test_a_full_quorum_queue_refuses_new_messages(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     arguments = {"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"}
     client.declare(name, arguments=arguments)
@@ -192,7 +194,7 @@ def test_a_full_quorum_queue_refuses_what_is_new(connect: Connect, name: str) ->
     assert try_publish(client, name) is Basic.Nack
 
 
-def test_without_confirms_what_is_new_is_lost_in_silence(client: AmqpClient, name: str) -> None:
+def test_without_confirms_refused_messages_are_lost(client: AmqpClient, name: str) -> None:
     client.declare(name, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
     for body in (b"1", b"2", b"3"):
         client.publish(body, name, mandatory=True)
@@ -200,7 +202,7 @@ def test_without_confirms_what_is_new_is_lost_in_silence(client: AmqpClient, nam
     assert bodies(client, name) == [b"1"]
 
 
-def test_what_is_refused_is_not_returned(connect: Connect, name: str) -> None:
+def test_a_refused_message_is_not_returned(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.declare(name, arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
     client.publish(b"x", name, mandatory=True)
@@ -222,7 +224,7 @@ def test_one_queue_that_refuses_is_enough_for_a_nack(connect: Connect, new_name:
     await_ready_count(client, free, 1)
 
 
-def test_confirms_of_refused_and_taken_messages_are_told_apart(
+def test_refused_messages_get_a_nack_and_taken_ones_an_ack(
     connect: Connect, new_name: NewName
 ) -> None:
     client = connect(confirms=True)
@@ -292,7 +294,9 @@ def consume_in_background(client: AmqpClient, queue: str) -> list[bytes]:
     return bodies
 
 
-def test_what_is_confirmed_in_a_burst_is_what_is_kept(connect: Connect, name: str) -> None:
+def test_the_confirmed_messages_of_a_burst_are_delivered_and_no_others(
+    connect: Connect, name: str
+) -> None:
     client = connect(confirms=True)
     client.declare(name, arguments={"x-max-length": LIMIT, "x-overflow": "reject-publish"})
     consumer = connect()

@@ -31,7 +31,7 @@ def test_a_new_queue_must_not_have_a_reserved_name(client: AmqpClient) -> None:
     )
 
 
-def test_a_reserved_name_may_be_looked_for(client: AmqpClient) -> None:
+def test_a_reserved_name_may_be_declared_passively(client: AmqpClient) -> None:
     client.send(Queue.Declare(queue="amq.mine", passive=True))
     expect_channel_error(client, 404, "NOT_FOUND - no queue 'amq.mine' in vhost '/'", Queue.Declare)
 
@@ -43,7 +43,7 @@ def test_a_queue_declared_without_a_name_gets_one(client: AmqpClient) -> None:
     assert first != second
 
 
-def test_a_generated_name_is_reserved_even_for_whoever_has_it(client: AmqpClient) -> None:
+def test_a_generated_name_is_reserved_even_for_its_own_client(client: AmqpClient) -> None:
     name = declare_unnamed(client)
     client.send(Queue.Declare(queue=name, exclusive=True))
     expect_channel_error(
@@ -54,7 +54,7 @@ def test_a_generated_name_is_reserved_even_for_whoever_has_it(client: AmqpClient
     )
 
 
-def test_a_generated_name_may_be_looked_for(client: AmqpClient) -> None:
+def test_a_generated_name_may_be_declared_passively(client: AmqpClient) -> None:
     name = declare_unnamed(client)
     assert client.call(Queue.Declare(queue=name, passive=True), Queue.DeclareOk).queue == name
 
@@ -95,7 +95,7 @@ def test_a_declaration_without_an_answer_makes_a_queue_the_last_declared(
     assert client.get("") is not None
 
 
-def test_the_last_declared_queue_once_deleted_is_still_what_an_empty_name_means(
+def test_an_empty_name_still_stands_for_the_last_declared_queue_after_its_deletion(
     client: AmqpClient, name: str
 ) -> None:
     client.declare(name)
@@ -125,7 +125,7 @@ def test_an_empty_name_is_an_error_before_any_declaration_on_the_channel(
     expect_channel_error(client, 404, "NOT_FOUND - no previously declared queue", type(method))
 
 
-def test_an_empty_name_is_not_looked_for(client: AmqpClient, name: str) -> None:
+def test_a_passive_declare_of_an_empty_name_is_an_error(client: AmqpClient, name: str) -> None:
     client.declare(name)
     client.send(Queue.Declare(queue="", passive=True))
     expect_channel_error(client, 404, "NOT_FOUND - no queue '' in vhost '/'", Queue.Declare)

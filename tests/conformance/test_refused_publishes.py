@@ -8,7 +8,7 @@ from tests.conformance.conftest import Connect, NewName
 class TestFullQueue:
     """`x-overflow: reject-publish`."""
 
-    def test_what_it_refuses_gets_a_nack(self, connect: Connect, name: str) -> None:
+    def test_a_refused_message_gets_a_nack(self, connect: Connect, name: str) -> None:
         client = connect(confirms=True)
         client.declare(name, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
         client.publish(b"kept", name)
@@ -17,7 +17,7 @@ class TestFullQueue:
         assert client.expect(Basic.Nack).delivery_tag == 2
         assert client.ready_count(name) == 1
 
-    def test_what_it_refuses_does_not_come_back(self, connect: Connect, name: str) -> None:
+    def test_a_refused_message_does_not_come_back(self, connect: Connect, name: str) -> None:
         client = connect(confirms=True)
         client.declare(name, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
         client.publish(b"kept", name)

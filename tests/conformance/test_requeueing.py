@@ -24,7 +24,7 @@ class TestPlace:
     @pytest.mark.parametrize(
         "method", [Basic.Nack(2, False, True), Basic.Reject(2, True)], ids=["nack", "reject"]
     )
-    def test_a_message_goes_back_to_where_it_was(
+    def test_a_requeued_message_takes_its_old_place(
         self, client: AmqpClient, name: str, method: Basic.Nack | Basic.Reject
     ) -> None:
         fill(client, name, 5)
@@ -104,7 +104,7 @@ class TestDropping:
         [Basic.Nack(0, True, False), Basic.Reject(1, False)],
         ids=["nack", "reject"],
     )
-    def test_what_is_not_requeued_is_gone(
+    def test_a_message_that_is_not_requeued_is_gone(
         self, client: AmqpClient, name: str, method: Basic.Nack | Basic.Reject
     ) -> None:
         fill(client, name, 1)
@@ -157,7 +157,7 @@ class TestRecover:
         send_recover_async(client, requeue=True)
         assert drain(client, name) == [b"0", b"1"]
 
-    def test_old_tags_are_unknown_then(self, client: AmqpClient, name: str) -> None:
+    def test_old_tags_are_unknown_after_a_recover(self, client: AmqpClient, name: str) -> None:
         fill(client, name, 1)
         take_unacked(client, name)
         client.call(Basic.Recover(requeue=True), Basic.RecoverOk)

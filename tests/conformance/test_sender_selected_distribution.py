@@ -55,7 +55,7 @@ def queues(client: AmqpClient, new_name: NewName) -> list[str]:
 
 @pytest.mark.parametrize("header", ["CC", "BCC"])
 class TestEither:
-    def test_the_message_goes_to_the_routing_key_and_to_all_that_are_named(
+    def test_the_message_is_routed_by_its_routing_key_and_by_all_named_keys(
         self, publisher: AmqpClient, queues: list[str], header: str
     ) -> None:
         publish(publisher, queues[0], {header: queues[1:]})
@@ -180,7 +180,7 @@ def test_a_queue_that_cc_and_bcc_name_gets_one_copy_with_the_first_routing_key(
         assert message.method.routing_key == queues[0]
 
 
-def test_cc_is_looked_at_before_bcc(publisher: AmqpClient, name: str) -> None:
+def test_cc_is_checked_before_bcc(publisher: AmqpClient, name: str) -> None:
     publisher.publish(b"", name, properties=Basic.Properties(headers={"BCC": "b", "CC": "c"}))
     text = 'PRECONDITION_FAILED - invalid message: {unacceptable_type_in_header,"CC",longstr}'
     expect_channel_error(publisher, 406, text, Basic.Publish)

@@ -104,7 +104,7 @@ def test_the_cancel_of_one_that_waits_changes_nothing(connect: Connect, name: st
 
 
 @TYPES
-def test_what_the_active_consumer_had_goes_to_the_next_when_its_channel_closes(
+def test_the_next_consumer_gets_the_unacked_messages_of_a_closed_channel(
     connect: Connect, name: str, queue_type: str
 ) -> None:
     client = connect(channels=3)
@@ -240,7 +240,7 @@ def test_the_argument_must_be_the_same(
     )
 
 
-def test_what_the_active_consumer_requeues_comes_back_to_it(connect: Connect, name: str) -> None:
+def test_the_active_consumer_gets_what_it_requeues(connect: Connect, name: str) -> None:
     client = connect(channels=3)
     client.declare(name, arguments=SINGLE)
     consume(client, name, "first", channel=2)
@@ -251,7 +251,7 @@ def test_what_the_active_consumer_requeues_comes_back_to_it(connect: Connect, na
 
 
 @TYPES
-def test_what_a_cancelled_consumer_requeues_goes_to_the_next(
+def test_the_next_consumer_gets_what_a_cancelled_one_requeues(
     connect: Connect, name: str, queue_type: str
 ) -> None:
     client = connect(channels=3)
@@ -270,7 +270,7 @@ def test_what_a_cancelled_consumer_requeues_goes_to_the_next(
     assert [(each.body, each.redelivered) for each in returned] == [(b"1", True), (b"2", True)]
 
 
-def test_what_the_active_consumer_leaves_comes_first_and_in_order(
+def test_unacked_messages_of_the_active_consumer_are_redelivered_first_and_in_order(
     connect: Connect, name: str
 ) -> None:
     first, second = connect(), connect(confirms=True)
@@ -293,7 +293,7 @@ def test_what_the_active_consumer_leaves_comes_first_and_in_order(
 
 
 @differs_from_3_10("delivers with the next thing that happens to a classic queue")
-def test_the_next_begins_at_once_with_what_is_ready(connect: Connect, name: str) -> None:
+def test_the_next_consumer_gets_ready_messages_at_once(connect: Connect, name: str) -> None:
     client = connect(channels=3, confirms=True)
     client.declare(name, arguments=SINGLE)
     for body in (b"1", b"2"):
@@ -350,7 +350,7 @@ class TestPrioritiesOfAQuorumQueue:
         client.send(Basic.Nack(tags[0], False, True), 2)
         assert [client.expect_delivery(3).body for _ in range(2)] == [b"1", b"3"]
 
-    def test_the_lower_one_is_active_again_when_the_higher_one_goes(
+    def test_the_lower_one_is_active_again_when_the_higher_one_is_cancelled(
         self, connect: Connect, name: str
     ) -> None:
         client = connect(channels=3)

@@ -36,7 +36,7 @@ def test_a_consumer_of_a_stream_needs_a_prefetch_limit(client: AmqpClient, name:
     expect_refused(client, said, Basic.Consume)
 
 
-def test_a_consumer_of_a_stream_acknowledges(client: AmqpClient, name: str) -> None:
+def test_a_consumer_of_a_stream_must_acknowledge(client: AmqpClient, name: str) -> None:
     declare_stream(client, name)
     prefetch(client, 5)
     send_consume(client, name, no_ack=True)
@@ -83,7 +83,7 @@ def test_other_queues_refuse_a_stream_offset(
     expect_refused(client, f"{said}rabbit_{queue_type}_queue", Basic.Consume)
 
 
-def test_arguments_that_nobody_knows_are_taken(client: AmqpClient, name: str) -> None:
+def test_unknown_arguments_are_taken(client: AmqpClient, name: str) -> None:
     declare_stream(client, name)
     fill_stream(client, name, 2)
     read_from(client, name, FIRST, mine=Typed("A", []))
@@ -119,7 +119,7 @@ def test_every_consumer_of_a_stream_gets_all_of_it(
         assert expect_offsets(each, 2) == [3, 4]
 
 
-def test_consumers_of_one_channel_go_their_own_ways(client: AmqpClient, name: str) -> None:
+def test_consumers_of_one_channel_read_independently(client: AmqpClient, name: str) -> None:
     declare_stream(client, name)
     fill_stream(client, name, 3)
     read_from(client, name, FIRST, tag="one")
@@ -130,7 +130,7 @@ def test_consumers_of_one_channel_go_their_own_ways(client: AmqpClient, name: st
     assert [each.body for each in deliveries] == [b"1", b"2"]
 
 
-def test_what_was_consumed_is_there_for_the_next(client: AmqpClient, name: str) -> None:
+def test_consumed_messages_stay_for_the_next_consumer(client: AmqpClient, name: str) -> None:
     declare_stream(client, name)
     fill_stream(client, name, 3)
     tag = read_from(client, name, FIRST)
@@ -194,7 +194,7 @@ def test_an_answer_to_a_delivery_can_be_given_once(client: AmqpClient, name: str
     ],
     ids=["nack", "nack-away", "reject", "reject-away", "recover"],
 )
-def test_whatever_is_said_of_a_delivery_it_does_not_come_again(
+def test_no_answer_to_a_delivery_of_a_stream_brings_it_again(
     client: AmqpClient, name: str, method: Frame
 ) -> None:
     declare_stream(client, name)
@@ -231,7 +231,7 @@ def test_a_consumer_may_answer_after_it_was_cancelled(client: AmqpClient, name: 
     expect_quiet(client, name)
 
 
-def test_what_a_lost_client_had_comes_to_nobody_else(
+def test_the_deliveries_of_a_lost_client_go_to_no_other_consumer(
     client: AmqpClient, connect: Connect, name: str
 ) -> None:
     declare_stream(client, name)
@@ -280,7 +280,7 @@ def test_a_tag_cannot_be_used_twice(client: AmqpClient, name: str) -> None:
     expect_connection_error(client, 530, said, Basic.Consume)
 
 
-def test_a_stream_that_is_not_there_cannot_be_consumed_from(client: AmqpClient, name: str) -> None:
+def test_consuming_from_a_missing_stream_is_an_error(client: AmqpClient, name: str) -> None:
     prefetch(client, 5)
     send_consume(client, name, {"x-stream-offset": FIRST})
     said = f"NOT_FOUND - no queue '{name}' in vhost '/'"

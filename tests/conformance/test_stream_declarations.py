@@ -184,7 +184,7 @@ def test_another_age_is_refused(client: AmqpClient, name: str, value: str) -> No
 
 @differs_from_3_10("answers 541 and closes the connection")
 @pytest.mark.parametrize("value", ["", "h", "-1h", " 1h", "one h"])
-def test_an_age_that_begins_with_no_digit_is_refused_in_the_same_words(
+def test_an_age_that_begins_with_no_digit_is_refused_with_the_same_text(
     client: AmqpClient, name: str, value: str
 ) -> None:
     expect_value_refused(client, name, "x-max-age", Typed("S", value), "invalid_max_age")
@@ -233,7 +233,7 @@ def test_a_size_of_filters_has_bounds(client: AmqpClient, name: str, value: int)
     )
 
 
-def test_arguments_that_nobody_knows_are_taken(client: AmqpClient, name: str) -> None:
+def test_unknown_arguments_are_taken(client: AmqpClient, name: str) -> None:
     declare_stream(client, name, mine={"a": [1, None]}, consumer_timeout=60_000)
     expect_last_file_kept(client, name)
     declare_stream(client, name, mine="another")

@@ -71,7 +71,7 @@ def stream(client: AmqpClient, connect: Connect, name: str) -> str:
         ({"stream_match_unfiltered": YES}, list(range(8))),
     ],
 )
-def test_a_consumer_gets_what_it_wants(
+def test_a_consumer_gets_exactly_the_messages_of_its_filter(
     client: AmqpClient, stream: str, asked: dict[str, Any], offsets: list[int]
 ) -> None:
     read_from(client, stream, FIRST, **asked)
@@ -84,9 +84,7 @@ def test_a_filter_begins_where_its_consumer_does(client: AmqpClient, stream: str
     assert take(client, 2) == [3, 7]
 
 
-def test_what_comes_later_is_looked_at_as_well(
-    client: AmqpClient, connect: Connect, name: str
-) -> None:
+def test_later_messages_are_filtered_too(client: AmqpClient, connect: Connect, name: str) -> None:
     declare_stream(client, name)
     read_from(client, name, None, stream_filter=RED)
     publish_values(connect(), name, "blue", "red", "blue", "red")
@@ -94,9 +92,7 @@ def test_what_comes_later_is_looked_at_as_well(
     expect_quiet(client, name)
 
 
-def test_what_is_passed_over_costs_no_credit(
-    client: AmqpClient, connect: Connect, name: str
-) -> None:
+def test_filtered_messages_use_no_credit(client: AmqpClient, connect: Connect, name: str) -> None:
     declare_stream(client, name)
     values = ["red" if number % 7 == 0 else "blue" for number in range(700)]
     publish_values(connect(), name, *values)
@@ -112,7 +108,7 @@ def test_what_is_passed_over_costs_no_credit(
         client.send(Basic.Ack(message.tag))
 
 
-def test_consumers_of_one_stream_want_different_messages(
+def test_consumers_of_one_stream_have_different_filters(
     client: AmqpClient, connect: Connect, stream: str
 ) -> None:
     other = connect()
@@ -123,7 +119,7 @@ def test_consumers_of_one_stream_want_different_messages(
 
 
 @pytest.mark.parametrize("value", [5, True, 1.5, ["red"], {"a": "red"}])
-def test_a_value_that_is_no_string_is_none(
+def test_a_value_that_is_no_string_counts_as_none(
     client: AmqpClient, connect: Connect, name: str, value: object
 ) -> None:
     declare_stream(client, name)
@@ -136,7 +132,7 @@ def test_a_value_that_is_no_string_is_none(
     assert take(client, 2) == [0, 1]
 
 
-def test_the_value_is_told_with_the_message(client: AmqpClient, stream: str) -> None:
+def test_the_filter_value_is_delivered_with_the_message(client: AmqpClient, stream: str) -> None:
     read_from(client, stream, FIRST, stream_filter=RED)
     assert client.expect_delivery().properties.headers == {
         "other": 0,
@@ -149,7 +145,7 @@ def test_the_value_is_told_with_the_message(client: AmqpClient, stream: str) -> 
 
 
 @pytest.mark.parametrize("value", [Typed("l", 5), YES, Typed("F", {}), Typed("V", None)])
-def test_a_filter_of_another_type_is_none(
+def test_a_filter_of_another_type_is_ignored(
     client: AmqpClient, connect: Connect, name: str, value: Typed
 ) -> None:
     declare_stream(client, name)
@@ -166,7 +162,7 @@ def test_a_value_of_another_type_in_an_array_is_passed_over(
 
 
 @pytest.mark.parametrize("value", [Typed("S", "true"), Typed("l", 1)])
-def test_only_a_boolean_asks_for_messages_without_a_value(
+def test_only_a_boolean_selects_messages_without_a_value(
     client: AmqpClient, connect: Connect, name: str, value: Typed
 ) -> None:
     declare_stream(client, name)

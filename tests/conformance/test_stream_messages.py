@@ -172,7 +172,7 @@ def test_copies_go_into_streams(client: AmqpClient, connect: Connect, new_name: 
         assert "BCC" not in message.properties.headers
 
 
-def test_what_is_not_routed_may_go_into_a_stream(
+def test_unrouted_messages_may_go_into_a_stream(
     client: AmqpClient, connect: Connect, new_name: NewName
 ) -> None:
     stream, exchange, alternate = new_name(), new_name(), new_name()
@@ -210,7 +210,7 @@ def test_dead_letters_may_go_into_a_stream(
 # Confirms and transactions
 
 
-def test_what_is_confirmed_can_be_read(client: AmqpClient, connect: Connect, name: str) -> None:
+def test_confirmed_messages_can_be_read(client: AmqpClient, connect: Connect, name: str) -> None:
     declare_stream(client, name)
     reader = connect()
     read_from(reader, name, FIRST)

@@ -97,7 +97,7 @@ def test_an_offset_may_have_any_width(
 
 
 @pytest.mark.parametrize("offset", [0, 4, 5])
-def test_an_offset_may_be_any_there_is(
+def test_an_offset_may_be_any_within_the_stream(
     client: AmqpClient, connect: Connect, stream: str, offset: int
 ) -> None:
     expect_from(client, connect, stream, Typed("l", offset), offset)
@@ -192,7 +192,7 @@ def test_another_text_is_refused(client: AmqpClient, stream: str, value: str) ->
 
 @differs_from_3_10("answers 541 and closes the connection")
 @pytest.mark.parametrize("value", ["", "FIRST", "First", "foo", "-1h"])
-def test_a_text_that_begins_with_no_digit_is_refused_in_the_same_words(
+def test_a_text_that_begins_with_no_digit_is_refused_with_the_same_text(
     client: AmqpClient, stream: str, value: str
 ) -> None:
     expect_offset_refused(client, stream, Typed("S", value))

@@ -87,7 +87,7 @@ class TestSelecting:
 
 class TestPublishes:
     @pytest.mark.parametrize("mode", [1, 2], ids=["transient", "persistent"])
-    def test_they_are_there_after_the_commit_in_their_order(
+    def test_they_are_in_the_queue_after_the_commit_in_their_order(
         self, transactional: AmqpClient, onlooker: AmqpClient, name: str, mode: int
     ) -> None:
         onlooker.declare(name)
@@ -350,7 +350,7 @@ class TestAcknowledgements:
         commit(transactional)
         assert take(onlooker, dead_letters).body == b"0"
 
-    def test_recover_leaves_out_what_was_answered(
+    def test_recover_leaves_out_answered_deliveries(
         self, transactional: AmqpClient, onlooker: AmqpClient, name: str
     ) -> None:
         fill(onlooker, name, 2)
