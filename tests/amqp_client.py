@@ -1,4 +1,4 @@
-"""A small blocking AMQP 0-9-1 client for tests: nothing is done behind the test's back.
+"""A small blocking AMQP 0-9-1 client for tests, which does nothing by itself.
 
 It never answers, acknowledges or reconnects by itself, and it can send any octets. A test says
 what it sends and what it expects next:

@@ -1,4 +1,4 @@
-"""What every test shares: how Hypothesis looks for examples, and how long a test may take."""
+"""Fixtures that every test may use, the profiles of Hypothesis, and the time limits of tests."""
 
 import os
 import random

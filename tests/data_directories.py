@@ -1,4 +1,4 @@
-"""Data directories as a stopped or crashed server leaves them, and what can happen to them."""
+"""Data directories as a stopped or killed server leaves them, and damage to them."""
 
 from __future__ import annotations
 

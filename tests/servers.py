@@ -1,4 +1,4 @@
-"""Real servers for tests: a process on a free port, to be killed, stopped and started again."""
+"""Real servers for tests: a process on a free port, which a test can kill, stop and start again."""
 
 from __future__ import annotations
 

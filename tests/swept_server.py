@@ -1,4 +1,4 @@
-"""One running server for many tests: a start takes longer than most of what is asked of one."""
+"""One running server for many tests, because a start takes longer than most tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may log in, and from where."""
+"""Which users may log in, and from which addresses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Places in a log as people write them."""
+"""Offsets as users write them in options and arguments."""
 
 import pytest
 

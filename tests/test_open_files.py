@@ -1,4 +1,4 @@
-"""The limit of open files, in processes of their own: it cannot be raised again."""
+"""The limit of open files, tested in processes of their own because it cannot be raised again."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Committed transactions carried out again at a start: into any log, as often as it takes."""
+"""A start applies committed transactions to any log, as often as it is repeated."""
 
 from pathlib import Path
 from uuid import UUID

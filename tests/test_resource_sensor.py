@@ -1,4 +1,4 @@
-"""What the sensor sees of this process and this machine."""
+"""The sensor reads the memory of this process and the disk of this machine."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The server that tests share: nobody finds what another one left."""
+"""The server that tests share is empty at the beginning of each."""
 
 from pathlib import Path
 

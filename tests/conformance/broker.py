@@ -1,4 +1,4 @@
-"""The broker under test: one of ours, or the one that AMQP_URL names."""
+"""The broker under test: a server of ours, or the broker that AMQP_URL names."""
 
 import os
 from collections.abc import Iterable

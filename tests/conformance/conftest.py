@@ -1,4 +1,4 @@
-"""The broker under test, connections to it, names that are free, and what `differs` means."""
+"""Fixtures: the broker under test, connections to it, free names, and what the marks mean."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Consumers, and what they get."""
+"""Starts consumers, publishes messages for them and returns their deliveries."""
 
 from collections.abc import Iterable
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Making dead letters, and what their header `x-death` says."""
+"""Makes dead letters and reads their header `x-death`."""
 
 from pamqp.commands import Basic
 

@@ -1,4 +1,4 @@
-"""Errors as clients see them: code, text and the method that failed, all four at once."""
+"""Compares errors as clients see them: code, text, class and method."""
 
 from pamqp.base import Frame
 from pamqp.commands import Channel, Connection

@@ -1,4 +1,4 @@
-"""How a test says that our server and RabbitMQ, or two of its versions, are meant to differ."""
+"""Marks of tests where this broker and RabbitMQ, or two versions of RabbitMQ, differ."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""For what a broker does in its own time."""
+"""Waits for what a broker does in its own time."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What tests of queues say again and again."""
+"""Steps that many tests of queues share."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Content headers of any octets: what pamqp does not write, and what it would read differently."""
+"""Content headers of any octets, which pamqp neither writes nor reads unchanged."""
 
 import struct
 from typing import Final

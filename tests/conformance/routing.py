@@ -1,4 +1,4 @@
-"""Exchanges, bindings, and which queues a message reaches."""
+"""Declares exchanges and bindings, and shows which queues a message reaches."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Streams: declared, filled, and read from a place."""
+"""Declares streams, fills them and reads them from an offset."""
 
 import struct
 from collections.abc import Mapping

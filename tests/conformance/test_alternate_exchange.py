@@ -1,4 +1,4 @@
-"""Section 3: where an exchange sends what it cannot route itself."""
+"""An alternate exchange gets the messages that its exchange cannot route."""
 
 from itertools import pairwise
 from typing import Any

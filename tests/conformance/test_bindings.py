@@ -1,4 +1,4 @@
-"""Section 3: bindings of queues and of exchanges: the same one, a missing one, cycles, chains."""
+"""Bindings of queues and exchanges: repeated ones, missing ones, cycles and chains."""
 
 from itertools import pairwise
 from typing import Any

@@ -1,4 +1,4 @@
-"""Section 2: channels open, close, and are opened again."""
+"""Channels are opened, closed and opened again."""
 
 import struct
 

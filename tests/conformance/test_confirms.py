@@ -1,4 +1,4 @@
-"""Section 6: publisher confirms."""
+"""The broker confirms the publishes of a channel in confirm mode."""
 
 from pamqp.commands import Basic, Confirm, Queue
 

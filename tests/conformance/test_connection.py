@@ -1,4 +1,4 @@
-"""Section 1: an open connection, its secret and its end."""
+"""An open connection gets a new secret, makes mistakes and is closed."""
 
 import pytest
 from pamqp.commands import Channel, Connection, Queue

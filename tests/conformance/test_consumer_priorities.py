@@ -1,4 +1,4 @@
-"""Section 7: the consumer argument `x-priority`."""
+"""Consumers with a higher `x-priority` are served first."""
 
 from typing import Any
 

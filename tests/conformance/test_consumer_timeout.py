@@ -1,4 +1,4 @@
-"""Sections 4 and 7: deliveries that wait too long for their acknowledgement.
+"""A delivery that is not acknowledged in time closes its channel.
 
 RabbitMQ 3.10 knows one limit for the whole node, 30 minutes; the argument is of later versions.
 """

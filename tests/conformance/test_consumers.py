@@ -1,4 +1,4 @@
-"""Section 7: consumers begin, get their share and end."""
+"""Consumers start, get deliveries and are cancelled."""
 
 import pytest
 from pamqp.commands import Basic, Queue

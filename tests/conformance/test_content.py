@@ -1,4 +1,4 @@
-"""Section 6: what a message consists of comes out as it went in."""
+"""Properties, headers and bodies are delivered as they were published."""
 
 import struct
 from datetime import UTC, datetime

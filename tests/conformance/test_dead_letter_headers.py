@@ -1,4 +1,4 @@
-"""Section 5: what a dead letter carries, and who hears of it."""
+"""The broker writes the history of a dead letter into its headers."""
 
 import time
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Section 5: where dead letters go, and the rounds that end."""
+"""Where dead letters are routed, and which cycles of dead letters end."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""Section 5: why a message becomes a dead letter."""
+"""Why a message becomes a dead letter."""
 
 import pytest
 from pamqp.commands import Basic, Exchange, Queue

@@ -1,4 +1,4 @@
-"""Section 3: an x-delayed-message exchange keeps a message for a time before it routes it."""
+"""An x-delayed-message exchange keeps a message for a time before it routes it."""
 
 import time
 from typing import Any

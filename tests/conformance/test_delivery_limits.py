@@ -1,4 +1,4 @@
-"""Section 4: how often a message of a quorum queue may come back."""
+"""`x-delivery-limit`: how often a message may return to a quorum queue."""
 
 import pytest
 from pamqp.commands import Basic, Channel

@@ -1,4 +1,4 @@
-"""Section 7: delivery tags, and what may be said of them."""
+"""Each delivery of a channel has a tag, which the client may settle once."""
 
 import pytest
 from pamqp.commands import Basic

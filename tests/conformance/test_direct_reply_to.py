@@ -1,4 +1,4 @@
-"""Section 6: replies without a queue, through `amq.rabbitmq.reply-to`."""
+"""Direct reply-to: replies reach a client without a queue, through `amq.rabbitmq.reply-to`."""
 
 import re
 from base64 import b64decode, b64encode

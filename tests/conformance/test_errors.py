@@ -1,4 +1,4 @@
-"""Section 0: what closes a channel, what closes the connection, and what is said."""
+"""A soft error closes its channel, a hard one the connection; both name code, text and method."""
 
 import pytest
 from pamqp import frame

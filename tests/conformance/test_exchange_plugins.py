@@ -1,4 +1,4 @@
-"""Section 3: the exchange types that RabbitMQ has as plugins."""
+"""The exchange types that RabbitMQ has as plugins: x-consistent-hash and x-random."""
 
 from collections import Counter
 from hashlib import blake2b

@@ -1,4 +1,4 @@
-"""Section 3: exchanges are declared, found, told apart and deleted."""
+"""Exchanges are declared, compared and deleted."""
 
 from typing import Any
 

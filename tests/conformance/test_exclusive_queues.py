@@ -1,4 +1,4 @@
-"""Section 4: a queue of one connection alone, and a consumer that wants a queue for itself."""
+"""Exclusive queues belong to one connection, exclusive consumers have their queue alone."""
 
 import pytest
 from pamqp.commands import Basic, Channel, Queue

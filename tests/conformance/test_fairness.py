@@ -1,4 +1,4 @@
-"""Section 7: who gets what of a queue that several consume."""
+"""Several consumers of one queue share its messages evenly."""
 
 from collections import Counter
 

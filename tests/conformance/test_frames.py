@@ -1,4 +1,4 @@
-"""Sections 0 and 1: frames that are malformed, too large, or not what comes next."""
+"""Sizes and order of frames that the broker takes."""
 
 from pamqp import body, header
 from pamqp.commands import Basic, Queue

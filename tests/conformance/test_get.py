@@ -1,4 +1,4 @@
-"""Section 7: basic.get."""
+"""basic.get takes one message."""
 
 from pamqp.commands import Basic
 

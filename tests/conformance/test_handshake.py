@@ -1,4 +1,4 @@
-"""Section 1: protocol header, greeting, login and tuning."""
+"""Protocol header, greeting, login and tuning."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""Section 3: the headers exchange compares tables field by field."""
+"""The headers exchange compares the headers of a message field by field."""
 
 import struct
 from typing import Any

@@ -1,4 +1,4 @@
-"""Section 1: heartbeats, ours and theirs. Seconds are the subject, so these tests take some."""
+"""Heartbeats of both sides. Seconds are the subject, so these tests take some."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Section 4: x-message-ttl and the property `expiration`."""
+"""x-message-ttl and the property `expiration`: messages expire."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Section 2: which values the broker takes for arguments that RabbitMQ does not have."""
+"""Which values the broker takes for arguments that RabbitMQ does not have."""
 
 import pytest
 

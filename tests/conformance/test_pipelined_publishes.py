@@ -1,4 +1,4 @@
-"""Section 6: publishes with different routing keys that a client sends in one write."""
+"""A client sends publishes with different routing keys in one write."""
 
 from collections.abc import Sequence
 

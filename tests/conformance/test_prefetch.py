@@ -1,4 +1,4 @@
-"""Section 7: basic.qos."""
+"""basic.qos limits the unacknowledged deliveries of a consumer or a channel."""
 
 import pytest
 from pamqp.commands import Basic, Channel

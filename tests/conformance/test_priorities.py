@@ -1,4 +1,4 @@
-"""Section 4: x-max-priority and the property `priority`."""
+"""x-max-priority: messages of a higher `priority` are delivered first."""
 
 import pytest
 from pamqp.commands import Basic, Queue

@@ -1,4 +1,4 @@
-"""Section 6: where a publish goes, what comes back, and what is refused."""
+"""How the broker routes, returns and refuses publishes."""
 
 import pytest
 from pamqp.commands import Basic, Exchange, Queue

@@ -1,4 +1,4 @@
-"""Section 4: which values the arguments of a queue may have, and what is said of others."""
+"""Which values the arguments of a queue may have, and how others are refused."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Section 4: looking for a queue, declaring it again, and what counts as the same queue."""
+"""Queues are declared passively and again; which properties must be the same."""
 
 import math
 from typing import Any

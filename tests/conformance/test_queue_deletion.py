@@ -1,4 +1,4 @@
-"""Section 4: auto-delete, delete and purge."""
+"""Auto-delete, queue.delete and queue.purge."""
 
 from typing import Any
 

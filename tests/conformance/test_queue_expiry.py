@@ -1,4 +1,4 @@
-"""Section 4: x-expires, the time after which a queue that nobody uses goes."""
+"""x-expires: the broker deletes a queue after a time without use."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Section 4: x-max-length, x-max-length-bytes and what x-overflow makes of them."""
+"""x-max-length and x-max-length-bytes: a full queue drops or refuses messages (x-overflow)."""
 
 from concurrent.futures import ThreadPoolExecutor
 

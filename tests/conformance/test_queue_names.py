@@ -1,4 +1,4 @@
-"""Section 4: what queues may be called, and what an empty name means."""
+"""Which names queues may have, and what an empty name stands for."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Section 6: what a full queue refuses, and what its publisher hears of it."""
+"""The publisher gets a nack for a message that a full queue refuses."""
 
 from pamqp.commands import Basic, Queue
 

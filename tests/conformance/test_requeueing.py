@@ -1,4 +1,4 @@
-"""Section 7: messages that go back to their queue, and where they stand then."""
+"""Requeued messages return to their place in the queue."""
 
 import pytest
 from pamqp.commands import Basic, Channel

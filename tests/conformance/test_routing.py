@@ -1,4 +1,4 @@
-"""Section 3: which queues the direct, fanout, topic and default exchanges choose."""
+"""Which queues the direct, fanout, topic and default exchanges choose."""
 
 import pytest
 from pamqp.commands import Queue

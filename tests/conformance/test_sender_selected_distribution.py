@@ -1,4 +1,4 @@
-"""Section 6: the headers CC and BCC, which name more routing keys."""
+"""The headers CC and BCC name more routing keys of a message."""
 
 from typing import Any
 

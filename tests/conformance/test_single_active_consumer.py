@@ -1,4 +1,4 @@
-"""Section 4: x-single-active-consumer."""
+"""x-single-active-consumer: the queue serves one of its consumers."""
 
 from typing import Any
 

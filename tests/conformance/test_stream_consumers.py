@@ -1,4 +1,4 @@
-"""Section 7: who may consume from a stream, and what answers to deliveries mean there."""
+"""Consumers of streams: what they must ask for, and what their acks do."""
 
 import pytest
 from pamqp.base import Frame

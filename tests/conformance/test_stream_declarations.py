@@ -1,4 +1,4 @@
-"""Section 4: streams: what they may be, and what else is refused."""
+"""Streams are declared and deleted: arguments, properties and counts."""
 
 import pytest
 from pamqp.commands import Basic, Channel, Queue

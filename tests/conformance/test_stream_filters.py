@@ -1,4 +1,4 @@
-"""Section 7: consumers that want only some messages of a stream; RabbitMQ has it since 3.13."""
+"""Consumers of a stream filter its messages; RabbitMQ has filters since 3.13."""
 
 from typing import Any
 

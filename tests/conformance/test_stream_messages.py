@@ -1,4 +1,4 @@
-"""Sections 5 and 6: how messages get into a stream, and what of them comes out."""
+"""Messages enter a stream by every way and are delivered unchanged."""
 
 from datetime import UTC, datetime
 from typing import Any

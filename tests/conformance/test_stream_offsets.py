@@ -1,4 +1,4 @@
-"""Section 7: where a consumer of a stream begins."""
+"""`x-stream-offset`: where a consumer of a stream begins."""
 
 import time
 

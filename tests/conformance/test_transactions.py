@@ -1,4 +1,4 @@
-"""Section 6: tx.select, commit and rollback."""
+"""tx.select, tx.commit and tx.rollback."""
 
 import pytest
 from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue, Tx

@@ -1,4 +1,4 @@
-"""Sections 0 and 1: octets that break a rule, and what the broker replies."""
+"""Octets that break a rule of the protocol get the reply that clients know."""
 
 import pytest
 from pamqp import frame

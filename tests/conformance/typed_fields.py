@@ -1,4 +1,4 @@
-"""Field tables with the type of each value in sight, which pamqp does not show.
+"""Field tables that show the type of each value, which pamqp hides.
 
 A value is a `Typed`: its type's letter on the wire, and what it holds. Written from RabbitMQ's
 dialect of the specification (`s` is a signed 16-bit integer, `l` a signed 64-bit one).

@@ -1,4 +1,4 @@
-"""The socket of the running server: who may use it, and what it answers to whom."""
+"""The control socket of the running server: who may use it, and what it replies."""
 
 import asyncio
 import socket

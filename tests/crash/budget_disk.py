@@ -1,4 +1,4 @@
-"""A disk with room for so many bytes and no more; what is removed gives its room back."""
+"""A disk with room for a number of bytes; removing files frees theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that purges, deletes and declares again, and knows what must be there after a kill."""
+"""A client that purges, deletes and declares, and knows which state a kill may leave."""
 
 from __future__ import annotations
 

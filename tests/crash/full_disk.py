@@ -1,4 +1,4 @@
-"""A disk that is full until somebody makes room."""
+"""A disk that is full until a test frees it."""
 
 from __future__ import annotations
 

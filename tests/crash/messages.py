@@ -1,4 +1,4 @@
-"""Numbered messages in and out, for tests of what survives."""
+"""Publishes and takes numbered messages, for tests of what survives."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""A transaction that moves messages between three queues, for tests that stop the server in it."""
+"""A transaction that moves messages between three queues; tests stop the server during it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A file system that one test can hold, break for one queue, or cut the power of."""
+"""A file system that a test can hold, break for one queue, or cut the power of."""
 
 from __future__ import annotations
 

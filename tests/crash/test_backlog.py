@@ -1,4 +1,4 @@
-"""Backlogs larger than the ring: delivered in full and in order, before and after a restart."""
+"""More messages than the ring holds are delivered in order, before and after a restart."""
 
 import pytest
 from pamqp.commands import Basic

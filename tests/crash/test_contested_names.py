@@ -1,4 +1,4 @@
-"""Several clients declare, bind and delete the same names: memory and disk agree all the same."""
+"""Several clients declare, bind and delete the same names; memory and disk stay equal."""
 
 import random
 import threading

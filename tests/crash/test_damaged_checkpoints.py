@@ -1,4 +1,4 @@
-"""Checkpoint files that cannot be read: messages come back, marked; none is hidden or lost."""
+"""With unreadable checkpoints messages return marked; none is hidden or lost."""
 
 import shutil
 from collections.abc import Callable

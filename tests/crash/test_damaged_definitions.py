@@ -1,4 +1,4 @@
-"""Any one definition, or directory of them, that cannot be read: the rest starts, nothing goes."""
+"""An unreadable definition or directory stops no other definition and loses nothing."""
 
 import shutil
 from collections.abc import Callable

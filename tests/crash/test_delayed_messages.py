@@ -1,4 +1,4 @@
-"""Delayed messages after the end of a server: all that were confirmed, when their time comes."""
+"""Confirmed delayed messages survive the end of the server and arrive in time."""
 
 import time
 from pathlib import Path

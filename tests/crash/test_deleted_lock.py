@@ -1,4 +1,4 @@
-"""Somebody deletes LOCK under a running server."""
+"""The file LOCK is deleted under a running server."""
 
 import pytest
 

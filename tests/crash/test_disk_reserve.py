@@ -1,4 +1,4 @@
-"""A disk without a free byte: what is settled on it makes room again, without anybody's help."""
+"""A disk without a free byte gets room again when its messages are settled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions that the disk refuses: told to the client, and nothing half-made left behind."""
+"""Definitions that the disk refuses: the client gets an error, and nothing half made is left."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A disk that runs full: publishes are refused, the rest goes on, and it recovers by itself."""
+"""On a full disk the server refuses publishes, does everything else, and recovers by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer groups after a stop, a kill and a start: what was acked, and what comes again."""
+"""Consumer groups after a stop, a kill and a start: which messages return."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A checkpoint that settles more than the log has: the log was lost, and new messages come."""
+"""A checkpoint settles more than a lost log has; new messages are not hidden."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""A start removes what is marked as deleted and nothing else; what is only absent was lost."""
+"""A start removes what is marked as deleted; what is only missing counts as lost."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Logs, or their ends, that are gone at a start: the last checkpoint knows how far they reached."""
+"""A start reports missing logs and ends of logs: the last checkpoint knows their length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No more files can be open (EMFILE): a state that passes, as a full disk is."""
+"""The process can open no more files (EMFILE); the server recovers as from a full disk."""
 
 from __future__ import annotations
 

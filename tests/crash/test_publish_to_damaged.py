@@ -1,4 +1,4 @@
-"""What is published to a queue that the start could not bring back is refused, not dropped."""
+"""A queue that the start could not recover refuses publishes; none is dropped."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What was purged or deleted does not come back, wherever the server ends; nothing else goes."""
+"""Purged and deleted messages do not return, whenever the server ends."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Durability queue by queue: what each level keeps through SIGKILL and through a power cut."""
+"""What each durability of a queue keeps through SIGKILL and through a power cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redelivered flags and counts over a clean stop, a kill, and a letter that could not leave."""
+"""Redelivered flags and counts after a clean stop, a kill, and a failed dead letter."""
 
 from pathlib import Path
 

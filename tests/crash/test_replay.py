@@ -1,4 +1,4 @@
-"""A server that dies in the middle of a replay: nothing is lost, and the rest can follow."""
+"""A server that is killed during a replay loses nothing, and the rest can follow."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is there again after a stop, a kill and a start, message by message (invariant I10)."""
+"""What a stop, a kill and a start keep, message by message (invariant I10)."""
 
 import signal
 

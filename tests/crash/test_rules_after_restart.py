@@ -1,4 +1,4 @@
-"""Deadlines, priorities, limits and counts after a restart; dead letters when the server dies."""
+"""Deadlines, priorities, limits, counts and dead letters after a restart."""
 
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What a power cut takes of a stream: nothing that anybody was shown."""
+"""A power cut loses no message of a stream that a consumer got."""
 
 from __future__ import annotations
 

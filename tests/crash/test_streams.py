@@ -1,4 +1,4 @@
-"""A stream after a stop, a kill and a start: every message under its offset, once, in order."""
+"""After a stop, a kill and a start a stream has each message once, at its offset."""
 
 import pytest
 from pamqp.commands import Basic, Queue, Tx

@@ -1,4 +1,4 @@
-"""A start after a commit that is not in all its logs: repeated, hindered, or short of something."""
+"""A start after a commit that is not in all its logs: repeated, hindered, or with missing files."""
 
 import random
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""All or nothing: a server that ends at any step of a commit."""
+"""A server that ends at any step of a commit applies all of it or nothing."""
 
 import errno
 import random

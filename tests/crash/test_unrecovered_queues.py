@@ -1,4 +1,4 @@
-"""Queues that one start cannot bring back: nobody takes their names, and the next start can."""
+"""A queue that one start cannot recover keeps its name, and the next start recovers it."""
 
 import asyncio
 import json

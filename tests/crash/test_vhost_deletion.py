@@ -1,4 +1,4 @@
-"""A crash while a virtual host is deleted: afterwards all of it is there, or nothing."""
+"""After a crash during its deletion a virtual host is there as a whole, or not at all."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""Start a server on what a crash left, and hold what is there against the history."""
+"""Starts a server on what a crash left, and compares its state with the history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log keeps of the thousands of servers that start and fail here."""
+"""Keeps the text of log records only, because thousands of servers start and fail here."""
 
 import logging
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a disk may hold when the power goes: the synced bytes and names, and any of the others.
+"""Models what a disk may hold after a power cut: all synced bytes and names, and any of the others.
 
 The model is as strict as the standard allows. A write is kept for certain when its file was
 synced after it, or when it carried its own sync. A name is kept for certain when its directory

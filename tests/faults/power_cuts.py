@@ -1,4 +1,4 @@
-"""What a power cut in any operation of a scenario may leave, and how much of that a run looks at.
+"""Which states a power cut in an operation may leave, and how many of them a run checks.
 
 `FAULT_OUTCOMES` is how many outcomes each power cut is looked at in, and `FAULT_STRIDE` which
 operations fail: every one with 1, every 16th with 16. CI takes a part, always the same.

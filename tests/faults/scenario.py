@@ -1,4 +1,4 @@
-"""What the clients of a server can do while its disk fails.
+"""What the clients of a server do while its disk fails.
 
 Every step goes on whatever the disk does, and writes down what it was told.
 """

@@ -1,4 +1,4 @@
-"""What the clients of a stream and of its groups can do while the disk fails."""
+"""What the clients of a stream and of its groups do while the disk fails."""
 
 from __future__ import annotations
 

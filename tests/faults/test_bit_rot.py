@@ -1,4 +1,4 @@
-"""Files that change behind the server's back: found, or harmless; never a wrong message.
+"""Changed bytes of every kind of file are found or harmless; no message is ever wrong.
 
 Every byte of a small data directory is flipped, every file is cut, removed, lengthened, and
 segments change places; then a server starts. `ROT_STRIDE` says which bytes: every one with 1,

@@ -1,4 +1,4 @@
-"""Dead letters whose new queue cannot be written: they wait, and are in one place at least."""
+"""Dead letters whose target queue cannot be written wait, and are in at least one queue."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Deletions on a disk that loses power, or fails, at each operation: all of it, or nothing.
+"""A deletion on a disk that fails at any operation is complete, or did not happen.
 
 After any of that no start may take what a deletion left for damage, or damage for a deletion.
 """

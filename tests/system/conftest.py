@@ -1,4 +1,4 @@
-"""One server for all tests of a file, and a client that watches it."""
+"""Fixtures: one server for all tests of a file, and a client that checks that it is undisturbed."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A queue whose log is held and whose ring is full: part of what it has taken waits for a slot."""
+"""A queue with a full ring whose log cannot be written: later messages wait for a slot."""
 
 import errno
 import os

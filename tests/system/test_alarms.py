@@ -1,4 +1,4 @@
-"""Alarms block those who publish, and nobody else.
+"""Memory and disk alarms block publishers and no other client.
 
 The sensor is mostly the test's own; the thresholds, the task that looks and all behind it are real.
 """

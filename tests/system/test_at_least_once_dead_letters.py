@@ -1,4 +1,4 @@
-"""Dead letters that are promised to several queues, of which one has no room for a while."""
+"""At-least-once dead letters for several queues, one of which has no room for a while."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A publisher that outruns the disk is slowed by TCP alone, and nobody else by it."""
+"""TCP alone slows a publisher that outruns the disk; other clients are not delayed."""
 
 import threading
 from collections.abc import Sequence

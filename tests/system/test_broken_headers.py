@@ -1,4 +1,4 @@
-"""Headers that do not hold together: taken in unread, and no reason to lose a message later."""
+"""The broker takes a message with malformed headers and does not lose it later."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""x-browse: a consumer sees all that a queue has, and nobody notices."""
+"""x-browse: a consumer reads all messages of a queue and changes nothing."""
 
 from collections.abc import Iterator
 from pathlib import Path

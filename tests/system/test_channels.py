@@ -1,4 +1,4 @@
-"""Clients that send ahead of a close: the broker reads its methods in their order.
+"""Clients that send ahead of a close: the broker handles their methods in order.
 
 RabbitMQ answers these with 504 or closes the socket, depending on its timing.
 """

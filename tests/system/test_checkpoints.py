@@ -1,4 +1,4 @@
-"""Checkpoints: when one is written, who shares it, and what a failed one leaves behind."""
+"""When the server writes checkpoints, who shares one, and what follows a failed one."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""A wall clock that is wrong for a moment, in a real server: nothing waits for it to be right."""
+"""The server works while the wall clock is wrong for a moment."""
 
 import time
 from pathlib import Path

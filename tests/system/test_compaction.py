@@ -1,4 +1,4 @@
-"""A few old messages do not keep the room of all that came with them."""
+"""Compaction frees the disk space around a few old messages."""
 
 from pathlib import Path
 from typing import Any

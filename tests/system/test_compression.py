@@ -1,4 +1,4 @@
-"""A queue's log packed on the disk: smaller files, the same messages, before and after a start."""
+"""A compressed log has smaller files and the same messages, before and after a start."""
 
 from pathlib import Path
 from typing import Any

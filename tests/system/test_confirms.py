@@ -1,4 +1,4 @@
-"""Publisher confirms over a real socket, with the disk held at will."""
+"""Publisher confirms over a real socket while a test holds the disk's syncs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A queue that is deleted is gone at once: nothing that comes beside it sees half of it."""
+"""Deletions in one turn with declares, publishes and consumers leave nothing half done."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""A queue that drops messages because they came back too often says so, once."""
+"""The log warns once when a queue loses messages to its delivery limit."""
 
 from typing import Any
 

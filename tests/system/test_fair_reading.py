@@ -1,4 +1,4 @@
-"""Clients that send as fast as they can: each is read once, and then the others have their turn."""
+"""The server reads a client that sends at full speed once, and then the other clients."""
 
 import threading
 from itertools import pairwise

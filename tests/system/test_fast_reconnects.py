@@ -1,4 +1,4 @@
-"""A client that is gone and back at once finds its names free, and nothing of what was there."""
+"""A client that reconnects at once finds its names free and its queues empty."""
 
 import random
 import socket

@@ -1,4 +1,4 @@
-"""A server that may open few files: all queues work, and connections beyond it are refused."""
+"""A server that may open few files uses all its queues and closes connections beyond the limit."""
 
 import socket
 from collections.abc import Callable

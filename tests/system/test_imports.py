@@ -1,4 +1,4 @@
-"""Imports: what comes into a queue comes once, whatever is cut short."""
+"""Imports store each message once, whatever interrupts them."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""What is read in another process stays as it is: retention and compaction wait for leases."""
+"""Retention and compaction wait for the leases of readers in other processes."""
 
 import time
 from pathlib import Path

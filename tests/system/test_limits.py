@@ -1,4 +1,4 @@
-"""What a client may create has a bound, and the answer says which."""
+"""The server limits what clients may create, and its refusal names the limit."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The end of a connection: a peer that still writes reads all it was sent, and no reset."""
+"""A client that still writes when its connection ends reads all that the server sent."""
 
 import socket
 import struct

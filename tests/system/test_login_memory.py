@@ -1,4 +1,4 @@
-"""What a client sends before it is logged in costs the server little memory, and not for long."""
+"""What a client sends before its login costs the server little memory for a short time."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A thousand consumers at places of their own in one stream: each gets its messages, bounded."""
+"""A thousand consumers read one stream from different offsets in bounded memory."""
 
 from contextlib import ExitStack
 from typing import Any

@@ -1,4 +1,4 @@
-"""A backlog with priorities or lifetimes is read after the server listens; what holds meanwhile."""
+"""The server loads messages with priorities or lifetimes after it listens."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Consumers whose place in a log is looked for, while something else happens."""
+"""Other events happen while the broker searches a log for the offset of a new consumer."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a blocked connection has published waits, and nothing is lost or out of its order."""
+"""The publishes of a blocked connection wait: none is lost, and their order stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declares, binds and deletes sent without waiting: answers in order, though they share syncs."""
+"""Declares, binds and deletes that are sent together share syncs and are answered in order."""
 
 from pamqp.commands import Basic, Connection, Exchange, Queue
 

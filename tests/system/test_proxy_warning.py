@@ -1,4 +1,4 @@
-"""The log says that the clients of a proxy on this machine count as clients of this machine."""
+"""The log warns that clients of a proxy on this machine count as local clients."""
 
 from tests.amqp_client import connect
 from tests.conftest import StartServer

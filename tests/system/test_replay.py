@@ -1,4 +1,4 @@
-"""Replay: what was settled is put back, with what it was and where it comes from."""
+"""A replay appends settled messages to a queue again, unchanged."""
 
 import logging
 import time

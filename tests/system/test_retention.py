@@ -1,4 +1,4 @@
-"""Settled segments go when they are checkpointed, unless somebody asked to keep them."""
+"""Settled segments are removed after a checkpoint unless an option keeps them."""
 
 import threading
 from functools import partial

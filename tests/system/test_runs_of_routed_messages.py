@@ -1,4 +1,4 @@
-"""Messages that are routed one by one go into their queues as runs where they go the same way."""
+"""Messages that are routed one by one enter a queue as one run when they take the same way."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Clients that do not read: the server's memory stays bounded, and nobody else waits for them."""
+"""Clients that do not read cost bounded memory and delay no other client."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""No client keeps the event loop for itself, and one that does is named."""
+"""No client keeps the event loop for long, and the log names one that does."""
 
 import time
 from pathlib import Path

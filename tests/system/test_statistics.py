@@ -1,4 +1,4 @@
-"""The numbers of one queue, after a scenario that is known, wherever they are shown."""
+"""The numbers of a queue after a known scenario, in every command that shows them."""
 
 import json
 from collections.abc import Callable

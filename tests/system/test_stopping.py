@@ -1,4 +1,4 @@
-"""What a clean stop promises, whatever was under way when it began."""
+"""What a clean stop does, whatever the server is doing when it begins."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Filters over logs that are longer than the memory for them, against the plain list of values."""
+"""Filters over logs that are longer than the ring, compared with a list of the values."""
 
 import random
 from pathlib import Path

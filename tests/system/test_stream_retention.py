@@ -1,4 +1,4 @@
-"""What leaves a stream: its oldest segments, by age or size, whoever has read them."""
+"""Retention removes the oldest segments of a stream, by age or size."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names that file systems do not like: kept apart, kept inside, kept through every restart."""
+"""Names that file systems do not allow stay distinct and inside the directory after restarts."""
 
 import os
 from pathlib import Path

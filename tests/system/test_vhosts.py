@@ -1,4 +1,4 @@
-"""Virtual hosts: namespaces that share nothing but the server."""
+"""Virtual hosts have queues and exchanges of their own."""
 
 import shutil
 import uuid

@@ -1,4 +1,4 @@
-"""Messages with a lifetime of 0 that come behind others: gone when nobody takes them at once."""
+"""Messages with a lifetime of 0 expire behind others when no consumer takes them at once."""
 
 import time
 

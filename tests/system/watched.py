@@ -1,4 +1,4 @@
-"""A server whose memory and disk are what a test says."""
+"""A server whose free memory and disk space a test sets."""
 
 from __future__ import annotations
 
