@@ -295,10 +295,10 @@ class AmqpClient:
         start = self.expect(Connection.Start, 0)
         self.server_properties = dict(start.server_properties or {})
         known = {"authentication_failure_close": True, "consumer_cancel_notify": True}
-        told: Any = {"capabilities": known if capabilities is None else capabilities}
-        told |= properties or {}
+        sent: Any = {"capabilities": known if capabilities is None else capabilities}
+        sent |= properties or {}
         answer = f"\0{user}\0{password}" if response is None else response
-        self.send(Connection.StartOk(told, mechanism, answer, "en_US"), 0)
+        self.send(Connection.StartOk(sent, mechanism, answer, "en_US"), 0)
 
     def open_channel(self, number: int = 1, *, confirms: bool = False) -> None:
         """Open a channel, if asked with publisher confirms."""
@@ -416,7 +416,7 @@ class AmqpClient:
         method = AnyDeclare(0, queue, False, durable, exclusive, auto_delete, False, arguments)
         self.call(method, Queue.DeclareOk, channel)
 
-    def close_when_told(self) -> Connection.Close:
+    def await_connection_close(self) -> Connection.Close:
         """Wait for the server's connection.close, whatever comes before it, and answer it."""
         value: AnyFrame = heartbeat.Heartbeat()
         while not isinstance(value, Connection.Close):

@@ -21,7 +21,7 @@ def test_a_missing_directory_raises_an_os_error(tmp_path: Path) -> None:
 
 
 def test_the_sensor_reads_memory_that_the_process_takes_and_frees(tmp_path: Path) -> None:
-    sensor = ResourceSensor(tmp_path, 0)  # above it, so what is free is given back first
+    sensor = ResourceSensor(tmp_path, 0)  # above it, so free memory is released first
     before = sensor.read().memory_bytes
 
     taken = bytearray(b"x") * (64 * MIB)

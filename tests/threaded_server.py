@@ -118,7 +118,7 @@ class ThreadedServer:
             assert not self._thread.is_alive(), "the server did not stop"
 
     def abandon(self) -> None:
-        """Stop after a failure of the disk: nobody expects the stop to be a clean one."""
+        """Stop after a failure of the disk; the stop need not be a clean one."""
         self._stops_cleanly = False
         self.stop()
 

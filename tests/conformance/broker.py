@@ -38,8 +38,8 @@ def rabbitmq_version() -> str | None:
         return None
     with AmqpClient((url.host, url.port)) as client:
         client.login(user=url.user, password=url.password)
-        told = client.server_properties
-        return str(told.get("version")) if told.get("product") == "RabbitMQ" else None
+        properties = client.server_properties
+        return str(properties.get("version")) if properties.get("product") == "RabbitMQ" else None
 
 
 def remove(client: AmqpClient, names: Iterable[str]) -> None:

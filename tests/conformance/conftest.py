@@ -37,7 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def new_name(broker: Broker) -> Iterator[NewName]:
-    """Return a function that gives names nobody uses.
+    """Return a function that returns free names.
 
     Queues and exchanges with these names are deleted after the test, when its connections are
     closed.

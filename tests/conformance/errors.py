@@ -42,5 +42,5 @@ def _compare(
 ) -> None:
     failed = (0, 0) if method is None else divmod(method.index, 1 << 16)
     expected = (code, text.replace("vhost '/'", f"vhost '{client.vhost}'"), *failed)
-    told = (close.reply_code, close.reply_text, close.class_id, close.method_id)
-    assert told == expected, f"{told}, not {expected}"
+    found = (close.reply_code, close.reply_text, close.class_id, close.method_id)
+    assert found == expected, f"{found}, not {expected}"

@@ -105,7 +105,7 @@ def expect_compared(
 ) -> None:
     """Return when a queue was declared, works, and must not be declared with another value.
 
-    For an argument whose value nobody can tell from what the queue does.
+    For an argument that changes nothing a client could see.
 
     Args:
         client: With channel 1 open.

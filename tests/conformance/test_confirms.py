@@ -16,9 +16,9 @@ def confirmed(client: AmqpClient, last: int, channel: int = 1) -> list[int]:
         ack = client.expect(Basic.Ack, channel)
         tag = ack.delivery_tag
         assert tag
-        told = sorted(each for each in open_tags if each <= tag) if ack.multiple else [tag]
-        seen += told
-        open_tags -= set(told)
+        tags = sorted(each for each in open_tags if each <= tag) if ack.multiple else [tag]
+        seen += tags
+        open_tags -= set(tags)
     return seen
 
 

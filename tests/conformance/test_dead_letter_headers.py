@@ -116,8 +116,8 @@ def test_the_time_of_a_death_is_in_seconds(
 ) -> None:
     client.declare(name, arguments=to(dead_letters))
     die(client, name)
-    told = headers_of(take(client, dead_letters))["x-death"][0]["time"]
-    assert abs((told - datetime.now(UTC)).total_seconds()) < 60
+    died = headers_of(take(client, dead_letters))["x-death"][0]["time"]
+    assert abs((died - datetime.now(UTC)).total_seconds()) < 60
 
 
 @pytest.mark.parametrize("dies_of", ["expired", "rejected"])

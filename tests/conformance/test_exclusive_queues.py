@@ -163,7 +163,7 @@ def test_a_queue_with_an_exclusive_consumer_takes_no_other(
 
 @differs(
     rabbitmq="lets others consume as well",
-    reason="whoever asks to be alone relies on it",
+    reason="a client that asks to be alone relies on it",
 )
 def test_a_quorum_queue_with_an_exclusive_consumer_takes_no_other(
     connect: Connect, client: AmqpClient, name: str

@@ -90,7 +90,7 @@ def test_the_older_protocol_header_is_taken(dial: Dial) -> None:
 
 @differs(
     rabbitmq="drops a connection whose login is more than one frame of 8192 octets; 3.10: of 4096",
-    reason="a token of a login, and what a client tells of itself, may be longer",
+    reason="tokens of logins and client properties may be longer",
 )
 def test_client_properties_may_be_long(dial: Dial) -> None:
     client = dial()
@@ -114,11 +114,11 @@ def test_the_greeting_names_version_mechanisms_and_locale(dial: Dial) -> None:
 
 
 def test_the_server_properties_are_strings(client: AmqpClient) -> None:
-    told = client.server_properties
+    properties = client.server_properties
     keys = {"product", "version", "platform", "copyright", "information", "cluster_name"}
-    assert told.keys() == keys | {"capabilities"}
-    assert all(isinstance(told[key], str) and told[key] for key in keys)
-    assert [part.isdigit() for part in told["version"].split(".")] == [True] * 3
+    assert properties.keys() == keys | {"capabilities"}
+    assert all(isinstance(properties[key], str) and properties[key] for key in keys)
+    assert [part.isdigit() for part in properties["version"].split(".")] == [True] * 3
 
 
 @differs(
@@ -131,7 +131,7 @@ def test_the_server_has_a_name_of_its_own(client: AmqpClient) -> None:
 
 @differs(
     rabbitmq="offers ANONYMOUS, which logs in as guest",
-    reason="whoever reaches the port should need a password",
+    reason="a client that reaches the port should need a password",
     since=4,
 )
 def test_no_client_logs_in_without_a_password(dial: Dial) -> None:
@@ -246,8 +246,8 @@ def test_a_large_table_of_client_properties_is_taken(connect: Connect, name: str
     client.open_channel(2)
     client.send(Queue.Delete(queue=name), 2)
     # What stands in front of the long values was read as well.
-    told = {type(client.receive()[1]) for _ in range(2)}
-    assert told == {Queue.DeleteOk, Basic.Cancel}
+    methods = {type(client.receive()[1]) for _ in range(2)}
+    assert methods == {Queue.DeleteOk, Basic.Cancel}
 
 
 def test_the_usual_tuning_is_proposed(broker: Broker, dial: Dial) -> None:

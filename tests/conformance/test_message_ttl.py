@@ -119,7 +119,7 @@ def test_an_unacked_message_does_not_expire(client: AmqpClient, new_name: NewNam
     queue, dead_letters = new_name(), new_name()
     client.declare(dead_letters)
     client.declare(queue, arguments=to(dead_letters) | {"x-message-ttl": 300})
-    # Somebody waits for it, so that it is delivered whatever its time is.
+    # A consumer waits for it, so that it is delivered before it expires.
     client.consume(queue)
     client.publish(b"x", queue)
     message = client.expect_delivery()

@@ -99,7 +99,7 @@ def test_all_priorities_are_counted_and_purged(client: AmqpClient, name: str) ->
 
 @differs(
     rabbitmq="delivers messages of a priority above 4 first, two of them to one of the others",
-    reason="the order of publishing holds; whoever wants priorities asks for x-max-priority",
+    reason="the order of publishing holds; a queue with priorities has x-max-priority",
     since=4,
 )
 def test_a_quorum_queue_keeps_the_order_of_publishing(client: AmqpClient, name: str) -> None:

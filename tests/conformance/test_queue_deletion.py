@@ -210,11 +210,11 @@ def test_each_of_several_deletions_is_answered_before_its_cancels(
         client.send(Queue.Delete(queue=queue))
     deleted = 0
     for _ in range(2 * len(queues)):
-        _, told = client.receive()
-        if isinstance(told, Basic.Cancel):
-            assert told.consumer_tag in queues[:deleted]
+        _, answer = client.receive()
+        if isinstance(answer, Basic.Cancel):
+            assert answer.consumer_tag in queues[:deleted]
         else:
-            assert isinstance(told, Queue.DeleteOk)
+            assert isinstance(answer, Queue.DeleteOk)
             deleted += 1
     assert deleted == len(queues)
 

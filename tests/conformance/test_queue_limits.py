@@ -310,8 +310,8 @@ def test_the_confirmed_messages_of_a_burst_are_delivered_and_no_others(
             _, answer = client.receive()
             assert isinstance(answer, Basic.Ack | Basic.Nack)
             last = answer.delivery_tag or 0
-            told = set(range(1, last + 1)) - nacked - acked if answer.multiple else {last}
-            (acked if isinstance(answer, Basic.Ack) else nacked).update(told)
+            tags = set(range(1, last + 1)) - nacked - acked if answer.multiple else {last}
+            (acked if isinstance(answer, Basic.Ack) else nacked).update(tags)
         eventually(lambda: try_publish(client, name, b"end") is Basic.Ack)
         assert consumed.result() == [str(tag - 1).encode() for tag in sorted(acked)]
 

@@ -310,13 +310,13 @@ def test_a_stream_declared_again_must_have_the_same_properties(
 ) -> None:
     declare_stream(client, name)
     for properties, word in (({"durable": False}, "durable"), ({"auto_delete": True}, "auto_")):
-        told = ("false", "true") if word == "durable" else ("true", "false")
+        shown = ("false", "true") if word == "durable" else ("true", "false")
         argument = "durable" if word == "durable" else "auto_delete"
         expect_declaration_refused(
             client,
             name,
             f"inequivalent arg '{argument}' for {{}}: "
-            f"received '{told[0]}' but current is '{told[1]}'",
+            f"received '{shown[0]}' but current is '{shown[1]}'",
             arguments={"x-queue-type": "stream"},
             **properties,
         )
@@ -329,7 +329,7 @@ def test_a_stream_declared_again_must_have_the_same_properties(
 
 @differs(
     rabbitmq="a number of its statistics, seconds old",
-    reason="a count that is asked for is right",
+    reason="a count in a reply should be right",
 )
 def test_the_messages_of_a_stream_are_counted_at_once(client: AmqpClient, name: str) -> None:
     declare_stream(client, name)
@@ -343,7 +343,7 @@ def test_the_messages_of_a_stream_are_counted_in_the_end(client: AmqpClient, nam
     eventually(lambda: client.ready_count(name) == 2)
 
 
-@differs(rabbitmq="0, whoever consumes", reason="a count that is asked for is right")
+@differs(rabbitmq="0, however many consume", reason="a count in a reply should be right")
 def test_the_consumers_of_a_stream_are_counted(
     client: AmqpClient, connect: Connect, name: str
 ) -> None:
@@ -395,7 +395,7 @@ def test_the_deleted_messages_are_counted(client: AmqpClient, name: str) -> None
     assert client.call(Queue.Delete(queue=name), Queue.DeleteOk).message_count == 2
 
 
-@differs(rabbitmq="`if-empty` and `if-unused` are ignored", reason="who asks wants to be told")
+@differs(rabbitmq="`if-empty` and `if-unused` are ignored", reason="the client asked for the check")
 @pytest.mark.parametrize(
     ("condition", "said"), [("if_empty", "not empty"), ("if_unused", "in use")]
 )

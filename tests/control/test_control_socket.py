@@ -264,7 +264,7 @@ def test_a_server_that_ends_before_its_reply_is_reported(tmp_path: Path) -> None
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "control.sock"))
         listener.listen()
-        # Accepted by the kernel, and closed when nobody takes it.
+        # The kernel accepts it; it is closed because the server does not.
         client = socket.socket(socket.AF_UNIX)
         client.connect(str(tmp_path / "control.sock"))
         client.close()

@@ -69,11 +69,11 @@ class BudgetDisk(FileSystem):
             return super().pwritev(descriptor, [data[:room]], position, sync)
 
     def unlink(self, path: Path) -> None:
-        """Remove a file, not while somebody counts."""
+        """Remove a file, but not while the used bytes are counted."""
         with self._changing:
             super().unlink(path)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Rename, not while somebody counts."""
+        """Rename, but not while the used bytes are counted."""
         with self._changing:
             super().rename(source, target)

@@ -1,6 +1,6 @@
 """What was sent, what was promised and what came: the history of a kill loop.
 
-A message is known by its publisher and its sequence number, and its body can be told from them.
+A publisher and a sequence number identify a message, and determine its body.
 Every publisher's messages go to every queue; each queue's deliveries are kept apart.
 """
 

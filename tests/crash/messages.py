@@ -50,5 +50,5 @@ def stop_cleanly(server: RunningServer, *clients: AmqpClient) -> None:
     """Stop with SIGTERM while clients are connected, who answer as clients do."""
     server.signal(signal.SIGTERM)
     for client in clients:
-        assert client.close_when_told().reply_code == 320
+        assert client.await_connection_close().reply_code == 320
     assert server.wait() == 0

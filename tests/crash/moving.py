@@ -19,7 +19,7 @@ def powered(root: Path) -> Power:
 
 
 def serve(power: Power) -> ThreadedServer:
-    """Return a server on a file system; it writes checkpoints when it is told to."""
+    """Return a server on a file system; it writes checkpoints when a test asks for them."""
     return ThreadedServer(power.root, power, flush_bytes=4096, offset_checkpoint_interval_seconds=0)
 
 

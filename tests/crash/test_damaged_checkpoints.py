@@ -67,16 +67,16 @@ def test_without_a_checkpoint_all_messages_return_marked_with_one_log_line(
     if spoil is shutil.rmtree:
         accept_loss(server)
     server.restart()
-    told = [line for line in server.messages if "no checkpoint can be read" in line]
-    # Where nothing is left, whoever accepts that is told.
-    assert len(told) == (spoil is not shutil.rmtree)
+    reported = [line for line in server.messages if "no checkpoint can be read" in line]
+    # Where nothing is left, the command that accepts the loss reports it.
+    assert len(reported) == (spoil is not shutil.rmtree)
     with channel_to(server) as client:
         assert drain(client, "q") == flags(range(10), redelivered=True)
     server.terminate()
     server.restart()
     with channel_to(server) as client:
         assert drain(client, "q") == []
-    assert [line for line in server.messages if "no checkpoint can be read" in line] == told
+    assert [line for line in server.messages if "no checkpoint can be read" in line] == reported
 
 
 def test_the_previous_checkpoint_is_used_with_one_log_line(start_server: StartServer) -> None:

@@ -200,7 +200,7 @@ def test_a_damaged_queue_is_shown_and_can_be_deleted(whole: Path, tmp_path: Path
         client.open_channel(confirms=True)
         assert client.ready_count("a") == 0
         assert client.ready_count("b") == 1
-        client.publish(b"to nobody", "a", exchange="x", mandatory=True)
+        client.publish(b"to no queue", "a", exchange="x", mandatory=True)
         client.expect_return()
     assert len(list((data / "logs" / "%2f" / "a").glob("*"))) <= 1
 

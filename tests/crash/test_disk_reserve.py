@@ -102,7 +102,7 @@ def test_a_full_disk_whose_consumers_acknowledge_all_has_room_again(
         with connect(server.address) as client:
             client.open_channel(confirms=True)
             client.declare("q")
-            # A log that is taken into use again gives back what its last append left.
+            # The first append to a recovered log removes what its failed append left.
             disk.is_seen = False
             published = publish_until_refused(client)
             assert published * BODY_BYTES > DISK_BYTES / 2
@@ -137,7 +137,7 @@ def test_a_disk_filled_by_another_program_has_room_again(disk: BudgetDisk) -> No
 
 
 def test_a_failed_log_of_one_segment_frees_its_space(disk: BudgetDisk) -> None:
-    """Its segment has to be sealed to go; with the alarm on nobody takes the log into use again."""
+    """Its segment has to be sealed to go; while the alarm is on nothing is appended to it."""
     settings = {"segment_bytes": 1 << 30, "disk_free_limit_bytes": 4 << 20}
     with serve(disk, **settings) as server, connect(server.address) as client:
         client.open_channel(confirms=True)

@@ -1,7 +1,7 @@
 """What a confirm means when the disk is slow, broken, or without power (invariant I3).
 
-SIGKILL leaves the kernel's page cache alive, so it cannot tell a synced byte from one that was
-only written. Here the server runs inside the test, on a file system that can.
+SIGKILL leaves the kernel's page cache alive, so it does not distinguish a synced byte from one
+that was only written. Here the server runs inside the test, on a file system that can.
 """
 
 import random

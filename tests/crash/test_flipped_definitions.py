@@ -229,7 +229,7 @@ def test_only_the_exchange_of_a_damaged_binding_refuses(
         # It is the same binding, and says so: only its place among others is another.
         assert not is_refused(client, "x")
         return
-    # Whatever the key: nobody knows which messages the binding would have taken.
+    # Whatever the key: it is unknown which messages the binding would have taken.
     assert is_refused(client, "x")
     assert is_refused(client, "x", "something else")
     assert not is_refused(client, "y")

@@ -48,7 +48,7 @@ def client(server: ThreadedServer) -> Iterator[AmqpClient]:
 
 
 def serve(disk: FullDisk, **settings: Any) -> ThreadedServer:  # noqa: ANN401 - as the server's
-    """Return a server that looks at its disk all the time, and writes checkpoints when told."""
+    """Return a server that looks at its disk all the time; tests ask it for checkpoints."""
     settings.setdefault("offset_checkpoint_interval_seconds", 0)
     return ThreadedServer(disk.root, disk, OFTEN, disk_free_limit_bytes=0, **settings)
 
@@ -245,7 +245,7 @@ def test_a_dead_letter_waits_for_room_and_arrives_once(
 
 
 def test_a_commit_that_was_under_way_is_applied_once(disk: FullDisk) -> None:
-    """Written anew without its mark, it was not known again after a crash, and came twice."""
+    """Rewritten without its mark, it was not recognized after a crash and arrived twice."""
     with serve(disk) as server:
         with connect(server.address) as client:
             client.open_channel(confirms=True)

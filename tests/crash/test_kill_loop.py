@@ -86,7 +86,7 @@ def test_no_confirmed_message_is_lost_over_many_kills(
             kill_in_its_start(server, chance)
         server.start()
         work_until_killed(server, ledger, churn, chance)
-        # The generation in the name is how often a segment was written anew.
+        # The generation in the name is how often a segment was rewritten.
         compacted.update(server.storage_path.glob("logs/*/*/*/*-*.log"))
         if number % DRAIN_ROUNDS == 0 or number == ROUNDS:
             drain_all(server, ledger)

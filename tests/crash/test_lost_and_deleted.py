@@ -59,7 +59,7 @@ def data(whole: Path, tmp_path: Path) -> Path:
 
 
 def files(data: Path) -> dict[Path, bytes]:
-    """Return the files of all definitions and logs; a server may be removing some meanwhile."""
+    """Return the files of all definitions and logs; a server may remove some in the meantime."""
     found = {}
     for path in [*paths_below(data / "metadata"), *paths_below(data / "logs")]:
         with suppress(FileNotFoundError, IsADirectoryError):
@@ -68,7 +68,7 @@ def files(data: Path) -> dict[Path, bytes]:
 
 
 def paths_below(directory: Path) -> list[Path]:
-    """Return what is below a directory; a server may be removing some of it meanwhile."""
+    """Return what is below a directory; a server may be removing some of it at the same time."""
     return sorted(
         Path(parent, name)
         for parent, directories, names in os.walk(directory)
@@ -321,13 +321,13 @@ def test_a_directory_that_is_no_log_is_reported_and_kept(data: Path) -> None:
     queue = data / "logs" / "%2f" / "other"
     outside = data.parent / "outside"
     shutil.copytree(log_of(data, "other"), outside / INCARNATION)
-    strangers = [
+    foreign_paths = [
         queue / (log_of(data, "other").name + ".bak"),
         queue / "notes",
         data / "logs" / "lost+found",
         data / "logs" / "%2f" / "LOST",
     ]
-    for path in strangers:
+    for path in foreign_paths:
         (path / "a" / "b").mkdir(parents=True)
         (path / "a" / "b" / "file").write_text("mine")
     # A link to a log, one to a queue's logs, and the segments of another queue.
@@ -335,7 +335,7 @@ def test_a_directory_that_is_no_log_is_reported_and_kept(data: Path) -> None:
     (data / "logs" / "%2f" / "linked").symlink_to(outside)
     foreign = data / "logs" / "%2f" / "foreign" / INCARNATION
     shutil.copytree(log_of(data, "%4frders%2f1"), foreign)
-    strangers += [queue / INCARNATION, data / "logs" / "%2f" / "linked", foreign]
+    foreign_paths += [queue / INCARNATION, data / "logs" / "%2f" / "linked", foreign]
     before = files(data)
     content = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
     for _ in range(2):
@@ -343,7 +343,7 @@ def test_a_directory_that_is_no_log_is_reported_and_kept(data: Path) -> None:
             client.open_channel()
             assert client.ready_count("other") == 1
             assert report_of(data)["outcome"] == "clean"
-            assert sorted(report_of(data)["strangers"]) == sorted(map(str, strangers))
+            assert sorted(report_of(data)["strangers"]) == sorted(map(str, foreign_paths))
         assert files(data) == before
         assert {path: path.read_bytes() for path in content} == content
 
@@ -385,7 +385,7 @@ def test_an_upgrade_sets_logs_without_an_owner_aside_and_reports_them_once(data:
 
 def test_a_backup_contains_the_logs_that_a_start_would_use_and_keep(data: Path) -> None:
     lose_queue(data)
-    add_stranger(data)
+    add_foreign_directory(data)
     kept = log_of(data, "%4frders%2f1")
     shutil.copytree(kept, kept.with_name(INCARNATION))
     (kept.with_name(INCARNATION) / "deleted").touch()
@@ -448,7 +448,7 @@ def mark_queue(data: Path) -> None:
     (log_of(data, "other") / "deleted").touch()
 
 
-def add_stranger(data: Path) -> None:
+def add_foreign_directory(data: Path) -> None:
     (data / "logs" / "%2f" / "other" / "notes").mkdir()
 
 
@@ -460,7 +460,7 @@ def add_stranger(data: Path) -> None:
         (lose_exchange, "missing-definition", "unopened"),
         (lose_vhost, "missing-definition", "unopened"),
         (mark_queue, "deleted-log", "clean"),
-        (add_stranger, "not-a-log", "clean"),
+        (add_foreign_directory, "not-a-log", "clean"),
     ],
 )
 def test_a_check_and_a_dry_run_say_what_the_start_does(

@@ -75,7 +75,7 @@ def test_a_lost_log_is_reported_although_no_message_of_it_was_settled(storage: P
         queue = server.server.broker.vhosts["/"].queues["a"]
         assert server.call(lambda: queue.store.end_offset) == 9
     with ThreadedServer(storage) as server, channel_to(server) as client:
-        # It is told once; what the log itself says of it stays to be read.
+        # It is reported once; the report of the log itself stays.
         assert (last_report(storage)["outcome"], of_queue(storage, "a")["lost"]) == (
             "clean",
             [[0, 6]],

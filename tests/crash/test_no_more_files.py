@@ -28,7 +28,7 @@ OPERATIONS = 14
 
 
 class FewFiles(FaultyFileSystem):
-    """Opens no more files while somebody else has them all.
+    """Opens no more files while the test holds them all.
 
     Attributes:
         taken: What cannot be opened: paths with this in them; None is nothing.
@@ -78,7 +78,7 @@ def few_files(tmp_path: Path, number: int = errno.EMFILE) -> FewFiles:
 
 
 def serve(files: FaultyFileSystem) -> ThreadedServer:
-    """Return a server that tries again all the time, and writes checkpoints when told."""
+    """Return a server that retries all the time; tests ask it for checkpoints."""
     often = Limits(alarm_check_seconds=0.01)
     return ThreadedServer(
         *(files.root, files, often), disk_free_limit_bytes=0, offset_checkpoint_interval_seconds=0

@@ -106,7 +106,7 @@ def test_a_purge_of_a_queue_that_is_being_saved_waits_for_it(tmp_path: Path) -> 
 
 
 def held_definitions(server: ThreadedServer) -> tuple[asyncio.Event, threading.Event]:
-    """Hold what is to be saved; return what lets it go, and what tells that it waits."""
+    """Hold writes of definitions; return the events of their release and of a waiting write."""
     definitions = server.server.broker.definitions
     save_queue = definitions.save_queue
     gate, is_saving = asyncio.Event(), threading.Event()
@@ -156,7 +156,7 @@ def test_a_deleted_queue_stays_deleted_after_a_kill_and_no_other_is(
             client.call(Basic.Cancel(consumer_tag="c"), Basic.CancelOk)
         else:
             client.call(Queue.Delete(queue="gone"), Queue.DeleteOk)
-        # Declared anew, it is another one; its ok is behind the removal of the first.
+        # Declared again, it is another queue; its declare-ok follows the removal of the first.
         client.declare("gone")
         publish_confirmed(client, "gone", range(100, 102))
         server.kill()

@@ -146,7 +146,7 @@ def test_a_power_cut_loses_only_the_last_messages(power: Power, seed: int | None
             left = bodies(drain(client, level))
             assert left == sorted(set(left))
             assert set(left) <= set(range(10, 200))
-            # What is behind an ack that a checkpoint told of is still there, or was new.
+            # Messages behind an ack in a checkpoint are still there, or were new.
             publish_confirmed(client, level, range(500, 520))
             assert bodies(drain(client, level)) == list(range(500, 520))
         assert len(shown["fsync"]) == 200

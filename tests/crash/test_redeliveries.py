@@ -38,7 +38,7 @@ def counts(server: ThreadedServer) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_are_exact_after_a_clean_stop(tmp_path: Path, kind: str) -> None:
-    """Of every queue, though only quorum queues tell consumers."""
+    """Of every queue, although only quorum queues deliver the count."""
     power = powered(tmp_path / "data")
     with serve(power) as server:
         with connect(server.address) as client:

@@ -32,16 +32,16 @@ def test_a_killed_replay_can_continue_behind_its_last_report(
         # Answered when it is in a checkpoint: what is settled stays so.
         client.call(Queue.Purge(queue="q"), Queue.PurgeOk)
     queues = QueueClient(server.storage_path)
-    told: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
 
     def kill(progress: dict[str, Any]) -> None:
-        told.append(progress)
+        reports.append(progress)
         server.kill()
 
     with pytest.raises(UnreachableError):
         queues.replay("q", start="first", to=to, on_progress=kill)
     server.restart()
-    where = told[-1]["next"]
+    where = reports[-1]["next"]
     assert 0 < where < COUNT
     found = [row["body"][:4] for row in queues.browse(to or "q", state="ready", body_bytes_max=4)]
     assert found[:where] == [f"{number:04}" for number in range(where)]

@@ -142,7 +142,7 @@ def test_a_stream_keeps_its_offsets_when_the_server_is_killed_during_retention(
             while seen < count - 1:
                 message = client.expect_delivery(2)
                 offset = offset_of(message)
-                # It may be shortened once more meanwhile: the reader goes on behind that.
+                # Retention may shorten it again: the reader continues behind that.
                 assert seen < offset < count
                 assert message.body.rstrip(b"\0") == b"%d" % offset
                 seen = offset

@@ -47,7 +47,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(60 + ROUNDS * SECONDS_A_ROU
 
 @dataclass(eq=False, slots=True)
 class Sent:
-    """A transaction that a publisher wanted to commit, and whether it was told that it is."""
+    """A transaction that a publisher wanted to commit, and whether it got commit-ok."""
 
     messages: list[MessageId]
     is_committed: bool = False

@@ -147,7 +147,7 @@ def test_a_stop_waits_for_the_commits_that_are_under_way(power: Power) -> None:
         assert power.sync_waiting.wait(30)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
-        client.close_when_told()
+        client.await_connection_close()
         power.sync_gate.set()
         stopping.join()
     assert not list((power.root / "transactions").iterdir())
@@ -197,7 +197,7 @@ def test_transient_messages_of_a_commit_are_kept_in_a_stream_that_has_no_byte_of
         assert [each.body for each in found] == [b"a", b"b"]
     (directory,) = (power.root / "logs").glob("*/s/*")
     logged = [each for batch in LogReader(directory).read() for each in batch.messages]
-    # A stream keeps what it was told was transient, and its log says so.
+    # A stream keeps transient messages too, and its log says that they are.
     assert [each[0] & PERSISTENT for each in logged] == [PERSISTENT] * 2
 
 

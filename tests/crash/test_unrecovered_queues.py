@@ -53,7 +53,7 @@ def documents(storage: Path, kind: str) -> list[Path]:
 
 
 def test_a_queue_whose_log_cannot_be_opened_is_neither_made_again_nor_lost(tmp_path: Path) -> None:
-    """It could be declared anew, and the start after that removed the old log."""
+    """It could be declared again, and the start after that removed the old log."""
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         fill(client, "q")
     for method in (Queue.Declare(queue="q", durable=True), Queue.Declare(queue="q", passive=True)):

@@ -95,7 +95,7 @@ class Publisher(Worker):
 
 
 class Consumer(Worker):
-    """Consumes a queue; acknowledges one by one, many at a time, late, or gives back.
+    """Consumes a queue; acknowledges one by one, many at a time, late, or requeues.
 
     Args:
         address: Of the server.

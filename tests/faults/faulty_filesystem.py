@@ -22,7 +22,7 @@ _SYNCS = frozenset({"sync", "sync_write", "sync_directory"})
 
 
 class StoppedError(Exception):
-    """The machine has stopped: no OSError, so nobody handles it."""
+    """The machine has stopped: no OSError, so no code handles it."""
 
 
 class Change(NamedTuple):
@@ -230,7 +230,7 @@ class FaultyFileSystem(UnsyncedFileSystem):
         return written
 
     def _learn(self, path: Path) -> None:
-        """Take in a file that was there before, or that somebody changed behind our back."""
+        """Take in a file that was there before, or that a test changed directly."""
         number = self._disk.entries.get(path)
         content = path.read_bytes()
         if number is None or not self._disk.is_as(number, content):

@@ -1,4 +1,4 @@
-"""What a client was told, and when: so one can say what must be there after a crash, and what may.
+"""What clients learned, and when: it says what must be there after a crash, and what may.
 
 Time is the number of operations that the server had begun on its disk. A crash in operation N
 comes behind everything with a stamp up to N.
@@ -71,7 +71,7 @@ class Life(Span):
     Attributes:
         name: Of the queue.
         placed: Its messages in their order.
-        is_unsure: Whether its declaration or deletion was refused: then nobody knows.
+        is_unsure: Whether its declaration or deletion was refused: then its state is unknown.
     """
 
     name: str = ""
@@ -122,7 +122,7 @@ class History:
         return [life for life in self.lives if life.name == name]
 
     def is_unsure(self, name: str) -> bool:
-        """Tell whether nobody knows which queue has this name."""
+        """Return whether it is unknown which queue has this name."""
         return any(life.is_unsure for life in self.named(name))
 
     def note_crash(self, now: int) -> None:
@@ -133,14 +133,14 @@ class History:
                 placed.settling = NEVER
 
     def is_bound(self, exchange: str, key: str, queue: str) -> bool:
-        """Tell whether a client was told that there is such a binding."""
+        """Return whether a client got bind-ok for such a binding."""
         span = self.bindings.get((exchange, key, queue))
         return span is not None and span.sure != NEVER
 
     def settle_durably(self, since: int, now: int) -> None:
         """Note that a checkpoint which began at `since` is on the disk.
 
-        Of a message that was never confirmed nobody knows whether the log had it on the disk,
+        It is unknown of a message that was never confirmed whether the log had it on the disk,
         and so whether the checkpoint could name it.
         """
         for life in self.lives:

@@ -55,7 +55,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
         future = self.create_future()
         try:
             result = func(*args)
-        except BaseException as error:  # noqa: BLE001 - whoever awaits it gets it
+        except BaseException as error:  # noqa: BLE001 - its awaiter gets it
             self.after_turns(_settle, future, None, error)
         else:
             self.after_turns(_settle, future, result, None)
@@ -79,7 +79,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
 
     async def _until_quiet(self) -> None:
         for _ in range(3):
-            while self._ready:  # type: ignore[attr-defined]  # noqa: ASYNC110 - nobody tells
+            while self._ready:  # type: ignore[attr-defined]  # noqa: ASYNC110 - there is no event
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
 

@@ -1,7 +1,7 @@
 """Which states a power cut in an operation may leave, and how many of them a run checks.
 
-`FAULT_OUTCOMES` is how many outcomes each power cut is looked at in, and `FAULT_STRIDE` which
-operations fail: every one with 1, every 16th with 16. CI takes a part, always the same.
+`FAULT_OUTCOMES` is the number of outcomes that are checked for each power cut. `FAULT_STRIDE` says
+which operations fail: each one with 1, each 16th with 16. CI checks a part, always the same.
 """
 
 import os
@@ -54,10 +54,10 @@ def own_root(path: Path) -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def leave(survivors: Survivors, told: Path, root: Path) -> None:
-    """Write what is left of one root below another one."""
-    shutil.copytree(told / "data", root / "data", ignore=_all_but_format)
-    restore({root / path.relative_to(told): content for path, content in survivors.items()})
+def leave(survivors: Survivors, played: Path, root: Path) -> None:
+    """Write what a power cut leaves of the directory `played` below another root."""
+    shutil.copytree(played / "data", root / "data", ignore=_all_but_format)
+    restore({root / path.relative_to(played): content for path, content in survivors.items()})
 
 
 def _all_but_format(_: str, names: list[str]) -> list[str]:

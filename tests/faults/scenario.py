@@ -1,6 +1,6 @@
 """What the clients of a server do while its disk fails.
 
-Every step goes on whatever the disk does, and writes down what it was told.
+Each step continues whatever the disk does, and records what the client learned.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Scenario:
         settings: Of the server.
 
     Attributes:
-        reclaimed: By queue: how many segments were written anew; if none, bytes of removed ones.
+        reclaimed: By queue: how many segments were rewritten; if none, bytes of removed ones.
     """
 
     storage_path: Path
@@ -110,7 +110,7 @@ class Scenario:
             return
         self.history.settle_durably(begun, self.now())
 
-    def checkpoint_meanwhile(self, count: int, *queues: str) -> None:
+    def checkpoint_during_publishes(self, count: int, *queues: str) -> None:
         """Let a round of checkpoints be written while messages are published."""
         begun = self.now()
         writing = self.server.begin_checkpoint()
@@ -132,7 +132,7 @@ class Scenario:
                     known[offset] = (self.now(), bytes(message))
 
     def force(self, name: str, age_seconds: float) -> None:
-        """Let all that is old in a queue go, with what nobody took: two rounds of checkpoints."""
+        """Let retention remove all old messages of a queue by force: two rounds of checkpoints."""
         life = self.history.live(name)
         if life is not None:
             self._end(life.placed)
@@ -153,7 +153,7 @@ class Scenario:
             return None
 
     def note_reclaimed(self, *names: str) -> None:
-        """Note how many segments were written anew since the start, or how much was removed."""
+        """Record how many segments were rewritten since the start, or how much was removed."""
         for name in names:
             queue = self._queue(name)
             if queue is not None:
@@ -375,7 +375,7 @@ class Scenario:
                 span.dropped = min(span.dropped, self.now())
 
     def _answerable(self, taken: list[Held]) -> list[Held]:
-        """Return what can still be answered: a channel that was closed has given back all."""
+        """Return what can still be answered: a channel that was closed has requeued all."""
         return [held for held in taken if self.held.pop(held.tag, None) is held]
 
     def _move(self, leaving: list[Placed], dead_letters: str) -> list[Placed]:

@@ -1,4 +1,4 @@
-"""What the clients of one stream and its groups were told, and when.
+"""What the clients of one stream and its groups learned, and when.
 
 Time is the number of operations that the server had begun on its disk, as in `history`.
 """

@@ -200,8 +200,8 @@ class StreamScenario:
         self.server.settle()
 
 
-def tell(scenario: StreamScenario) -> bool:
-    """Go through the whole scenario; return whether the server stopped cleanly at its end."""
+def play(scenario: StreamScenario) -> bool:
+    """Play the whole scenario; return whether the server stopped cleanly at its end."""
     if not scenario.start():
         return False
     scenario.publish(12)
@@ -249,7 +249,7 @@ def check(storage_path: Path, history: StreamHistory, at: int) -> None:
         history.check(there, at)
         for group in ("orderly", "wild", "brief"):
             got = _records(server, group)
-            # Retention goes on here: what it has taken meanwhile nobody is given any more.
+            # Retention runs here too: messages that it has removed are delivered to no consumer.
             start = queue.settlement.ack_floor
             kept = {offset: body for offset, body in there.items() if offset >= start}
             history.check_group(group, got, kept, at)

@@ -16,10 +16,11 @@ import pytest
 from amqp_server.errors import StartupError
 from tests.faults.checker import Content, Found, Warnings, look
 from tests.faults.disk import Disk, Survivors
+from tests.faults.every_operation import played
 from tests.faults.history import History
 from tests.faults.inline_server import InlineServer
 from tests.faults.power_cuts import leave, own_root
-from tests.faults.test_every_operation import told
+from tests.faults.test_every_operation import PLAN
 
 STRIDE = int(os.environ.get("ROT_STRIDE", "997"))
 HEAD_BYTES = 2
@@ -71,15 +72,15 @@ class Sample:
             found = look(server, self.history)
             # What the clients of this test do, their logins included, says nothing of the files.
             of_clients = ("channel", "conn", "guest")
-            told = [line for line in warnings.lines if not line.startswith(of_clients)]
-            return found, told
+            reported = [line for line in warnings.lines if not line.startswith(of_clients)]
+            return found, reported
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
     """Return a directory as a process leaves it that ends behind a commit: it has all files."""
     root = tmp_path_factory.mktemp("rot")
-    scenario, changes = told(root / "told", 0)
+    scenario, changes = played(PLAN, root / "played", 0)
     disk = Disk()
     best: Survivors = {}
     for change in changes:
@@ -87,13 +88,13 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
         if any(path.parent.name == "transactions" for path in disk.entries):
             best = disk.written()
     files = {
-        path.relative_to(root / "told" / "data"): content
+        path.relative_to(root / "played" / "data"): content
         for path, content in best.items()
         # FORMAT may refuse a start: tests/metadata/test_directory_lock.py.
         if content is not None and path.name != "FORMAT"
     }
     (root / "work").mkdir()
-    sample = Sample(root / "told", root / "work", best, files, scenario.history, Found())
+    sample = Sample(root / "played", root / "work", best, files, scenario.history, Found())
     found, _ = sample.start(lambda _: None)
     assert found is not None
     assert len(found.queues) == 7
@@ -162,7 +163,7 @@ def check(sample: Sample, found: Found, warnings: list[str], *paths: Path, must_
             # A checkpoint may lag: more comes back, and nothing is missing.
             assert after is not None
             assert {body for body, _ in before} <= {body for body, _ in after}
-    assert is_same or warnings or not must_tell, "something is missing, and nobody was told"
+    assert is_same or warnings or not must_tell, "something is missing, and the log does not say so"
 
 
 def check_queue(sample: Sample, name: str, content: Content) -> None:
@@ -178,8 +179,8 @@ def check_queue(sample: Sample, name: str, content: Content) -> None:
 def positions(content: bytes) -> Iterator[int]:
     """Yield the bytes to be changed.
 
-    Of the disk reserve, a million zeros that nobody reads, only the first ones: it has 96 % of the
-    directory's bytes.
+    Of the disk reserve only the first bytes: it is a million zeros that are never read, 96 % of the
+    directory.
     """
     yield from range(min(HEAD_BYTES, len(content)))
     if any(content):
@@ -239,7 +240,7 @@ def test_a_removed_file_damages_no_other(sample: Sample) -> None:
         try:
             found, warnings = sample.start(replaced({path: None}))
             assert found is not None, f"does not start: {warnings}"
-            # Of a binding's document nothing else tells; indexes and ends can be done without.
+            # Only the document says that there is a binding; indexes and end files are optional.
             must_tell = path.suffix == (".log" if path.parts[0] == "logs" else ".json")
             must_tell = must_tell and "bindings" not in path.parts
             check(sample, found, warnings, path, must_tell=must_tell)

@@ -46,13 +46,13 @@ WHOLE: dict[str, Any] = {
 
 
 @dataclass
-class Told:
-    """What the clients know.
+class Deletions:
+    """Deletions on a good disk: what the clients learned of each.
 
     Attributes:
-        root: Where the directory was made.
-        changes: What the disk was asked for.
-        spans: When each deletion was asked for, and when it was answered.
+        root: Directory that the deletions were made in.
+        changes: Changes of the disk, in order.
+        spans: Operations during which each deletion was carried out, by name.
     """
 
     root: Path
@@ -102,7 +102,7 @@ def delete(server: InlineServer, client: InlineClient, name: str) -> bool:
 
 
 def declare_again(server: InlineServer, client: InlineClient) -> None:
-    """Declare the deleted queue anew, in the turn in which it is deleted, with a message."""
+    """Declare the deleted queue again, in the turn in which it is deleted, with a message."""
     client.send(Queue.Delete(queue="again"), Queue.Declare(queue="again", durable=True))
     server.settle()
     client.received.clear()
@@ -111,9 +111,9 @@ def declare_again(server: InlineServer, client: InlineClient) -> None:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def deletions(tmp_path_factory: pytest.TempPathFactory) -> Deletions:
     """Return a directory in which everything was deleted, and how that went."""
-    root = tmp_path_factory.mktemp("deletions") / "told"
+    root = tmp_path_factory.mktemp("deletions") / "played"
     root.mkdir()
     filesystem = FaultyFileSystem(root)
     filesystem.keep_changes()
@@ -121,7 +121,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         client = server.connect()
         build(server, client)
         assert filesystem.changes is not None
-        told = Told(root, filesystem.changes)
+        deletions = Deletions(root, filesystem.changes)
         for name in NAMES:
             begun = len(filesystem.operations)
             if name == "again":
@@ -129,8 +129,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
                 assert 5 in client.confirmed
             else:
                 assert delete(server, client, name)
-            told.spans[name] = (begun, len(filesystem.operations))
-    return told
+            deletions.spans[name] = (begun, len(filesystem.operations))
+    return deletions
 
 
 def look(server: InlineServer) -> dict[str, object]:
@@ -187,13 +187,13 @@ def as_others_left_it(whole: Any, found: dict[str, object]) -> Any:  # noqa: ANN
     if isinstance(whole, tuple):
         bodies, sources = whole
         return bodies, [each for each in sources if found[each] is not None]
-    # The queue that is declared anew is not bound.
+    # The queue that is declared again is not bound.
     unbound = {"again"} if found["again"] in (([b"new"], []), ([], [])) else set()
     return [each for each in whole if each not in unbound and found.get(each, each) is not None]
 
 
 def check_again(found: Any, span: tuple[int, int], number: int) -> None:  # noqa: ANN401
-    """Check a queue that is deleted and declared anew at once: it is the old or the new one."""
+    """Check a queue that is deleted and declared again at once: it is the old or the new one."""
     begun, ended = span
     bodies, sources = found or ([], [])
     if bodies == [b"old"]:
@@ -206,19 +206,21 @@ def check_again(found: Any, span: tuple[int, int], number: int) -> None:  # noqa
     assert bodies or number < ended, "the new one is lost"
 
 
-def test_a_power_cut_at_any_operation_leaves_all_or_nothing(told: Told, tmp_path: Path) -> None:
+def test_a_power_cut_at_any_operation_leaves_all_or_nothing(
+    deletions: Deletions, tmp_path: Path
+) -> None:
     outcomes: dict[str, set[bool]] = {name: set() for name in WHOLE}
-    begin = told.spans[NAMES[0]][0]
-    for number, outcome, survivors in crashes(told.changes, 1):
+    begin = deletions.spans[NAMES[0]][0]
+    for number, outcome, survivors in crashes(deletions.changes, 1):
         if number < begin:
             continue
         with own_root(tmp_path / str(number)) as root:
-            leave(survivors, told.root, root)
+            leave(survivors, deletions.root, root)
             try:
                 found = check(root / "data")
-                check_again(found["again"], told.spans["again"], number)
+                check_again(found["again"], deletions.spans["again"], number)
                 for name, whole in WHOLE.items():
-                    begun, ended = told.spans[name]
+                    begun, ended = deletions.spans[name]
                     assert found[name] in (as_others_left_it(whole, found), None), name
                     assert found[name] is not None or number >= begun, f"{name} is lost"
                     assert found[name] is None or number < ended, f"{name} came back"
@@ -233,11 +235,11 @@ def test_a_power_cut_at_any_operation_leaves_all_or_nothing(told: Told, tmp_path
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
 def test_a_refused_deletion_leaves_the_state_that_was_reported_and_no_damage(
-    told: Told, tmp_path: Path, error: int
+    deletions: Deletions, tmp_path: Path, error: int
 ) -> None:
     """What was refused may be there or not; what was kept, is whole."""
-    begin = told.spans[NAMES[0]][0]
-    for number in range(begin, len({change.operation for change in told.changes}), 3):
+    begin = deletions.spans[NAMES[0]][0]
+    for number in range(begin, len({change.operation for change in deletions.changes}), 3):
         with own_root(tmp_path / str(number)) as root:
             filesystem = FaultyFileSystem(root, None, error, failing_operations=1)
             answered = {}

@@ -33,7 +33,7 @@ class HeldLogs(FileSystem):
 
     Attributes:
         is_free: Cleared while it is held.
-        is_full: Whether writes into that log fail when they are let go.
+        is_full: Whether writes into that log fail when the test releases it.
     """
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class HeldQueue:
             self.publisher.publish(body, QUEUE, properties=properties)
 
     def publish_with_confirms(self, count: int = COUNT) -> None:
-        """Publish messages with confirms, which nobody has read yet."""
+        """Publish messages with confirms, whose confirms are not read yet."""
         self.publisher.call(Confirm.Select(), Confirm.SelectOk)
         self.publish(count)
 
@@ -210,7 +210,7 @@ class HeldQueue:
         self.server.wait_until(lambda: source.store.recovery_point == COUNT)
 
     def _beside(self, run: Callable[[], object]) -> None:
-        """Run what waits for the queue; a test may delete the queue meanwhile."""
+        """Run what waits for the queue; a test may delete the queue during that time."""
 
         def until_refused() -> None:
             with suppress(ControlError):

@@ -25,7 +25,7 @@ class HeldDisk(FileSystem):
     def pwritev(
         self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
     ) -> int:
-        """Write when it is let go."""
+        """Write when the test releases the disk."""
         assert self.is_free.wait(SECONDS_MAX)
         return super().pwritev(descriptor, buffers, position, sync)
 
@@ -47,7 +47,7 @@ def test_the_broker_does_not_read_a_publisher_while_the_disk_does_not_write(tmp_
         octets = publisher.publish_octets(Basic.Publish(0, "", "heap"), BODY, PERSISTENT)
         disk.is_free.clear()
         try:
-            rest, sent = send_until_nobody_reads(server, queue, publisher, octets)
+            rest, sent = send_until_the_server_does_not_read(server, queue, publisher, octets)
             store = queue.store
             read_bytes_max = server.server.config.limits.read_buffer_bytes
             held_max = RING_SLOTS + read_bytes_max // len(BODY)
@@ -64,7 +64,7 @@ def test_the_broker_does_not_read_a_publisher_while_the_disk_does_not_write(tmp_
         server.wait_until(lambda: len(queue.ready) == sent)
 
 
-def send_until_nobody_reads(
+def send_until_the_server_does_not_read(
     server: ThreadedServer, queue: Queue, client: AmqpClient, octets: bytes
 ) -> tuple[bytes, int]:
     """Publish until the server waits for the queue and the sockets are full.

@@ -102,7 +102,7 @@ def test_the_acks_of_a_browser_give_credit_and_settle_nothing(client: AmqpClient
     client.send(Basic.Ack(2, multiple=True), 2)
     assert [seen(client.expect_delivery(2))[0] for _ in range(2)] == [2, 3]
     client.send(Basic.Nack(4, multiple=True, requeue=True), 2)
-    # What was given back is not the browser's: it does not come again.
+    # A requeued message is not the browser's: it does not come again.
     assert [seen(client.expect_delivery(2))[0] for _ in range(2)] == [4, 5]
     client.call(Basic.Qos(prefetch_count=2), Basic.QosOk, 2)
     assert client.ready_count("q") == 6

@@ -19,7 +19,7 @@ DURABLE = Basic.Properties(delivery_mode=2)
 
 
 class WallClock:
-    """The machine's wall clock, which somebody sets. No other clock moves with it."""
+    """The machine's wall clock, which a test sets. No other clock moves with it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead_seconds = 0
@@ -72,7 +72,7 @@ def test_messages_expire_in_time_although_the_wall_clock_is_set(
         clock.ahead_seconds = step_seconds
         begun = time.monotonic()
         publish(client, 1, properties)
-        # A clock set forward makes nobody old.
+        # No message expires because the wall clock is set forward.
         assert client.ready_count("q") > 0 or time.monotonic() - begun > TTL_MS / 1000
         wait_until_empty(server, queue_of(server))
 

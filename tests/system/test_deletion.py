@@ -15,7 +15,7 @@ from tests.threaded_server import SECONDS_MAX, ThreadedServer
 
 @contextmanager
 def held_loop(server: ThreadedServer) -> Iterator[None]:
-    """Let what clients send meanwhile arrive in one turn of the loop."""
+    """Let everything that clients send inside the block arrive in one turn of the loop."""
     is_held, may_go = threading.Event(), threading.Event()
 
     def hold() -> None:

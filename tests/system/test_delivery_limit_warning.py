@@ -21,7 +21,7 @@ def return_too_often(client: AmqpClient, queue: str, times: int) -> None:
     assert client.get(queue) is None
 
 
-def told_of(server: RunningServer, queue: str) -> list[str]:
+def warnings_of(server: RunningServer, queue: str) -> list[str]:
     return [
         line for line in server.messages if "messages dropped" in line and f"queue={queue}" in line
     ]
@@ -39,7 +39,7 @@ def test_the_log_warns_once_when_a_queue_loses_messages_to_its_delivery_limit(
             return_too_often(client, "two", 3)
     server.terminate()
     for queue, limit in (("default", 20), ("two", 2)):
-        (line,) = told_of(server, queue)
+        (line,) = warnings_of(server, queue)
         assert "level=warning" in line
         assert f"x-delivery-limit={limit}" in line
         assert "x-dead-letter-exchange" in line
@@ -59,4 +59,4 @@ def test_the_log_does_not_warn_while_a_queue_loses_no_message(
             client.send(Basic.Reject(message.tag, requeue=True))
         client.get("q", no_ack=False)
     server.terminate()
-    assert told_of(server, "q") == []
+    assert warnings_of(server, "q") == []

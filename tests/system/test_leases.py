@@ -13,7 +13,7 @@ from tests.threaded_server import ThreadedServer
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("ends", ["given back", "by itself"])
+@pytest.mark.parametrize("ends", ["released", "expired"])
 def test_retention_waits_for_a_lease_and_goes_on_when_it_ends(
     tmp_path: Path, ends: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Iterator[ThreadedServer]:
 
 
 def still_write(server: ThreadedServer, client: AmqpClient, lingering: int = 1) -> None:
-    """Send more when the server has said its last, so much that a closed socket would tell."""
+    """Send so much after the server's last frame that a closed socket would reset it."""
     server.wait_until(lambda: len(server.server.context.lingering) == lingering)
     for _ in range(10):
         client.send_raw(MORE)
@@ -77,7 +77,7 @@ def test_a_client_that_gets_no_reason_sees_the_end_of_the_connection(
 ) -> None:
     with AmqpClient(server.address) as client:
         client.start(password="wrong", capabilities={})
-        # Nobody reads this before the socket is to be closed.
+        # The server does not read this before it closes the socket.
         client.send_raw(MORE)
         still_write(server, client)
         expect_orderly_end(server, client)
@@ -105,9 +105,9 @@ def test_unsent_octets_are_sent_before_a_close(server: ThreadedServer) -> None:
         server.wait_until(lambda: not all(each.is_writable for each in server.connections))
         client.send(Connection.Close(200, "", 0, 0), 0)
         still_write(server, client)
-        told = client.receive()[1]
-        while not isinstance(told, Connection.CloseOk):
-            told = client.receive()[1]
+        method = client.receive()[1]
+        while not isinstance(method, Connection.CloseOk):
+            method = client.receive()[1]
         expect_orderly_end(server, client)
 
 
@@ -186,13 +186,13 @@ def test_a_stop_does_not_wait_for_peers_that_do_not_close(
     with (
         ThreadedServer(tmp_path / "data", limits=limits) as server,
         connect(server.address) as gone,
-        connect(server.address) as told,
+        connect(server.address) as reader,
     ):
         gone.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
         server.wait_until(lambda: len(server.server.context.lingering) == 1)
         server.call(server._ending.set)
-        assert told.expect(Connection.Close, 0).reply_code == 320
-        told.send(Connection.CloseOk(), 0)
+        assert reader.expect(Connection.Close, 0).reply_code == 320
+        reader.send(Connection.CloseOk(), 0)
         server.stop()
         assert not server.server.connections
 

@@ -186,7 +186,7 @@ def test_a_stop_during_loading_loses_no_message_and_marks_none_redelivered(
         client.expect_confirmed()
         client.send(Basic.Get(queue="q"))
         gate.is_reached.wait()
-        # A worker cannot be stopped; it is let go when the loop has given up on it.
+        # A worker cannot be stopped; the test releases it when the loop waits no longer.
         threading.Timer(0.2, gate.is_open.set).start()
     client.socket.close()
     with ThreadedServer(tmp_path) as server, client_of(server) as client:

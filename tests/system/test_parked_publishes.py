@@ -291,7 +291,7 @@ def test_with_a_full_disk_a_publisher_without_confirms_waits(watched: Watched) -
 
 
 def test_one_read_refuses_the_publishes_of_many_channels(watched: Watched) -> None:
-    """Each let go what it had parked in the middle of handling another: the stack ran out."""
+    """Each released its parked methods while it handled another: the stack ran out."""
     with watched.connect() as client:
         client.open_channel()
         numbers = range(2, 1202)

@@ -20,7 +20,7 @@ from tests.system.watched import FINE, LIMITS, LOW_DISK, SetSensor, Watched
 from tests.threaded_server import ThreadedServer
 
 RETAINED = {"x-retain-for": 3_600_000}
-Told = dict[str, Any]
+Progress = dict[str, Any]
 
 
 @pytest.fixture
@@ -68,24 +68,24 @@ class Alarmed:
         self.watched = Watched(server, sensor)
         self.client = connect(server.address)
         self.client.open_channel(confirms=True)
-        self.told: list[Told] = []
+        self.progress: list[Progress] = []
 
     def publish(self, *bodies: bytes) -> None:
         publish(self.client, *bodies)
 
-    def replay(self, meanwhile: Callable[[], object], **arguments: Any) -> Told:  # noqa: ANN401
-        """Replay `q`; do something while nothing of it has happened but that it began."""
+    def replay(self, during: Callable[[], object], **arguments: Any) -> Progress:  # noqa: ANN401
+        """Replay `q`, and do something right after the replay has begun."""
         self.watched.see(LOW_DISK)
 
-        def tell(progress: Told) -> None:
-            self.told.append(progress)
-            if len(self.told) == 1:
-                meanwhile()
+        def note(progress: Progress) -> None:
+            self.progress.append(progress)
+            if len(self.progress) == 1:
+                during()
                 if not self.server.server.connections.is_closing:
                     self.watched.see(FINE)
 
         request = {"start": "first", **arguments}
-        return QueueClient(self.storage_path).replay("q", on_progress=tell, **request)
+        return QueueClient(self.storage_path).replay("q", on_progress=note, **request)
 
 
 @pytest.fixture
@@ -222,11 +222,11 @@ def test_a_long_replay_runs_in_parts_and_keeps_the_order(
     client.declare("again")
     publish(client, *(b"%d" % number for number in range(3000)))
     assert client.call(Queue.Purge(queue="q"), Queue.PurgeOk).message_count == 3000
-    told: list[Told] = []
-    done = queues.replay("q", start="500", to="again", on_progress=told.append)
+    progress: list[Progress] = []
+    done = queues.replay("q", start="500", to="again", on_progress=progress.append)
     assert done["replayed"] == 2500
-    assert told
-    assert all(500 <= each["next"] <= 3000 for each in told)
+    assert progress
+    assert all(500 <= each["next"] <= 3000 for each in progress)
     assert bodies(drain(client, "again")) == [b"%d" % number for number in range(500, 3000)]
 
 
@@ -286,7 +286,7 @@ def test_a_replay_waits_while_an_alarm_is_on(alarmed: Alarmed) -> None:
     alarmed.publish(b"a")
     drain(alarmed.client)
     done = alarmed.replay(lambda: None)
-    assert (alarmed.told[0]["is_waiting"], alarmed.told[0]["replayed"]) == (True, 0)
+    assert (alarmed.progress[0]["is_waiting"], alarmed.progress[0]["replayed"]) == (True, 0)
     assert (done["is_waiting"], done["replayed"]) == (False, 1)
 
 
@@ -357,7 +357,7 @@ def test_a_replay_pins_its_segments_and_releases_them_behind_it(alarmed: Alarmed
     ],
 )
 def test_a_queue_that_cannot_be_replayed_is_refused(
-    client: AmqpClient, queues: QueueClient, arguments: Told, kind: ErrorKind, reason: str
+    client: AmqpClient, queues: QueueClient, arguments: Progress, kind: ErrorKind, reason: str
 ) -> None:
     client.declare("q", arguments=RETAINED)
     client.declare("s", arguments={"x-queue-type": "stream"})

@@ -157,14 +157,14 @@ def _after_maintenance(server: ThreadedServer, queue: Queue, done: threading.Eve
     storage = server.server.broker.storage
     before = storage.on_compacted
 
-    def told(result: FlushResult) -> None:
+    def note(result: FlushResult) -> None:
         if result.request is request:
             storage.on_compacted = before
             done.set()
         else:
             before(result)
 
-    storage.on_compacted = told
+    storage.on_compacted = note
     storage.flusher.submit(request)
 
 

@@ -236,13 +236,17 @@ def test_the_embedded_library_shows_the_same_numbers(
         assert writer.log_statistics().records == 0
         root.append_batch("q", [b"x"] * 100)
         writer.sync()
-        told = writer.log_statistics().as_json()
+        shown_here = writer.log_statistics().as_json()
         whole = asdict(root.statistics()["q"])
-    assert (told["records"], told["first_offset"], told["last_offset"]) == (100, 0, 99)
-    assert of_the_log(shown(capsys, tmp_path)) == list(told.values()) == of_the_log(whole)
+    assert (shown_here["records"], shown_here["first_offset"], shown_here["last_offset"]) == (
+        100,
+        0,
+        99,
+    )
+    assert of_the_log(shown(capsys, tmp_path)) == list(shown_here.values()) == of_the_log(whole)
     stored = shown(capsys, tmp_path)
     for name in ("log_start_offset", "recovery_point"):
         assert stored[name] == whole[name]
     with ThreadedServer(tmp_path):
         assert asked(tmp_path)["log_end_offset"] == whole["log_end_offset"]
-        assert of_the_log(asked(tmp_path)) == list(told.values())
+        assert of_the_log(asked(tmp_path)) == list(shown_here.values())

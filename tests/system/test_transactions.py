@@ -90,7 +90,7 @@ def test_a_transaction_larger_than_allowed_is_refused_and_discarded(tmp_path: Pa
         close = client.expect_channel_close(406)
         text = "PRECONDITION_FAILED - transaction is larger than configured max size 20000"
         assert close.reply_text == text
-        # What was given back can be used again; many small messages take room too.
+        # Released room can be used again; many small messages take room too.
         other.publish(b"x" * 15_000, "q")
         expect_nothing(other)
         client.open_channel()

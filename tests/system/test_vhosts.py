@@ -132,7 +132,7 @@ def test_deleting_a_virtual_host_cancels_consumers_and_closes_connections_as_rab
         client.consume("q")
         delete(server, "second")
         client.expect(Basic.Cancel)
-        close = client.close_when_told()
+        close = client.await_connection_close()
         assert (close.reply_code, close.class_id, close.method_id) == (320, 0, 0)
         assert close.reply_text == "CONNECTION_FORCED - vhost 'second' is deleted"
         other.declare("still works")

@@ -36,7 +36,7 @@ def server(
 
 @pytest.fixture
 def held(server: tuple[ThreadedServer, HeldLogs]) -> Iterator[HeldQueue]:
-    """Connect whoever fills the queue and whoever looks at it."""
+    """Connect the client that fills the queue and the one that looks at it."""
     held = HeldQueue(*server)
     yield held
     held.close()
@@ -263,7 +263,7 @@ def test_a_queue_with_reject_publish_counts_waiting_messages(held: HeldQueue, li
     most: dict[str, Any] = {limit: COUNT if limit == "x_max_length" else 6 * COUNT}
     held.declare(x_durability="none", x_overflow="reject-publish", **most)
     held.commit(COUNT - 1)
-    # Whoever publishes there is not read afterwards.
+    # The server does not read a client that publishes there afterwards.
     for answer in (Basic.Ack, Basic.Nack):
         with connect(held.server.address) as other:
             other.open_channel(confirms=True)

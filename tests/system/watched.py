@@ -42,7 +42,7 @@ class Watched:
         self.server.wait_until(lambda: self.server.server.alarms.last == reading)
 
     def connect(self) -> AmqpClient:
-        """Open a connection that can be told that it is blocked."""
+        """Open a connection with the capability connection.blocked."""
         return connect(self.address, capabilities=CAN_BE_BLOCKED)
 
     def wait_for_pause(self) -> None:

@@ -1,4 +1,4 @@
-"""The scenario of a server whose disk fails: it uses all that is durable.
+"""A scenario that uses everything that is durable.
 
 On a good disk it is the same each time, operation by operation.
 """
@@ -6,11 +6,11 @@ On a good disk it is the same each time, operation by operation.
 from tests.faults.scenario import EXPIRING, TRANSIENT, Scenario
 
 FORCE_SECONDS = 30
-"""Age at which segments of one queue go by force."""
+"""Age in seconds at which retention removes unsettled segments of one queue."""
 
 
-def tell(scenario: Scenario) -> bool:
-    """Go through the whole scenario; return whether the server stopped cleanly at its end."""
+def play(scenario: Scenario) -> bool:
+    """Play the whole scenario; return whether the server stopped cleanly at its end."""
     if not scenario.start():
         return False
     _begin(scenario)
@@ -50,7 +50,7 @@ def _work(scenario: Scenario) -> None:
     scenario.checkpoint()
     scenario.note_offsets()
     scenario.ack(scenario.get("plain", 7))
-    scenario.checkpoint_meanwhile(7, "plain", "mortal")
+    scenario.checkpoint_during_publishes(7, "plain", "mortal")
     scenario.expire(scenario.publish(2, "mortal", properties=EXPIRING), "dead")
     scenario.declare("brief")
     scenario.publish(3, "brief")
@@ -64,7 +64,7 @@ def _work(scenario: Scenario) -> None:
 
 
 def _reclaim(scenario: Scenario) -> None:
-    """Let segments be written anew, be kept, and be removed with what is in them."""
+    """Let segments be rewritten, be kept, and be removed with their messages."""
     scenario.declare("pinned")
     scenario.declare("kept", **{"x-retain-bytes": 2500})
     scenario.declare("forced", **{"x-force-remove-after": FORCE_SECONDS * 1000})
@@ -76,7 +76,7 @@ def _reclaim(scenario: Scenario) -> None:
     scenario.checkpoint()
     scenario.note_reclaimed("pinned")
     if lease is not None:
-        assert not scenario.reclaimed["pinned"], "what is leased was written anew"
+        assert not scenario.reclaimed["pinned"], "compaction rewrote a leased segment"
         lease.end()
     for _ in range(3):
         scenario.checkpoint()
