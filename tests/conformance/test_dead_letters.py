@@ -12,6 +12,7 @@ from tests.conformance.queues import (
     await_ready_count,
     headers_of,
     leave,
+    outlive,
     reject,
     take,
 )
@@ -164,10 +165,12 @@ def test_a_missing_dead_letter_exchange_is_as_none(client: AmqpClient, name: str
 
 
 def test_a_dead_letter_exchange_may_be_declared_later(
-    client: AmqpClient, name: str, dead_letters: str
+    client: AmqpClient, name: str, new_name: NewName, dead_letters: str
 ) -> None:
     client.declare(name, arguments={"x-dead-letter-exchange": name})
     die(client, name, body=b"lost")
+    # The broker routes a dead letter in its own time: it must not meet the exchange.
+    outlive(client, new_name(), 50)
     exchange = Exchange.Declare(exchange=name, exchange_type="fanout")
     client.call(exchange, Exchange.DeclareOk)
     client.call(Queue.Bind(queue=dead_letters, exchange=name), Queue.BindOk)

@@ -1,7 +1,5 @@
 """A transaction that moves messages between three queues; tests stop the server during it."""
 
-from pathlib import Path
-
 from pamqp.commands import Basic, Channel, Tx
 
 from tests.amqp_client import AmqpClient, connect
@@ -10,12 +8,6 @@ from tests.threaded_server import ThreadedServer
 
 QUEUES = ("source", "left", "right")
 MESSAGES = 5
-
-
-def powered(root: Path) -> Power:
-    """Make a data directory, and return its file system."""
-    root.mkdir()
-    return Power(root)
 
 
 def serve(power: Power) -> ThreadedServer:

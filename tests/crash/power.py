@@ -77,3 +77,9 @@ class Power(FaultyFileSystem):
             super()._pass_gate()
         if self.fail_at == 0:
             raise OSError(errno.EIO, "no power")
+
+
+def powered(root: Path) -> Power:
+    """Make a data directory, and return its file system."""
+    root.mkdir()
+    return Power(root)

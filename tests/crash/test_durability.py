@@ -6,7 +6,6 @@ that was only written. Here the server runs inside the test, on a file system th
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pamqp.commands import Basic, Channel, Exchange, Queue
@@ -20,14 +19,6 @@ from tests.threaded_server import ThreadedServer
 pytestmark = pytest.mark.crash
 
 TRANSIENT = Basic.Properties(delivery_mode=1)
-
-
-@pytest.fixture
-def power(tmp_path: Path) -> Power:
-    """Return the file system of a data directory; the directory is there."""
-    root = tmp_path / "data"
-    root.mkdir()
-    return Power(root)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.amqp_client import AmqpClient, connect
 from tests.conformance.polling import eventually
 from tests.conftest import StartServer
 from tests.crash.messages import channel_to, drain, flags, publish_confirmed
-from tests.crash.moving import powered, serve
-from tests.crash.power import Power
+from tests.crash.moving import serve
+from tests.crash.power import Power, powered
 from tests.threaded_server import ThreadedServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]

@@ -22,14 +22,6 @@ pytestmark = pytest.mark.crash
 LEVELS = ["fsync", "write", "none"]
 
 
-@pytest.fixture
-def power(tmp_path: Path) -> Power:
-    """Return the file system of a data directory; the directory is there."""
-    root = tmp_path / "data"
-    root.mkdir()
-    return Power(root)
-
-
 def bodies(taken: list[tuple[bytes, bool]]) -> list[int]:
     """Return the numbers of messages."""
     return [int(body) for body, _ in taken]

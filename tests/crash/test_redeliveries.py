@@ -7,8 +7,8 @@ from pamqp.commands import Basic
 
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.crash.messages import drain
-from tests.crash.moving import powered, serve
-from tests.crash.power import Power
+from tests.crash.moving import serve
+from tests.crash.power import Power, powered
 from tests.threaded_server import ThreadedServer
 
 pytestmark = pytest.mark.crash

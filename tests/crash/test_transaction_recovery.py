@@ -17,23 +17,16 @@ from tests.crash.moving import (
     MESSAGES,
     committed_in_the_journal_only,
     is_there,
-    powered,
     prepare,
     serve,
     take_all,
     transactional,
 )
-from tests.crash.power import Power
+from tests.crash.power import Power, powered
 
 OPERATIONS_MAX = 400
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
-
-
-@pytest.fixture
-def power(tmp_path: Path) -> Power:
-    """Return the file system of a data directory; the directory is there."""
-    return powered(tmp_path / "data")
 
 
 def test_a_start_that_ends_at_any_operation_can_be_repeated(tmp_path: Path) -> None:

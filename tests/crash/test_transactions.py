@@ -20,24 +20,17 @@ from tests.crash.moving import (
     MESSAGES,
     QUEUES,
     is_there,
-    powered,
     prepare,
     serve,
     take_all,
     transactional,
 )
-from tests.crash.power import Power
+from tests.crash.power import Power, powered
 from tests.threaded_server import ThreadedServer
 
 OPERATIONS_MAX = 400
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
-
-
-@pytest.fixture
-def power(tmp_path: Path) -> Power:
-    """Return the file system of a data directory; the directory is there."""
-    return powered(tmp_path / "data")
 
 
 def test_a_commit_has_no_effect_before_its_record_is_on_the_disk(power: Power) -> None:
