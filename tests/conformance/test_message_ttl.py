@@ -7,6 +7,7 @@ from pamqp.commands import Basic, Queue
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
+from tests.conformance.dead_letters import to
 from tests.conformance.marks import differs
 from tests.conformance.polling import eventually
 from tests.conformance.queues import (
@@ -24,10 +25,6 @@ LONG_MS = 3_600_000
 
 def expiring(milliseconds: int) -> Basic.Properties:
     return Basic.Properties(delivery_mode=2, expiration=str(milliseconds))
-
-
-def to(dead_letters: str) -> Arguments:
-    return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead_letters}
 
 
 @TYPES

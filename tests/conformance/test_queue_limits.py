@@ -7,19 +7,12 @@ from pamqp.commands import Basic, Exchange, Queue
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
+from tests.conformance.consuming import drain
 from tests.conformance.polling import eventually
 from tests.conformance.queues import Arguments, await_ready_count, publish_all, reject, take
 
 TYPES = pytest.mark.parametrize("queue_type", ["classic", "quorum"])
 REJECTING = pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
-
-
-def bodies(client: AmqpClient, queue: str) -> list[bytes]:
-    """Take all that is ready."""
-    taken: list[bytes] = []
-    while (message := client.get(queue)) is not None:
-        taken.append(message.body)
-    return taken
 
 
 def verdict(client: AmqpClient) -> type[Basic.Ack | Basic.Nack]:
@@ -46,7 +39,7 @@ def test_a_full_queue_drops_the_oldest(
     client.declare(name, arguments=overflow | {"x-queue-type": queue_type, "x-max-length": 3})
     publish_all(client, name, b"1", b"2", b"3", b"4", b"5")
     await_ready_count(client, name, 3)
-    assert bodies(client, name) == [b"3", b"4", b"5"]
+    assert drain(client, name) == [b"3", b"4", b"5"]
 
 
 def test_a_queue_of_length_zero_keeps_nothing(connect: Connect, name: str) -> None:
@@ -74,7 +67,7 @@ def test_a_limit_counts_ready_messages_only(connect: Connect, name: str) -> None
     assert client.ready_count(name) == 2
     for message in unacked:
         client.send(Basic.Ack(message.tag))
-    assert bodies(client, name) == [b"3", b"4"]
+    assert drain(client, name) == [b"3", b"4"]
 
 
 def test_messages_requeued_into_a_full_queue_are_its_oldest(connect: Connect, name: str) -> None:
@@ -85,7 +78,7 @@ def test_messages_requeued_into_a_full_queue_are_its_oldest(connect: Connect, na
     publish_all(client, name, b"3")
     reject(client, first, requeue=True)
     await_ready_count(client, name, 2)
-    assert bodies(client, name) == [b"2", b"3"]
+    assert drain(client, name) == [b"2", b"3"]
 
 
 def test_messages_requeued_into_a_full_queue_with_reject_publish_are_kept(
@@ -99,14 +92,14 @@ def test_messages_requeued_into_a_full_queue_with_reject_publish_are_kept(
     reject(client, message, requeue=True)
     await_ready_count(client, name, 2)
     assert try_publish(client, name) is Basic.Nack
-    assert bodies(client, name) == [b"1", b"2"]
+    assert drain(client, name) == [b"1", b"2"]
 
 
 def test_a_limit_of_octets_counts_bodies(connect: Connect, name: str) -> None:
     client = connect(confirms=True)
     client.declare(name, arguments={"x-max-length-bytes": 25})
     publish_all(client, name, b"1" * 10, b"2" * 10, b"3" * 10, b"4" * 5, b"")
-    assert bodies(client, name) == [b"2" * 10, b"3" * 10, b"4" * 5, b""]
+    assert drain(client, name) == [b"2" * 10, b"3" * 10, b"4" * 5, b""]
 
 
 def test_a_message_larger_than_the_limit_of_octets_is_not_kept(connect: Connect, name: str) -> None:
@@ -115,7 +108,7 @@ def test_a_message_larger_than_the_limit_of_octets_is_not_kept(connect: Connect,
     publish_all(client, name, b"1", b"2" * 26)
     assert client.ready_count(name) == 0
     publish_all(client, name, b"3" * 25)
-    assert bodies(client, name) == [b"3" * 25]
+    assert drain(client, name) == [b"3" * 25]
 
 
 def test_of_two_limits_the_one_that_is_reached_decides(connect: Connect, name: str) -> None:
@@ -124,7 +117,7 @@ def test_of_two_limits_the_one_that_is_reached_decides(connect: Connect, name: s
     publish_all(client, name, b"1", b"2", b"3", b"4")
     assert client.ready_count(name) == 3
     publish_all(client, name, b"5" * 9)
-    assert bodies(client, name) == [b"4", b"5" * 9]
+    assert drain(client, name) == [b"4", b"5" * 9]
 
 
 def test_the_head_of_a_queue_with_priorities_is_the_next_message_to_deliver(
@@ -134,7 +127,7 @@ def test_the_head_of_a_queue_with_priorities_is_the_next_message_to_deliver(
     client.declare(name, arguments={"x-max-length": 2, "x-max-priority": 5})
     for body, priority in ((b"high", 5), (b"low", 1), (b"middle", 3)):
         publish_all(client, name, body, properties=Basic.Properties(priority=priority))
-    assert bodies(client, name) == [b"middle", b"low"]
+    assert drain(client, name) == [b"middle", b"low"]
 
 
 # Refuse what is new
@@ -146,7 +139,7 @@ def test_a_full_queue_refuses_new_messages(connect: Connect, name: str, overflow
     client.declare(name, arguments={"x-max-length": 2, "x-overflow": overflow})
     verdicts = [try_publish(client, name, body) for body in (b"1", b"2", b"3", b"4")]
     assert verdicts == [Basic.Ack, Basic.Ack, Basic.Nack, Basic.Nack]
-    assert bodies(client, name) == [b"1", b"2"]
+    assert drain(client, name) == [b"1", b"2"]
 
 
 @REJECTING
@@ -161,7 +154,7 @@ def test_requeued_messages_stay_although_the_queue_is_full(
     reject(client, first, requeue=True)
     await_ready_count(client, name, 2)
     assert try_publish(client, name) is Basic.Nack
-    assert bodies(client, name) == [b"1", b"2"]
+    assert drain(client, name) == [b"1", b"2"]
 
 
 @REJECTING
@@ -199,7 +192,7 @@ def test_without_confirms_refused_messages_are_lost(client: AmqpClient, name: st
     for body in (b"1", b"2", b"3"):
         client.publish(body, name, mandatory=True)
     await_ready_count(client, name, 1)
-    assert bodies(client, name) == [b"1"]
+    assert drain(client, name) == [b"1"]
 
 
 def test_a_refused_message_is_not_returned(connect: Connect, name: str) -> None:
@@ -334,7 +327,7 @@ def test_every_message_of_a_burst_is_consumed_or_a_dead_letter(
         publish_all(client, queue, *(str(number).encode() for number in range(BURST)), b"end")
         kept = consumed.result()
     await_ready_count(client, dead_letters, BURST - len(kept))
-    dropped = bodies(client, dead_letters)
+    dropped = drain(client, dead_letters)
     assert sorted(kept, key=int) == kept
     assert sorted(dropped, key=int) == dropped
     assert sorted(map(int, kept + dropped)) == list(range(BURST))

@@ -18,7 +18,7 @@ WITNESS_QUEUE = "witness"
 def shared_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningServer]:
-    """Start a server that all tests of the file abuse; it must not log one error."""
+    """Start a server that all tests of the file share; it must not log an error."""
     storage_path = tmp_path_factory.mktemp("shared") / "data"
     with RunningServer(storage_path, interpreted=request.param == "interpreted") as server:
         yield server.start()
@@ -28,7 +28,7 @@ def shared_server(
 
 @pytest.fixture
 def witness(shared_server: RunningServer) -> Iterator[AmqpClient]:
-    """Keep a connection open through the test; afterwards it must work as if nothing had been."""
+    """Keep a connection open during the test; it must work afterwards."""
     with connect(shared_server.address) as client:
         client.open_channel(confirms=True)
         client.declare(WITNESS_QUEUE)
@@ -38,7 +38,7 @@ def witness(shared_server: RunningServer) -> Iterator[AmqpClient]:
 
 
 def publish_and_get(client: AmqpClient) -> None:
-    """Send one message through the witness's queue and take it out again."""
+    """Publish one message to the queue of the witness and take it."""
     client.publish(b"still here", WITNESS_QUEUE)
     client.expect(Basic.Ack)
     message = client.get(WITNESS_QUEUE)
@@ -48,7 +48,7 @@ def publish_and_get(client: AmqpClient) -> None:
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
-    """Start a server whose memory and disk are what the test says."""
+    """Start a server whose free memory and disk space the test sets."""
     sensor = SetSensor()
     with ThreadedServer(tmp_path / "data", limits=LIMITS, sensor=sensor) as server:
         yield Watched(server, sensor)
