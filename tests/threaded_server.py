@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from amqp_server.config import Limits, ServerConfig
 from amqp_server.server import Server
 from amqp_server.start_and_stop import start
 from appendlog.files.filesystem import FileSystem
+from tests.amqp_client import AmqpClient, connect
 
 SECONDS_MAX = 30.0
 ResultT = TypeVar("ResultT")
@@ -139,3 +141,20 @@ class ThreadedServer:
         await self._ending.wait()
         is_clean = await running.stop()
         assert is_clean or not self._stops_cleanly, "the last checkpoint could not be written"
+
+
+@contextmanager
+def two_clients(
+    storage_path: Path,
+    *arguments: Any,  # noqa: ANN401 - as `ThreadedServer` takes them
+    **settings: Any,  # noqa: ANN401
+) -> Iterator[tuple[ThreadedServer, AmqpClient, AmqpClient]]:
+    """Run a server and give it with two clients, each with channel 1 open."""
+    with (
+        ThreadedServer(storage_path, *arguments, **settings) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel()
+        yield server, first, second

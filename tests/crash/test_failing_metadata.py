@@ -11,7 +11,7 @@ from pamqp.commands import Basic, Channel, Connection, Exchange, Queue, Tx
 from tests.amqp_client import AmqpClient, connect, describe
 from tests.crash.messages import publish_confirmed
 from tests.faults.faulty_filesystem import FaultyFileSystem
-from tests.threaded_server import ThreadedServer
+from tests.threaded_server import ThreadedServer, two_clients
 
 pytestmark = pytest.mark.crash
 
@@ -161,13 +161,7 @@ def test_two_clients_that_declare_one_queue_get_the_same_reply(
     tmp_path: Path, declare: Queue.Declare | Exchange.Declare
 ) -> None:
     """The second one's write could succeed for what the first one's failure had removed."""
-    with (
-        ThreadedServer(tmp_path) as server,
-        connect(server.address) as first,
-        connect(server.address) as second,
-    ):
-        first.open_channel()
-        second.open_channel()
+    with two_clients(tmp_path) as (server, first, second):
         disk = FailsOnce(server)
         first.send(declare)
         assert disk.is_writing.wait(30)
@@ -186,13 +180,7 @@ def test_the_bindings_of_a_queue_that_cannot_be_saved_do_not_hold_for_its_succes
     tmp_path: Path,
 ) -> None:
     """The binding's own definition was written, and waited for a queue of that name."""
-    with (
-        ThreadedServer(tmp_path) as server,
-        connect(server.address) as first,
-        connect(server.address) as second,
-    ):
-        first.open_channel()
-        second.open_channel()
+    with two_clients(tmp_path) as (server, first, second):
         disk = FailsOnce(server)
         first.send(Queue.Declare(queue="q", durable=True))
         assert disk.is_writing.wait(30)
@@ -211,13 +199,7 @@ def test_a_commit_to_an_exchange_that_is_being_saved_waits_for_it_and_saves_noth
     tmp_path: Path,
 ) -> None:
     """Its hidden queue was saved as a queue of its own, for all to see after a restart."""
-    with (
-        ThreadedServer(tmp_path) as server,
-        connect(server.address) as first,
-        connect(server.address) as second,
-    ):
-        first.open_channel()
-        second.open_channel()
+    with two_clients(tmp_path) as (server, first, second):
         second.call(Tx.Select(), Tx.SelectOk)
         disk = FailsOnce(server)
         kind: Any = {"x-delayed-type": "direct"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
 from tests.amqp_client import connect
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.threaded_server import SECONDS_MAX, ThreadedServer, two_clients
 
 
 @contextmanager
@@ -33,13 +33,7 @@ def held_loop(server: ThreadedServer) -> Iterator[None]:
 
 
 def test_two_clients_may_delete_one_queue_in_the_same_turn(tmp_path: Path) -> None:
-    with (
-        ThreadedServer(tmp_path) as server,
-        connect(server.address) as first,
-        connect(server.address) as second,
-    ):
-        first.open_channel()
-        second.open_channel()
+    with two_clients(tmp_path) as (server, first, second):
         first.declare("q")
         with held_loop(server):
             first.send(Queue.Delete(queue="q"))
@@ -50,13 +44,7 @@ def test_two_clients_may_delete_one_queue_in_the_same_turn(tmp_path: Path) -> No
 
 
 def test_two_clients_may_delete_one_exchange_in_the_same_turn(tmp_path: Path) -> None:
-    with (
-        ThreadedServer(tmp_path) as server,
-        connect(server.address) as first,
-        connect(server.address) as second,
-    ):
-        first.open_channel()
-        second.open_channel()
+    with two_clients(tmp_path) as (server, first, second):
         first.call(Exchange.Declare(exchange="x", durable=True), Exchange.DeclareOk)
         with held_loop(server):
             first.send(Exchange.Delete(exchange="x"))
@@ -68,13 +56,7 @@ def test_two_clients_may_delete_one_exchange_in_the_same_turn(tmp_path: Path) ->
 
 def test_a_deletion_is_answered_when_the_disk_has_it(tmp_path: Path) -> None:
     """Its last consumer left, a client deleted it too and was answered; a crash brought it back."""
-    with (
-        ThreadedServer(tmp_path) as server,
-        connect(server.address) as consumer,
-        connect(server.address) as client,
-    ):
-        consumer.open_channel()
-        client.open_channel()
+    with two_clients(tmp_path) as (server, consumer, client):
         consumer.declare("q", auto_delete=True)
         consumer.consume("q")
         document = tmp_path / "metadata" / "queues" / "%2f" / "q.json"
@@ -127,13 +109,7 @@ def test_a_queue_deleted_if_empty_takes_no_message_with_it(tmp_path: Path) -> No
 
 
 def test_a_queue_declared_again_in_the_turn_of_its_deletion_is_on_the_disk(tmp_path: Path) -> None:
-    with (
-        ThreadedServer(tmp_path) as server,
-        connect(server.address) as first,
-        connect(server.address) as second,
-    ):
-        first.open_channel()
-        second.open_channel()
+    with two_clients(tmp_path) as (server, first, second):
         first.declare("q")
         with held_loop(server):
             first.send(Queue.Delete(queue="q"))
@@ -148,13 +124,7 @@ def test_a_queue_declared_again_in_the_turn_of_its_deletion_is_on_the_disk(tmp_p
 def test_an_auto_delete_queue_declared_again_as_its_last_consumer_ends_is_on_the_disk(
     tmp_path: Path,
 ) -> None:
-    with (
-        ThreadedServer(tmp_path) as server,
-        connect(server.address) as first,
-        connect(server.address) as second,
-    ):
-        first.open_channel()
-        second.open_channel()
+    with two_clients(tmp_path) as (server, first, second):
         declare = Queue.Declare(queue="q", durable=True, auto_delete=True)
         first.call(declare, Queue.DeclareOk)
         first.consume("q")
@@ -173,13 +143,7 @@ def test_an_exchange_declared_again_in_the_turn_of_its_deletion_is_on_the_disk(
 ) -> None:
     """The removal of the old definition came after the new one and took it along."""
     declare = Exchange.Declare(exchange="x", durable=True)
-    with (
-        ThreadedServer(tmp_path) as server,
-        connect(server.address) as first,
-        connect(server.address) as second,
-    ):
-        first.open_channel()
-        second.open_channel()
+    with two_clients(tmp_path) as (server, first, second):
         first.call(declare, Exchange.DeclareOk)
         with held_loop(server):
             first.send(Exchange.Delete(exchange="x"))
@@ -195,13 +159,7 @@ def test_dead_letters_that_are_no_longer_in_memory_survive_the_deletion_of_their
     tmp_path: Path,
 ) -> None:
     count = 4_000
-    with (
-        ThreadedServer(tmp_path, ring_size=1024) as server,
-        connect(server.address) as publisher,
-        connect(server.address) as consumer,
-    ):
-        publisher.open_channel()
-        consumer.open_channel()
+    with two_clients(tmp_path, ring_size=1024) as (_, publisher, consumer):
         publisher.declare("dead")
         consumer.declare(
             "work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -221,13 +179,7 @@ def test_dead_letters_that_are_no_longer_in_memory_survive_the_deletion_of_their
 def test_a_consumer_finds_an_auto_delete_queue_whole_or_deleted(
     tmp_path: Path,
 ) -> None:
-    with (
-        ThreadedServer(tmp_path) as server,
-        connect(server.address) as first,
-        connect(server.address) as second,
-    ):
-        first.open_channel()
-        second.open_channel()
+    with two_clients(tmp_path) as (server, first, second):
         first.declare("q", auto_delete=True)
         tag = first.call(Basic.Consume(queue="q"), Basic.ConsumeOk).consumer_tag
         with held_loop(server):
