@@ -87,7 +87,7 @@ def test_a_queue_continues_by_itself_when_the_disk_has_room_again(
     client.publish(b"10", "q")
     refused(client)
     assert queue_of(server).store.is_failed
-    # What is there is delivered, and what is delivered is acknowledged.
+    # Messages of the queue are still delivered and acknowledged.
     taken = [client.get("q", no_ack=False) for _ in range(5)]
     assert [message.body for message in taken if message] == [b"0", b"1", b"2", b"3", b"4"]
     assert taken[-1] is not None

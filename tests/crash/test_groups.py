@@ -102,7 +102,7 @@ def test_over_many_kills_each_group_gets_every_message(start_server: StartServer
         with StreamClients(server, "s") as stream:
             stream.publish(200, first=200 * number)
             for name in seen:
-                # Two of them, who take turns: what one has when it dies is the other's.
+                # Two members take turns: the other one gets the deliveries of one that dies.
                 for client in [stream.member(name, 20, stream_offset="first") for _ in range(2)]:
                     messages = all_of(client, 20)
                     seen[name] |= {offset_of(message) for message in messages}

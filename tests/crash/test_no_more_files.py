@@ -121,7 +121,7 @@ def test_a_queue_continues_by_itself_and_loses_nothing(
         for queue in ("q", "fresh"):
             client.publish(b"refused", queue)
             client.expect(Basic.Nack)
-        # What is there is delivered, and what is delivered is acknowledged.
+        # Messages of the queue are still delivered and acknowledged.
         assert (message := client.get("q")) is not None
         assert message.body == b"0"
         files.taken = None

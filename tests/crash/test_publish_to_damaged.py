@@ -97,7 +97,7 @@ def test_with_a_damaged_directory_every_name_without_a_queue_refuses(data: Path)
         assert client.expect(Basic.Nack).delivery_tag == 1
         client.publish(b"both", "any", exchange="x")
         assert client.expect(Basic.Nack).delivery_tag == 2
-        # A queue that is never saved may have such a name, and takes what is meant for it.
+        # A transient queue may have such a name, and takes the messages for it.
         client.call(Queue.Declare(queue="bad", exclusive=True), Queue.DeclareOk)
         client.publish(b"taken", "bad")
         assert client.expect(Basic.Ack).delivery_tag == 3

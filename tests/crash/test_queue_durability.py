@@ -125,7 +125,7 @@ def test_a_power_cut_loses_only_the_last_messages(power: Power, seed: int | None
         ThreadedServer(power.root) as server,
         connect(server.address) as client,
     ):
-        # Checkpoints name no more than what was synced.
+        # Checkpoints contain synced messages only.
         check_nothing_is_missing(warnings)
         client.open_channel(confirms=True)
         queues = server.server.broker.vhosts["/"].queues

@@ -29,7 +29,7 @@ def test_a_killed_replay_can_continue_behind_its_last_report(
         for number in range(COUNT):
             client.publish(b"%04d" % number + BODY, "q")
         client.expect_confirmed()
-        # Answered when it is in a checkpoint: what is settled stays so.
+        # The answer comes when a checkpoint has it: settled messages stay settled.
         client.call(Queue.Purge(queue="q"), Queue.PurgeOk)
     queues = QueueClient(server.storage_path)
     reports: list[dict[str, Any]] = []

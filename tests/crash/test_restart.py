@@ -184,7 +184,7 @@ def test_transient_messages_of_a_durable_queue_are_lost_at_a_stop(
     with channel_to(server) as client:
         assert client.ready_count("q") == 4
         assert [body for body, _ in drain(client, "q")] == [b"0", b"3", b"6", b"9"]
-    # Offsets of what was dropped are not used again: a second restart agrees.
+    # The offsets of dropped messages are not used again, as a second restart shows.
     with channel_to(server) as client:
         publish_confirmed(client, "q", range(20, 23))
     stop_cleanly(server)

@@ -163,7 +163,7 @@ def test_the_segment_before_an_empty_one_is_compacted_once_a_later_record_is_on_
         client.declare("q", arguments={"x-segment-max-bytes": 65_536})
         for _ in range(12):
             client.publish(BODY, "q")
-            # One by one: what is written together is never cut.
+            # One by one: a segment never ends within messages that are written together.
             client.expect_confirmed()
         queue = server.server.broker.vhosts["/"].queues["q"]
         log = queue.store.log

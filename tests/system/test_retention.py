@@ -54,7 +54,7 @@ def test_settled_segments(
         client.publish(b"behind", "q")
         client.expect_confirmed()
 
-        # Removal has a thread of its own, so what is kept is looked at when it is done.
+        # Another thread removes files: the test compares the files when it is done.
         server.wait_until(lambda: len(logs_of(tmp_path)) == left)
 
 
@@ -125,7 +125,7 @@ def fill(client: AmqpClient, count: int, arguments: dict[str, Any], queue: str =
     client.declare(queue, arguments=SMALL | arguments)
     for number in range(count):
         client.publish(b"%04d" % number + BODY, queue)
-        # One by one: what is written together is never cut.
+        # One by one: a segment never ends within messages that are written together.
         client.expect_confirmed()
 
 
