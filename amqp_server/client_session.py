@@ -101,6 +101,10 @@ class ClientSession:
         # The event that is handled now, and the steps that are left of it.
         self._event: tuple[Any, ...] = ()
         self._steps: Iterator[None] | None = None
+        # Channels that are being closed: each is an event that comes before all that wait.
+        self._closings: deque[Iterator[None]] = deque()
+        self._is_releasing = False
+        self._after_release: list[Callable[[], None]] = []
         self._is_lost = False
         self._closing_channels: set[int] = set()
         self._replies = ReplyQueue(self.resume_handling)
@@ -252,16 +256,30 @@ class ClientSession:
             then: Called when that is done. The client hears of its end only then: a quick
                 reconnect must find the messages, and the names of its queues free.
         """
+        if then is not None:
+            self._after_release.append(then)
+        if self._is_releasing:
+            # Our own close may be followed by the client's, and by the loss of the connection.
+            return
+        self._is_releasing = True
         channels, self.channels = list(self.channels.values()), {}
         for channel in channels:
             channel.end()
-        steps = self._release(channels)
-        Job(self._turn, self._turn.endings, steps, f"end of client {self.name!r}", then).start()
+        closings, self._closings = self._closings, deque()
+        steps = self._release([*closings, *(channel.release() for channel in channels)])
+        Job(self._turn, self._turn.endings, steps, f"end of client {self.name!r}").start()
 
-    def _release(self, channels: list[Channel]) -> Iterator[None]:
-        for channel in channels:
-            yield from channel.release()
+    def _release(self, endings: list[Iterator[None]]) -> Iterator[None]:
+        for steps in endings:
+            try:
+                yield from steps
+            except Exception:
+                # The other channels hold messages too.
+                logger.exception("channel not released peer=%s", self.name)
         yield from self._server.broker.delete_queues_of(self)
+        self._is_releasing = False
+        while self._after_release:
+            self._after_release.pop(0)()
 
     def _fail(self, error: AmqpError) -> None:
         """Close the connection with an error; without a reply if the peer is not logged in."""
@@ -314,7 +332,9 @@ class ClientSession:
         is_cut = False
         while self._may_handle():
             try:
-                if self._steps is None:
+                if self._steps is None and self._closings:
+                    self._steps = self._closings.popleft()
+                elif self._steps is None:
                     self._event = self._events.popleft()
                     self._steps = self._handle(self._event)
                 if self._steps is not None:
@@ -348,11 +368,11 @@ class ClientSession:
     @property
     def _is_busy(self) -> bool:
         """Whether something that the client has sent is not handled yet."""
-        return self._steps is not None or bool(self._events)
+        return self._steps is not None or bool(self._events or self._closings)
 
     def _may_handle(self) -> bool:
         """Whether there is an event to handle now, or the rest of one."""
-        if self._steps is not None:
+        if self._steps is not None or self._closings:
             return True
         events = self._events
         return bool(events and self._replies.admits(events[0]) and not self._connection.is_clogged)
@@ -536,10 +556,17 @@ class ClientSession:
         logger.warning("channel error peer=%s channel=%d error=%s", self.name, number, error)
         self.parked.forget(number)
         self._closing_channels.add(number)
-        steps = channel.close()
-        then = partial(self.write, method_frame(number, channel_close(error)))
-        name = f"end of channel {number} of client {self.name!r}"
-        Job(self._turn, self.line, steps, name, then).start()
+        channel.end()
+        self._closings.append(self._close(channel, error))
+        self.resume_handling()
+
+    def _close(self, channel: Channel, error: SoftError) -> Iterator[None]:
+        """Release a channel; then send the client the error.
+
+        What the client has sent is handled after that: its own close of the channel, for example.
+        """
+        yield from channel.release()
+        self.write(method_frame(channel.number, channel_close(error)))
 
 
 def _with_method(steps: Iterator[None], method: Method) -> Iterator[None]:

@@ -70,13 +70,15 @@ class Channel:
         self._delivered_tag = 0
         self._unacked_gets = 0
         self._woken_in_turn = -1
+        # While messages return in steps, the channel gets none: recover would never end.
+        self._is_requeueing = False
         self._timeouts: DeliveryTimeouts | None = None
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
 
     @property
     def is_deliverable(self) -> bool:
         """Whether deliveries may be sent now."""
-        return self.client.is_writable and not self.is_closed
+        return self.client.is_writable and not self.is_closed and not self._is_requeueing
 
     @property
     def credit(self) -> int:
@@ -219,6 +221,7 @@ class Channel:
         messages before earlier ones.
         """
         requeueing: dict[Source, None] = {}
+        self._is_requeueing = outcome is Outcome.REQUEUED
         try:
             for part in parts:
                 for at in range(0, len(part), STEP_RUNS):
@@ -231,8 +234,11 @@ class Channel:
                     self.apply(outcome, runs)
                     yield
         finally:
+            self._is_requeueing = False
             for source in requeueing:
                 source.end_work()
+            # Some may have waited for the channel's limit, and no single step has reached it.
+            self.wake_consumers()
 
     def apply(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
         """Apply an outcome to deliveries."""
@@ -322,8 +328,9 @@ class Channel:
         if self.transaction is not None:
             self.transaction.roll_back()
         yield from self.requeue_unacked()
-        for consumer in tuple(self.consumers.values()):
-            self.remove_consumer(consumer)
+        # Between two steps the deletion of a queue may remove some.
+        while self.consumers:
+            self.remove_consumer(next(iter(self.consumers.values())))
             yield
         self.remove_reply_consumer()
 

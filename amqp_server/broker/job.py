@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amqp_server.time_slice import TimeSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from amqp_server.broker.turn import Line, Turn
 
@@ -21,22 +21,13 @@ class Job:
         line: Line that pays for it.
         steps: The operation; each step does a part of it.
         name: What it does, for the log of stalls.
-        then: Called when all is done.
     """
 
-    def __init__(
-        self,
-        turn: Turn,
-        line: Line,
-        steps: Iterator[None],
-        name: str,
-        then: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, turn: Turn, line: Line, steps: Iterator[None], name: str) -> None:
         self.name = name
         self._turn = turn
         self._line = line
         self._steps = steps
-        self._then = then
 
     def start(self) -> None:
         """Do a slice at once. A short operation is done when this returns."""
@@ -62,8 +53,6 @@ class Job:
             self._turn.jobs.discard(self)
             raise
         self._turn.jobs.discard(self)
-        if self._then is not None:
-            self._then()
 
 
 async def done_in_turns(turn: Turn, line: Line, steps: Iterator[None], name: str) -> None:

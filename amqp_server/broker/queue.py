@@ -383,10 +383,13 @@ class Queue:
     def purge(self) -> Iterator[int]:
         """Settle all messages that are ready now, in steps; each returns how many it settled.
 
-        Until the end the queue delivers nothing: consumers see all of it, or nothing.
+        Until the end the queue delivers nothing: consumers see all of it, or nothing. The caller
+        must take all steps.
         """
-        end = self.store.end_offset
         self.begin_work()
+        return self._purge(self.store.end_offset)
+
+    def _purge(self, end: int) -> Iterator[int]:
         try:
             yield from self.loading.purge()
             at = self.settlement.ack_floor

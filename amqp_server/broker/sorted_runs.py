@@ -82,6 +82,14 @@ class SortedRuns(Generic[Run]):
             runs += chunk
         return runs + self._runs[high][:to]
 
+    def some_from(self, key: int) -> list[Run]:
+        """Return runs from `key` on, ascending, at most `CHUNK_MAX`; none if there are none."""
+        chunk = self._chunk_of(key)
+        at = bisect_left(self._keys[chunk], key)
+        if at == len(self._keys[chunk]) and chunk + 1 < len(self._runs):
+            chunk, at = chunk + 1, 0
+        return self._runs[chunk][at:]
+
     def count_between(self, start: int, end: int) -> int:
         """Return how many keys are in `[start, end)`. O(log n + chunks)."""
         if start >= end:

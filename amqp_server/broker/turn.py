@@ -208,7 +208,12 @@ class Turn:
         self.cuts_jobs = False
         while self.jobs:
             for job in tuple(self.jobs):
-                job.finish()
+                try:
+                    job.finish()
+                except Exception:
+                    # The others must end all the same: the last checkpoint follows.
+                    self.jobs.discard(job)
+                    logger.exception("job failed job=%r", job)
 
     def run_now(self, task: TurnTask, line: Line) -> bool:
         """Run a task whose input was just read, before this turn, if its client has time left.

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 from pamqp import frame
-from pamqp.commands import Basic, Channel, Exchange, Queue, Tx
+from pamqp.commands import Basic, Channel, Connection, Exchange, Queue, Tx
 
 from amqp_server import time_slice
 from amqp_server.broker import channel as channel_module
 from amqp_server.broker import queue as queue_module
 from amqp_server.broker.publishing import publishing
+from amqp_server.client_connection import ClientConnection
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 
@@ -50,13 +51,18 @@ def clients(server: ThreadedServer) -> Iterator[tuple[AmqpClient, AmqpClient]]:
 
 
 def together(server: ThreadedServer, *sends: tuple[AmqpClient, bytes]) -> None:
-    """Send on the server's loop: it reads none of the clients before all have sent."""
+    """Let the server read what some clients send, in this order, before it does anything else."""
+    by_peer = {connection.name.split(" -> ")[0]: connection for connection in server.connections}
 
-    def send_all() -> None:
+    def read_all() -> None:
         for client, octets in sends:
-            client.send_raw(octets)
+            host, port = client.socket.getsockname()
+            connection = by_peer[f"{host}:{port}"]
+            assert isinstance(connection, ClientConnection)
+            connection.get_buffer(-1)[: len(octets)] = octets
+            connection.buffer_updated(len(octets))
 
-    server.call(send_all)
+    server.call(read_all)
 
 
 def fan_out(client: AmqpClient, *, durable: bool = True) -> list[str]:
@@ -307,11 +313,10 @@ def test_a_purge_takes_what_was_ready_and_nothing_later(
     )
     together(server, (greedy, purge), (modest, late + passive("levels")))
 
-    # The server may read the publish before the purge.
-    is_late = greedy.expect(Queue.PurgeOk).message_count == MESSAGES
+    assert greedy.expect(Queue.PurgeOk).message_count == MESSAGES
     assert {type(modest.receive()[1]) for _ in range(2)} == {Basic.Ack, Queue.DeclareOk}
     left = [modest.get("levels") for _ in range(2)]
-    assert [each.body for each in left if each] == [b"late"] * is_late
+    assert [each.body for each in left if each] == [b"late"]
 
 
 def test_exclusive_queues_are_gone_before_their_client_hears_of_the_end_of_its_connection(
@@ -325,3 +330,141 @@ def test_exclusive_queues_are_gone_before_their_client_hears_of_the_end_of_its_c
     for number in range(QUEUES):
         # Another client may use the names at once.
         other.declare(f"own{number}", exclusive=True)
+
+
+CLOSE_CHANNEL = frame.marshal(Channel.Close(reply_code=0, class_id=0, method_id=0), 1)
+NO_SUCH_QUEUE = passive("missing")
+
+
+def consume_many(client: AmqpClient, owner: AmqpClient) -> list[str]:
+    names = [f"c{number}" for number in range(20)]
+    for name in names:
+        owner.declare(name)
+        client.consume(name)
+    return names
+
+
+def consumed(server: ThreadedServer) -> list[str]:
+    """Return the queues that have a consumer, once nothing is under way any more."""
+    server.wait_until(lambda: not server.server.broker.turn.jobs)
+    queues = server.server.broker.vhosts["/"].queues
+    return [name for name, queue in queues.items() if len(queue.consumers)]
+
+
+def test_a_queue_may_be_deleted_while_a_channel_ends_its_consumers(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    holder, other = clients
+    names = consume_many(holder, other)
+    delete = frame.marshal(Queue.Delete(queue=names[15]), 1)
+    together(server, (holder, CLOSE_CHANNEL), (other, delete))
+
+    other.expect(Queue.DeleteOk)
+    while not isinstance(holder.receive()[1], Channel.CloseOk):
+        pass
+    assert consumed(server) == []
+
+
+def test_a_queue_may_be_deleted_while_a_lost_connection_ends_its_consumers(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    holder, other = clients
+    names = consume_many(holder, other)
+    delete = frame.marshal(Queue.Delete(queue=names[15]), 1)
+
+    def lose_and_delete() -> None:
+        holder.__exit__(None, None, None)
+        other.send_raw(delete)
+
+    server.call(lose_and_delete)
+    other.expect(Queue.DeleteOk)
+    server.wait_until(lambda: len(list(server.connections)) == 1)
+    assert consumed(server) == []
+
+
+def test_an_error_and_then_the_loss_of_the_connection_release_everything_once(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    owner, other = clients
+    consume_many(owner, other)
+    for number in range(20):
+        owner.declare(f"own{number}", exclusive=True)
+        owner.consume(f"own{number}")
+    wrong = frame.marshal(Exchange.Declare(exchange="x", exchange_type="nonsense"), 1)
+
+    def err_and_leave() -> None:
+        owner.send_raw(wrong)
+        owner.__exit__(None, None, None)
+
+    server.call(err_and_leave)
+    server.wait_until(lambda: len(list(server.connections)) == 1)
+    assert consumed(server) == []
+    assert not [name for name in server.server.broker.vhosts["/"].queues if name.startswith("own")]
+
+
+def test_a_close_of_the_client_that_crosses_ours_is_answered_after_it(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    """The client would use the number again, and the server would still wait for a close-ok."""
+    holder, other = clients
+    levels(other)
+    holder.consume("levels", no_ack=False)
+    for _ in range(MESSAGES):
+        holder.expect_delivery()
+    holder.send_raw(NO_SUCH_QUEUE + CLOSE_CHANNEL)
+
+    assert [type(holder.receive()[1]) for _ in range(2)] == [Channel.Close, Channel.CloseOk]
+
+
+def test_the_end_of_a_connection_waits_for_its_channels_messages(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    holder, other = clients
+    levels(other)
+    holder.consume("levels", no_ack=False)
+    for _ in range(MESSAGES):
+        holder.expect_delivery()
+    holder.send_raw(NO_SUCH_QUEUE + frame.marshal(Connection.Close(200, "", 0, 0), 0))
+    while not isinstance(holder.receive()[1], Connection.CloseOk):
+        pass
+
+    queue = server.server.broker.vhosts["/"].queues["levels"]
+    assert server.call(lambda: len(queue.ready)) == MESSAGES
+
+
+def test_consumers_that_wait_for_the_channels_limit_are_woken_by_acks_in_steps(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    holder, other = clients
+    levels(other)
+    other.declare("side", durable=True)
+    holder.call(Basic.Qos(prefetch_count=10, global_=True), Basic.QosOk)
+    holder.consume("levels", no_ack=False)
+    tags = [holder.expect_delivery().tag for _ in range(10)]
+    holder.consume("side", no_ack=False)
+    other.call(Queue.Purge(queue="levels"), Queue.PurgeOk)
+    other.publish(b"to the other consumer", "side")
+    other.expect_confirmed()
+    holder.send(Basic.Ack(delivery_tag=tags[-1], multiple=True))
+
+    assert holder.expect_delivery().body == b"to the other consumer"
+
+
+def test_a_recover_ends_though_a_stream_could_deliver_more(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    holder, other = clients
+    other.declare("s", durable=True, arguments={"x-queue-type": "stream"})
+    for number in range(100):
+        other.publish(b"%d" % number, "s")
+    other.expect_confirmed()
+    holder.call(Basic.Qos(prefetch_count=2), Basic.QosOk)
+    holder.consume("s", no_ack=False, arguments={"x-stream-offset": "first"})
+    for _ in range(2):
+        holder.expect_delivery()
+    holder.send(Basic.Recover(requeue=True))
+    delivered = 0
+    while not isinstance(value := holder.receive()[1], Basic.RecoverOk):
+        delivered += isinstance(value, Basic.Deliver)
+
+    assert delivered == 0

@@ -187,16 +187,21 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | No
     refuse_stream(queue, "queue.purge")
     if not queue.bring_up_to_date():
         return when_up_to_date(queue, channel, purge, method)
-    if queue.store.end_offset - queue.settlement.ack_floor > PURGE_STEP_OFFSETS:
-        return _purge_in_turns(channel, queue, method)
-    return _purged(channel, queue, method, sum(queue.purge()))
+    is_long = queue.store.end_offset - queue.settlement.ack_floor > PURGE_STEP_OFFSETS
+    # Begin now: what is published after this method stays.
+    purging = queue.purge()
+    if is_long:
+        return _purge_in_turns(channel, queue, method, purging)
+    return _purged(channel, queue, method, sum(purging))
 
 
-async def _purge_in_turns(channel: Channel, queue: Queue, method: QueuePurge) -> Method | None:
+async def _purge_in_turns(
+    channel: Channel, queue: Queue, method: QueuePurge, purging: Iterator[int]
+) -> Method | None:
     counts: list[int] = []
 
     def steps() -> Iterator[None]:
-        for count in queue.purge():
+        for count in purging:
             counts.append(count)
             yield
 

@@ -51,6 +51,8 @@ class _Waiting:
     last_tag: int
     barriers: Sequence[Barrier]
     refused: bool
+    # Barriers that were seen to be reached; they stay reached.
+    reached_count: int = 0
 
 
 class ConfirmResult(NamedTuple):
@@ -103,6 +105,7 @@ class PublisherConfirms:
                     # The other queues may still fail too. The publisher repeats the message without
                     # those queues that have it, so their result has to be known first.
                     entry.barriers = [each for each in entry.barriers if each.queue is not queue]
+                    entry.reached_count = 0
                     tags.append(entry.last_tag)
                     break
             first_tag = entry.last_tag + 1
@@ -113,16 +116,9 @@ class PublisherConfirms:
         results: list[ConfirmResult] = []
         while self._waiting:
             entry = self._waiting[0]
+            if not _is_known(entry):
+                break
             refused = entry.refused
-            if entry.barriers:
-                missing = [
-                    barrier.queue.store
-                    for barrier in entry.barriers
-                    if barrier.queue.store.confirmed_end < barrier.end_offset
-                ]
-                if missing and not any(store.is_failed for store in missing):
-                    break
-                refused = refused or bool(missing)
             self._waiting.popleft()
             self.resolved_tag = entry.last_tag
             if results and results[-1].refused == refused:
@@ -130,3 +126,20 @@ class PublisherConfirms:
             else:
                 results.append(ConfirmResult(entry.last_tag, refused))
         return results
+
+
+def _is_known(entry: _Waiting) -> bool:
+    """Return whether each barrier of an entry is reached, or its log has failed.
+
+    Looks again only at barriers that were not reached: one message may wait for thousands of
+    queues, and each of them asks when it makes progress.
+    """
+    barriers = entry.barriers
+    while entry.reached_count < len(barriers):
+        queue, end_offset = barriers[entry.reached_count]
+        if queue.store.confirmed_end < end_offset:
+            if not queue.store.is_failed:
+                return False
+            entry.refused = True
+        entry.reached_count += 1
+    return True

@@ -45,6 +45,10 @@ class DeliveryCounts:
     def __init__(self, limit: int | None, runs: Iterable[tuple[int, int, int]] = ()) -> None:
         self._limit = limit
         self._prune_at = _PRUNE_MIN
+        # Everything below was examined since the search for settled messages began.
+        self._pruned_end = 0
+        # Messages with this count or less are forgotten, because there are too many.
+        self._forgotten_count = 0
         self._set(sorted(runs))
 
     def __len__(self) -> int:
@@ -109,20 +113,35 @@ class DeliveryCounts:
         return list(self._between(ack_floor, end))
 
     def prune(self, settlement: Settlement) -> None:
-        """Remove settled messages if there may be many, and the lowest counts above `RUNS_MAX`."""
-        if len(self._runs) < self._prune_at:
+        """Remove settled messages if there may be many, and the lowest counts above `RUNS_MAX`.
+
+        A call examines one part of the runs, about a thousand, and more only if there are too many.
+        """
+        if len(self._runs) < self._prune_at and self._pruned_end == 0:
+            return
+        self._prune_part(settlement)
+        while len(self._runs) > RUNS_MAX:
+            self._prune_part(settlement)
+
+    def _prune_part(self, settlement: Settlement) -> None:
+        part = self._runs.some_from(self._pruned_end)
+        if not part:
+            # All parts were examined. The highest counts matter most, so they stay.
+            is_full = len(self._runs) > RUNS_MAX - RUNS_MAX // 16
+            self._forgotten_count = self._forgotten_count + 1 if is_full else 0
+            self._pruned_end = 0
+            self._prune_at = min(max(2 * len(self._runs), _PRUNE_MIN), RUNS_MAX)
             return
         runs = [
             (low, high, count)
-            for start, end, count in self._runs
+            for start, end, count in part
+            if count > self._forgotten_count
             for low, high in _unsettled(settlement, start, end)
         ]
-        if len(runs) > RUNS_MAX - RUNS_MAX // 16:
-            # Without room, the next requeue would search all runs again. The highest counts matter
-            # most, so they stay.
-            runs = sorted(sorted(runs, key=_count)[-RUNS_MAX // 2 :])
-        self._set(runs)
-        self._prune_at = min(max(2 * len(runs), _PRUNE_MIN), RUNS_MAX + 1)
+        end = part[-1][1]
+        if len(runs) < len(part):
+            self._runs.replace(part[0][0], end, [start for start, _, _ in runs], runs)
+        self._pruned_end = end
 
     def _set(self, runs: list[_Run]) -> None:
         self._runs: SortedRuns[_Run] = SortedRuns()
@@ -208,7 +227,3 @@ def _unsettled(settlement: Settlement, start: int, end: int) -> Sequence[tuple[i
     if end - start == 1:
         return () if settlement.is_settled(start) else ((start, end),)
     return settlement.unsettled_ranges(start, end)
-
-
-def _count(run: tuple[int, int, int]) -> int:
-    return run[2]
