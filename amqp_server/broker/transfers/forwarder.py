@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 UNDER_WAY_MAX = 8192
 """Most runs of messages that may wait for the disks of their target queues."""
-STEP_MESSAGES = 256
+STEP_MESSAGES = 64
 """Most messages of one queue that are forwarded in one step."""
-STEP_COPIES = 1024
+STEP_COPIES = 256
 """About how many copies are made in one step: fewer messages, if each goes to many queues."""
 RETRY_SECONDS = 1.0
 """Pause before the broker retries a message that no queue took."""
