@@ -56,6 +56,7 @@ from amqp_server.unexpected_frames import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.client_socket import ClientSocket
     from amqp_server.server_context import ServerContext
 
@@ -106,6 +107,7 @@ class ClientSession:
         self._is_releasing = False
         self._after_release: list[Callable[[], None]] = []
         self._is_lost = False
+        self._virtual_host: VirtualHost | None = None
         self._closing_channels: set[int] = set()
         self._replies = ReplyQueue(self.resume_handling)
         self._turn = server.broker.turn
@@ -411,6 +413,9 @@ class ClientSession:
         if channel is None:
             self._handle_without_channel(event)
             return None
+        if channel.virtual_host.is_deleted:
+            # What its clients had sent before must leave nothing behind.
+            return None
         return self._handle_on_channel(channel, event)
 
     def _handle_on_channel(self, channel: Channel, event: tuple[Any, ...]) -> Iterator[None] | None:
@@ -455,6 +460,8 @@ class ClientSession:
         elif machine.state is ConnectionState.OPEN and not self.user:
             self._connection.handshake_done()
             self.user = machine.user
+            # Not looked up again: another one may get the same name.
+            self._virtual_host = self._server.broker.vhosts.get(machine.vhost)
             logger.info(
                 "connection open peer=%s user=%s vhost=%s", self.name, self.user, machine.vhost
             )
@@ -494,12 +501,11 @@ class ClientSession:
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self._machine.channel_max})"
             )
-        broker = self._server.broker
-        vhost = broker.vhosts.get(self._machine.vhost)
-        if vhost is None:
+        vhost = self._virtual_host
+        if vhost is None or vhost.is_deleted:
             # The virtual host was deleted a moment ago: connection.close comes next.
             return
-        channel = self.channels[number] = Channel(number, self, vhost, broker)
+        channel = self.channels[number] = Channel(number, self, vhost, self._server.broker)
         channel.send(ChannelOpenOk())
 
     def _handle_method(self, channel: Channel, payload: bytes) -> Iterator[None] | None:

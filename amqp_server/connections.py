@@ -81,10 +81,11 @@ class OpenConnections:
             if connection.vhost == vhost:
                 connection.force_close(f"vhost '{vhost}' is deleted")
 
-    def on_alarms_changed(self) -> None:
-        """Notify every connection that an alarm has begun or ended."""
+    def on_alarms_changed(self) -> Iterator[None]:
+        """Notify every connection that an alarm has begun or ended, one in each step."""
         for connection in self:
             connection.on_alarms_changed()
+            yield
 
     async def close(self, seconds_max: float) -> None:
         """Close all connections; return when they are gone, or after `seconds_max` seconds.

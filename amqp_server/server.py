@@ -14,6 +14,7 @@ from amqp_server.alarms import Alarms
 from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
+from amqp_server.broker.job import Job
 from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.turn_watch import TurnWatch
@@ -171,11 +172,15 @@ def assemble(
         tasks.spawn(restore_reserve(reserve, alarms))
 
     memory_bytes_max = watermark_bytes(config.memory_watermark)
+
+    def notify_connections() -> None:
+        Job(turn, turn.upkeep, connections.on_alarms_changed(), "begin or end of an alarm").start()
+
     alarms = Alarms(
         sensor or ResourceSensor(config.storage_path, memory_bytes_max, held_bytes),
         memory_bytes_max=memory_bytes_max,
         disk_free_bytes_min=config.disk_free_limit_bytes,
-        changed=connections.on_alarms_changed,
+        changed=notify_connections,
         relieve_memory=storage.release_memory,
         use_disk=use_disk,
     )

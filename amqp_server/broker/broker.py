@@ -235,6 +235,7 @@ class Broker:
             Its queues; the caller discards them when their definitions are removed from the disk.
         """
         vhost = self.vhosts.pop(name)
+        vhost.is_deleted = True
         queues = list(vhost.queues.values())
         for queue in queues:
             self._end_queue(queue)

@@ -39,6 +39,7 @@ class VirtualHost:
     """One virtual host. The event loop owns it.
 
     Attributes:
+        is_deleted: Whether it was deleted; its connections are about to end.
         exchanges: Exchanges by name.
         queues: Queues by name.
         damaged: Objects that the start could not recover; their names cannot be used.
@@ -52,6 +53,7 @@ class VirtualHost:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.is_deleted = False
         self.exchanges: dict[str, Exchange] = {
             exchange: Exchange(
                 exchange, kind, durable=True, auto_delete=False, internal=internal, arguments={}

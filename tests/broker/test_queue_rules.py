@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -39,6 +40,7 @@ class FakeTurn:
 
     def __init__(self) -> None:
         self.delays_seconds: list[float] = []
+        self.time_slice = SimpleNamespace(is_over=False)
 
     def mark_after(self, seconds: float, task: TurnTask) -> Timer:
         self.delays_seconds.append(seconds)

@@ -16,8 +16,11 @@ from pamqp.commands import Basic, Channel, Connection, Exchange, Queue, Tx
 from amqp_server import time_slice
 from amqp_server.broker import channel as channel_module
 from amqp_server.broker import queue as queue_module
+from amqp_server.broker.channel import Channel as BrokerChannel
 from amqp_server.broker.publishing import publishing
+from amqp_server.broker.queue import Queue as BrokerQueue
 from amqp_server.client_connection import ClientConnection
+from amqp_server.protocol.methods import Method
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 
@@ -52,17 +55,25 @@ def clients(server: ThreadedServer) -> Iterator[tuple[AmqpClient, AmqpClient]]:
 
 def together(server: ThreadedServer, *sends: tuple[AmqpClient, bytes]) -> None:
     """Let the server read what some clients send, in this order, before it does anything else."""
-    by_peer = {connection.name.split(" -> ")[0]: connection for connection in server.connections}
 
     def read_all() -> None:
         for client, octets in sends:
-            host, port = client.socket.getsockname()
-            connection = by_peer[f"{host}:{port}"]
-            assert isinstance(connection, ClientConnection)
-            connection.get_buffer(-1)[: len(octets)] = octets
-            connection.buffer_updated(len(octets))
+            read(server, client, octets)
 
     server.call(read_all)
+
+
+def connection_of(server: ThreadedServer, client: AmqpClient) -> ClientConnection:
+    host, port = client.socket.getsockname()
+    (connection,) = (each for each in server.connections if each.name.startswith(f"{host}:{port} "))
+    return connection
+
+
+def read(server: ThreadedServer, client: AmqpClient, octets: bytes) -> None:
+    """Let the server read what a client sends; to be called on the server's loop."""
+    connection = connection_of(server, client)
+    connection.get_buffer(-1)[: len(octets)] = octets
+    connection.buffer_updated(len(octets))
 
 
 def fan_out(client: AmqpClient, *, durable: bool = True) -> list[str]:
@@ -468,3 +479,87 @@ def test_a_recover_ends_though_a_stream_could_deliver_more(
         delivered += isinstance(value, Basic.Deliver)
 
     assert delivered == 0
+
+
+def test_a_length_limit_holds_after_many_messages_have_returned(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    holder, other = clients
+    other.declare("short", durable=True, arguments={"x-max-length": 10})
+    holder.consume("short", no_ack=False)
+    for number in range(MESSAGES):
+        other.publish(b"%d" % number, "short")
+        holder.expect_delivery()
+    cancelled = frame.marshal(Basic.Cancel(consumer_tag="", nowait=True), 1)
+    holder.send_raw(cancelled + CLOSE_CHANNEL)
+    while not isinstance(holder.receive()[1], Channel.CloseOk):
+        pass
+    other.expect_confirmed()
+
+    assert other.ready_count("short") == 10
+    left = [other.get("short") for _ in range(10)]
+    assert [each.body for each in left if each] == [b"%d" % n for n in range(MESSAGES)][-10:]
+
+
+def test_what_a_lost_client_had_sent_leaves_nothing_in_a_deleted_virtual_host(
+    server: ThreadedServer, tmp_path: Path
+) -> None:
+    """A queue that was declared after the deletion was there after the next start."""
+    server.run(lambda: server.server.vhost_changes.create("v"))
+    with connect(server.address, vhost="v") as client:
+        client.open_channel()
+        fan_out(client)
+        declare = frame.marshal(Queue.Declare(queue="ghost", durable=True, nowait=True), 1)
+        octets = publish_octets(client) * 50 + declare
+
+        def read_and_lose() -> None:
+            read(server, client, octets)
+            connection_of(server, client).abandon("lost")
+
+        server.call(read_and_lose)
+        server.run(lambda: server.server.vhost_changes.delete("v"))
+        server.wait_until(lambda: not server.server.broker.turn.jobs)
+    server.run(lambda: server.server.vhost_changes.create("v"))
+    assert not server.server.broker.vhosts["v"].queues
+    server.stop()
+    with ThreadedServer(tmp_path) as again:
+        assert not again.server.broker.vhosts["v"].queues
+
+
+def test_a_purge_that_finds_nothing_waits_for_the_one_that_is_under_way(
+    server: ThreadedServer,
+    clients: tuple[AmqpClient, AmqpClient],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A crash would have brought back what the other one had purged."""
+    greedy, modest = clients
+    levels(modest)
+    purge = frame.marshal(Queue.Purge(queue="levels"), 1)
+    broker = server.server.broker
+    seen: list[str] = []
+    end_work, send = BrokerQueue.end_work, BrokerChannel.send
+    write_checkpoint = broker.write_checkpoint
+
+    def purge_again(queue: BrokerQueue) -> None:
+        end_work(queue)
+        if not seen:
+            seen.append("purged")
+            read(server, modest, purge)
+
+    async def note_checkpoint() -> object:
+        done = await write_checkpoint()
+        seen.append("checkpoint")
+        return done
+
+    def note_reply(channel: BrokerChannel, method: Method) -> None:
+        seen.append(type(method).__name__)
+        send(channel, method)
+
+    monkeypatch.setattr(BrokerQueue, "end_work", purge_again)
+    monkeypatch.setattr(BrokerChannel, "send", note_reply)
+    monkeypatch.setattr(broker, "write_checkpoint", note_checkpoint)
+    together(server, (greedy, purge))
+
+    assert greedy.expect(Queue.PurgeOk).message_count == MESSAGES
+    assert modest.expect(Queue.PurgeOk).message_count == 0
+    assert seen == ["purged", "checkpoint", "QueuePurgeOk", "QueuePurgeOk"]

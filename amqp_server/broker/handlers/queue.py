@@ -191,14 +191,24 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | No
     # Begin now: what is published after this method stays.
     purging = queue.purge()
     if is_long:
-        return _purge_in_turns(channel, queue, method, purging)
-    return _purged(channel, queue, method, sum(purging))
+        counts: list[int] = []
+        # A purge that finds nothing more must wait for this one.
+        queue.purge_under_way = ensure_future(_purge_in_turns(channel, queue, purging, counts))
+        return _purge_reply(queue.purge_under_way, method, counts)
+    count = sum(purging)
+    reply = None if method.no_wait else QueuePurgeOk(message_count=count)
+    if queue.is_journaled and (count or _has_failed(queue.purge_under_way)):
+        queue.purge_under_way = ensure_future(channel.broker.make_settlement_durable(queue))
+    elif queue.purge_under_way is None or queue.purge_under_way.done():
+        return send_reply(channel, reply)
+    # An empty queue stays empty after a crash only when the purge that emptied it is on the disk.
+    return send_reply(channel, reply, shield(queue.purge_under_way))
 
 
 async def _purge_in_turns(
-    channel: Channel, queue: Queue, method: QueuePurge, purging: Iterator[int]
-) -> Method | None:
-    counts: list[int] = []
+    channel: Channel, queue: Queue, purging: Iterator[int], counts: list[int]
+) -> None:
+    """Take all steps of a purge; return when what it settled cannot come back."""
 
     def steps() -> Iterator[None]:
         for count in purging:
@@ -207,21 +217,15 @@ async def _purge_in_turns(
 
     name = f"purge of queue {queue.name!r}"
     await done_in_turns(channel.broker.turn, channel.client.line, steps(), name)
-    done = _purged(channel, queue, method, sum(counts))
-    return None if done is None else await done
+    if queue.is_journaled:
+        await channel.broker.make_settlement_durable(queue)
 
 
-def _purged(
-    channel: Channel, queue: Queue, method: QueuePurge, count: int
-) -> Awaitable[Method | None] | None:
-    """Reply to a purge, once what it settled cannot come back."""
-    reply = None if method.no_wait else QueuePurgeOk(message_count=count)
-    if queue.is_journaled and (count or _has_failed(queue.purge_under_way)):
-        queue.purge_under_way = ensure_future(channel.broker.make_settlement_durable(queue))
-    elif queue.purge_under_way is None or queue.purge_under_way.done():
-        return send_reply(channel, reply)
-    # An empty queue stays empty after a crash only when the purge that emptied it is on the disk.
-    return send_reply(channel, reply, shield(queue.purge_under_way))
+async def _purge_reply(
+    purged: Future[None], method: QueuePurge, counts: list[int]
+) -> Method | None:
+    await shield(purged)
+    return None if method.no_wait else QueuePurgeOk(message_count=sum(counts))
 
 
 def _has_failed(purge_under_way: Future[None] | None) -> bool:

@@ -11,7 +11,7 @@ from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.content_assembly import ContentAssembly
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.publishing.publish_checks import CHECKED_PROPERTIES, checked
-from amqp_server.broker.publishing.row import Row, barriers_of, enqueue_groups, fan_out
+from amqp_server.broker.publishing.row import Row, barriers_of, by_queue, fan_out, may_refuse
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transactions.transaction import DeferredPublish
@@ -410,10 +410,16 @@ class Publishing:
             return self._enqueue(target, target.queues, (), messages, row.flags)
         if sum(len(target.queues) for target, _ in groups) > STEP_QUEUES * STEP_QUEUES:
             return self._enqueue_groups_in_steps(groups, row.flags)
-        together = enqueue_groups(groups, row.flags)
-        if together is None:
+        queued: dict[Queue, list[bytes]] = {}
+        by_queue(groups, queued)
+        if len(queued) > STEP_QUEUES:
+            return self._enqueue_groups_in_steps(groups, row.flags)
+        if may_refuse(queued):
             return self._enqueue_groups_apart(groups, row.flags)
-        self._note_groups(groups, together, row.flags)
+        starts: dict[Queue, int] = {}
+        for _ in fan_out(queued, row.flags, starts):
+            pass
+        self._note_groups(groups, starts, row.flags)
         return None
 
     def _enqueue_groups_apart(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
@@ -424,15 +430,15 @@ class Publishing:
 
     def _enqueue_groups_in_steps(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
         """Put the messages of all groups into many queues, one queue in each step."""
-        if any(
-            queue.store.is_failed or queue.refuses_when_full
-            for target, _ in groups
-            for queue in target.queues
-        ):
+        queued: dict[Queue, list[bytes]] = {}
+        for group in groups:
+            by_queue((group,), queued)
+            yield
+        if may_refuse(queued):
             yield from self._enqueue_groups_apart(groups, flags)
             return
         starts: dict[Queue, int] = {}
-        yield from fan_out(groups, flags, starts)
+        yield from fan_out(queued, flags, starts)
         self._note_groups(groups, starts, flags)
         self._note_progress_between(starts)
 

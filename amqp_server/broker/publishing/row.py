@@ -12,7 +12,7 @@ from amqp_server.broker.publishing.confirms import Barrier
 from amqp_server.broker.publishing.enqueue import is_awaited
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from amqp_server.broker.publishing.publish_targets import PublishTarget
     from amqp_server.broker.queue import Queue
@@ -50,18 +50,8 @@ class Row:
         return groups
 
 
-def enqueue_groups(groups: Sequence[Group], flags: int) -> Mapping[Queue, int] | None:
-    """Give each queue all messages of some groups that are for it, in order, at once.
-
-    Args:
-        groups: In the order in which they were published.
-        flags: The flags octet that all messages have.
-
-    Returns:
-        Where the messages begin in each queue. None, and nothing was done, if one of the queues
-        may refuse some of them: then each group must be looked at by itself.
-    """
-    queued: dict[Queue, list[bytes]] = {}
+def by_queue(groups: Iterable[Group], queued: dict[Queue, list[bytes]]) -> None:
+    """Add the messages of some groups to those that are for each queue, in order."""
     for target, messages in groups:
         for queue in target.queues:
             known = queued.get(queue)
@@ -69,34 +59,25 @@ def enqueue_groups(groups: Sequence[Group], flags: int) -> Mapping[Queue, int] |
                 queued[queue] = messages.copy()
             else:
                 known += messages
-    if any(queue.store.is_failed or queue.refuses_when_full for queue in queued):
-        return None
-    return {
-        queue: queue.publish(messages, flags) - len(messages)
-        for queue, messages in queued.items()
-        if not queue.is_deleted
-    }
 
 
-def fan_out(groups: Sequence[Group], flags: int, starts: dict[Queue, int]) -> Iterator[None]:
-    """Do as `enqueue_groups` for many queues, a queue in each step.
+def may_refuse(queues: Iterable[Queue]) -> bool:
+    """Return whether one of the queues may refuse some messages and accept others."""
+    return any(queue.store.is_failed or queue.refuses_when_full for queue in queues)
+
+
+def fan_out(
+    queued: Mapping[Queue, list[bytes]], flags: int, starts: dict[Queue, int]
+) -> Iterator[None]:
+    """Give each queue its messages at once, a queue in each step.
 
     A queue that is deleted between two steps gets nothing.
 
     Args:
-        groups: In the order in which they were published; none of their queues refuses any.
+        queued: Messages by queue; no queue refuses any.
         flags: The flags octet that all messages have.
         starts: Gets where the messages begin in each queue.
     """
-    queued: dict[Queue, list[bytes]] = {}
-    for target, messages in groups:
-        for queue in target.queues:
-            known = queued.get(queue)
-            if known is None:
-                queued[queue] = messages.copy()
-            else:
-                known += messages
-            yield
     for queue, messages in queued.items():
         if not queue.is_deleted:
             starts[queue] = queue.publish(messages, flags) - len(messages)
@@ -109,8 +90,8 @@ def barriers_of(
     """Iterate over groups that are in their queues: how many messages, and what they wait for.
 
     Args:
-        groups: What `enqueue_groups` took.
-        starts: What it returned.
+        groups: Groups whose messages `fan_out` has put into their queues.
+        starts: Where they begin in each queue.
         flags: The flags octet that all messages have.
     """
     ends = dict(starts)

@@ -34,7 +34,7 @@ class QueueRules:
         turn: Turn that runs the timer of the next deadline.
 
     Attributes:
-        is_behind: Whether more messages may have expired than one look takes.
+        is_behind: Whether more messages have to go, expired or above a limit, than one turn drops.
     """
 
     def __init__(
@@ -71,9 +71,10 @@ class QueueRules:
             Whether more may be due, for the next turn.
         """
         looked_ms = now_ms()
-        is_more = self._expire(self._queue.ready.end, looked_ms)
+        self._expire(self._queue.ready.end, looked_ms)
         self._offered_end = self._queue.ready.end
         self._keep_length()
+        is_more = self.is_behind
         self.attributes.deadlines.prune(self._queue.settlement)
         self.attributes.forget(self._queue.settlement.ack_floor)
         self._arm_timer(looked_ms)
@@ -122,12 +123,18 @@ class QueueRules:
         return self.is_behind
 
     def _keep_length(self) -> None:
-        """Drop the oldest messages; a queue that refuses keeps what it accepted, even requeued."""
+        """Drop the oldest messages; a queue that refuses keeps what it accepted, even requeued.
+
+        Many may have to go at once, each by itself, after a requeue. The next turn drops the rest.
+        """
         if self._limit is None or self._queue.refuses_when_full:
             return
         while count := self._limit.excess():
             taken = self._queue.ready.take(count)
             self._queue.drop(taken.start, taken.end, MAXLEN)
+            if self._turn.time_slice.is_over:
+                self.is_behind = self.is_behind or self._limit.excess() > 0
+                return
 
     def _arm_timer(self, looked_ms: int) -> None:
         """Schedule a check at the next deadline.
