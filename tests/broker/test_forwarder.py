@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from amqp_server.broker.transfers.forwarder import STEP_MESSAGES, Copy, Forwarder
+from amqp_server.broker.transfers.forwarder import STEP_COPIES, Copy, Forwarder
 from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
@@ -222,9 +222,9 @@ def test_forwarders_share_a_turn_in_rotation() -> None:
     sources = [FakeQueue() for _ in range(3)]
     forwarders = []
     for source in sources:
-        source.store.messages = [b"m"] * (3 * STEP_MESSAGES)
+        source.store.messages = [b"m"] * (3 * STEP_COPIES)
         forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn))
-        forwarder.add(0, 3 * STEP_MESSAGES, "rejected")
+        forwarder.add(0, 3 * STEP_COPIES, "rejected")
         forwarder.run_turn()
         forwarders.append(forwarder)
     order: list[int] = []
@@ -234,8 +234,7 @@ def test_forwarders_share_a_turn_in_rotation() -> None:
         task.run_turn()
         order.append(forwarders.index(task.forwarder))  # type: ignore[attr-defined]
 
-    # The first step is a single message: nothing says how many queues it goes to.
-    assert order == [0, 1, 2] * 4
+    assert order == [0, 1, 2] * 3
     for forwarder in forwarders:
         forwarder.run_turn()
-    assert [source.settled_count for source in sources] == [3 * STEP_MESSAGES] * 3
+    assert [source.settled_count for source in sources] == [3 * STEP_COPIES] * 3

@@ -19,6 +19,7 @@ from amqp_server.broker import queue as queue_module
 from amqp_server.broker.channel import Channel as BrokerChannel
 from amqp_server.broker.publishing import publishing
 from amqp_server.broker.queue import Queue as BrokerQueue
+from amqp_server.broker.transfers import forwarder
 from amqp_server.client_connection import ClientConnection
 from amqp_server.protocol.methods import Method
 from tests.amqp_client import AmqpClient, connect
@@ -32,6 +33,7 @@ MESSAGES = 60
 def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
     monkeypatch.setattr(publishing, "STEP_QUEUES", 1)
+    monkeypatch.setattr(forwarder, "STEP_QUEUES", 1)
     monkeypatch.setattr(channel_module, "STEP_RUNS", 1)
     monkeypatch.setattr(queue_module, "PURGE_STEP_OFFSETS", 1)
     monkeypatch.setattr("amqp_server.broker.handlers.queue.PURGE_STEP_OFFSETS", 1)
@@ -563,3 +565,32 @@ def test_a_purge_that_finds_nothing_waits_for_the_one_that_is_under_way(
     assert greedy.expect(Queue.PurgeOk).message_count == MESSAGES
     assert modest.expect(Queue.PurgeOk).message_count == 0
     assert seen == ["purged", "checkpoint", "QueuePurgeOk", "QueuePurgeOk"]
+
+
+def test_dead_letters_reach_all_queues_though_others_are_served_in_between(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient], tmp_path: Path
+) -> None:
+    greedy, modest = clients
+    names = fan_out(greedy)
+    for name in ("source", "other source"):
+        greedy.declare(name, durable=True, arguments={"x-dead-letter-exchange": "all"})
+        for number in range(3):
+            greedy.publish(b"%s %d" % (name.encode(), number), name)
+    greedy.expect_confirmed()
+    taken = [modest.get(name, no_ack=False) for name in ("source", "other source") * 3]
+    tags = [each.tag for each in taken if each]
+    delete = frame.marshal(Queue.Delete(queue=names.pop()), 1)
+    nack = frame.marshal(Basic.Nack(delivery_tag=max(tags), multiple=True, requeue=False), 1)
+    together(server, (modest, nack), (greedy, delete))
+    greedy.expect(Queue.DeleteOk)
+    queues = server.server.broker.vhosts["/"].queues
+    server.wait_until(lambda: all(queues[name].ready_count == 6 for name in names))
+    server.stop()
+    with ThreadedServer(tmp_path) as again, connect(again.address) as client:
+        client.open_channel()
+        assert client.ready_count("source") == 0
+        for name in names:
+            bodies = [each.body for each in (client.get(name) for _ in range(6)) if each]
+            for source in (b"source", b"other source"):
+                own = [body for body in bodies if body.startswith(source + b" ")]
+                assert own == [b"%s %d" % (source, number) for number in range(3)]

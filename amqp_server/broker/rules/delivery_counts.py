@@ -49,6 +49,8 @@ class DeliveryCounts:
         self._pruned_end = 0
         # Messages with this count or less are forgotten, because there are too many.
         self._forgotten_count = 0
+        # The lowest count that was seen since the search began; 0 before.
+        self._lowest_count = 0
         self._set(sorted(runs))
 
     def __len__(self) -> int:
@@ -115,22 +117,27 @@ class DeliveryCounts:
     def prune(self, settlement: Settlement) -> None:
         """Remove settled messages if there may be many, and the lowest counts above `RUNS_MAX`.
 
-        A call examines one part of the runs, about a thousand, and more only if there are too many.
+        A call examines one part of the runs, about a thousand; all of them only if one requeue adds
+        more than that.
         """
         if len(self._runs) < self._prune_at and self._pruned_end == 0:
             return
         self._prune_part(settlement)
-        while len(self._runs) > RUNS_MAX:
-            self._prune_part(settlement)
+        if len(self._runs) > RUNS_MAX:
+            # The highest counts matter most, so they stay.
+            runs = sorted(self._runs, key=_count)[-RUNS_MAX // 2 :]
+            self._set(sorted(runs))
+            self._pruned_end = 0
 
     def _prune_part(self, settlement: Settlement) -> None:
         part = self._runs.some_from(self._pruned_end)
         if not part:
-            # All parts were examined. The highest counts matter most, so they stay.
-            is_full = len(self._runs) > RUNS_MAX - RUNS_MAX // 16
-            self._forgotten_count = self._forgotten_count + 1 if is_full else 0
+            # All parts were examined.
+            is_full = len(self._runs) > RUNS_MAX - RUNS_MAX // 4
+            self._forgotten_count = self._lowest_count if is_full else 0
+            self._lowest_count = 0
             self._pruned_end = 0
-            self._prune_at = min(max(2 * len(self._runs), _PRUNE_MIN), RUNS_MAX)
+            self._prune_at = min(max(2 * len(self._runs), _PRUNE_MIN), RUNS_MAX - RUNS_MAX // 8)
             return
         runs = [
             (low, high, count)
@@ -138,6 +145,9 @@ class DeliveryCounts:
             if count > self._forgotten_count
             for low, high in _unsettled(settlement, start, end)
         ]
+        if runs:
+            lowest = min(map(_count, runs))
+            self._lowest_count = min(self._lowest_count or lowest, lowest)
         end = part[-1][1]
         if len(runs) < len(part):
             self._runs.replace(part[0][0], end, [start for start, _, _ in runs], runs)
@@ -227,3 +237,7 @@ def _unsettled(settlement: Settlement, start: int, end: int) -> Sequence[tuple[i
     if end - start == 1:
         return () if settlement.is_settled(start) else ((start, end),)
     return settlement.unsettled_ranges(start, end)
+
+
+def _count(run: _Run) -> int:
+    return run[2]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from itertools import chain, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from amqp_server.broker.publishing.confirms import PublisherConfirms
@@ -19,8 +19,9 @@ from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.storing.window_reader import WindowReader, wake
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
+    from amqp_server.broker.publishing.confirms import Barrier
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.turn import Turn
 
@@ -32,6 +33,8 @@ STEP_MESSAGES = 64
 """Most messages of one queue that are forwarded in one step."""
 STEP_COPIES = 256
 """About how many copies are made in one step: fewer messages, if each goes to many queues."""
+STEP_QUEUES = 64
+"""Most queues that get messages in one step."""
 RETRY_SECONDS = 1.0
 """Pause before the broker retries a message that no queue took."""
 
@@ -99,6 +102,11 @@ class Forwarder:
         self._sweep_count = 0
         # How many queues the last message went to; before the first, one message makes a step.
         self._fan_out = STEP_COPIES + 1
+        # How many copies were made of the messages that were sent last.
+        self._copies_count = 0
+        # The messages that are being put into their queues, and the steps that are left of it.
+        self._sending: _Transfer | None = None
+        self._steps: Iterator[None] | None = None
         self._is_stopped = False
         self._settled_waiters: list[asyncio.Future[None]] = []
         self._sent_waiters: list[asyncio.Future[None]] = []
@@ -120,17 +128,23 @@ class Forwarder:
 
     def in_transit(self, reasons: Container[str]) -> list[tuple[int, int]]:
         """Return the ranges that are being forwarded for one of `reasons`, in no order."""
-        under_way = (each.transfer for each in self._under_way)
         return [
             (transfer.start, transfer.end)
-            for transfer in (*self._waiting, *self._kept, *under_way)
+            for transfer in self._transfers()
             if transfer.reason in reasons
         ]
 
     def has_messages_below(self, end: int) -> bool:
         """Return whether a message below `end` is being forwarded. O(transfers)."""
-        transfers = chain(self._waiting, self._kept, (each.transfer for each in self._under_way))
-        return any(transfer.start < end for transfer in transfers)
+        return any(transfer.start < end for transfer in self._transfers())
+
+    def _transfers(self) -> Iterator[_Transfer]:
+        if self._sending is not None:
+            yield self._sending
+        yield from self._waiting
+        yield from self._kept
+        for each in self._under_way:
+            yield each.transfer
 
     def lose(self, start: int, end: int) -> None:
         """Settle the waiting messages of `[start, end)`: the log no longer has them."""
@@ -150,9 +164,9 @@ class Forwarder:
     def run_turn(self) -> None:
         """Settle the messages that have become safe, and ask for a slice to forward others."""
         self.release_confirms()
-        if self._waiting and not self._is_stopped:
+        if self._is_busy and not self._is_stopped:
             self._turn.mark_now(_Send(self), self.line)
-        elif not self._waiting:
+        elif not self._is_busy:
             wake(self._sent_waiters)
 
     def send_some(self) -> None:
@@ -163,7 +177,7 @@ class Forwarder:
         """
         if not self._is_stopped:
             self._send_waiting()
-        if not self._waiting:
+        if not self._is_busy:
             wake(self._sent_waiters)
 
     def retry(self) -> None:
@@ -174,6 +188,10 @@ class Forwarder:
 
     def stop(self) -> None:
         """Stop forwarding; messages that are under way still arrive."""
+        if self._steps is not None:
+            # Some of its queues have the message already.
+            deque(self._steps, maxlen=0)
+            self._steps = None
         self._is_stopped = True
         self._close_reader()
         wake(self._sent_waiters)
@@ -190,7 +208,7 @@ class Forwarder:
 
         Messages that wait for a retry, because no queue took them, do not count.
         """
-        while self._waiting and not self._is_stopped:
+        while self._is_busy and not self._is_stopped:
             waiter = asyncio.get_running_loop().create_future()
             self._sent_waiters.append(waiter)
             await waiter
@@ -223,6 +241,11 @@ class Forwarder:
         if self._waiting and (results or self._has_room_again()):
             self._queue.wake()
 
+    @property
+    def _is_busy(self) -> bool:
+        """Whether messages wait to be read and sent, or are being sent in steps."""
+        return self._steps is not None or bool(self._waiting)
+
     def _has_room_again(self) -> bool:
         """Return whether one of the full queues has room; the queue notifies us when it does."""
         return any(not queue.store.is_stalled for queue in self._stalled)
@@ -230,8 +253,17 @@ class Forwarder:
     def _send_waiting(self) -> None:
         self._stalled = {queue for queue in self._stalled if queue.store.is_stalled}
         is_over = False
-        while self._waiting and not self._stalled and not is_over:
-            if len(self._under_way) >= UNDER_WAY_MAX:
+        copies_count = 0
+        while not is_over and self._is_busy:
+            if self._steps is not None:
+                is_over = self._take_steps(self._steps)
+                copies_count += self._copies_count
+                # A few messages stay together, whatever time it is: if a log fails, they wait for
+                # the retry together too, in their order.
+                if copies_count < STEP_COPIES and self._steps is None:
+                    is_over = False
+                continue
+            if self._stalled or len(self._under_way) >= UNDER_WAY_MAX:
                 return
             transfer = self._waiting[0]
             room = min(STEP_MESSAGES, STEP_COPIES // self._fan_out + 1)
@@ -246,12 +278,21 @@ class Forwarder:
                 self._sweep_count -= 1
             else:
                 self._waiting[0] = transfer._replace(start=end)
-            self._send(transfer._replace(end=end), messages)
-            is_over = self._turn.time_slice.is_over
-        if not self._waiting:
-            self._close_reader()
-        elif not self._stalled:
+            self._sending = transfer._replace(end=end)
+            self._steps = self._send(self._sending, messages)
+        if self._is_busy:
             self._turn.mark(_Send(self), self.line)
+        else:
+            self._close_reader()
+
+    def _take_steps(self, steps: Iterator[None]) -> bool:
+        """Go on with what is being sent; return whether the slice is over."""
+        time_slice = self._turn.time_slice
+        for _ in steps:
+            if time_slice.is_over:
+                return True
+        self._steps = self._sending = None
+        return time_slice.is_over
 
     def _begin_sweep(self) -> bool:
         """Sort the waiting transfers by offset, unless they are sorted; return whether it did.
@@ -274,8 +315,11 @@ class Forwarder:
             self._reader.close()
             self._reader = None
 
-    def _send(self, transfer: _Transfer, messages: list[bytes]) -> None:
-        """Forward messages: each ends under way, kept or settled, even after an error (I8)."""
+    def _send(self, transfer: _Transfer, messages: list[bytes]) -> Iterator[None]:
+        """Forward messages: each ends under way, kept or settled, even after an error (I8).
+
+        A step puts them into some of their queues.
+        """
         try:
             copies = [self._rule.forward(message, transfer.reason) for message in messages]
         except Exception:
@@ -287,28 +331,39 @@ class Forwarder:
                 return
             # An error with one message must not stop the others.
             for at, message in enumerate(messages, transfer.start):
-                self._send(transfer._replace(start=at, end=at + 1), [message])
+                yield from self._send(transfer._replace(start=at, end=at + 1), [message])
             return
         start = transfer.start
+        self._copies_count = 0
         for (queues, flags), group in groupby(copies, key=_target_of):
             run = [copy.message for copy in group]
             part = transfer._replace(start=start, end=start + len(run))
             start = part.end
             owed = tuple(queue for queue in queues if queue not in transfer.taken_by)
             self._fan_out = max(len(queues), 1)
+            self._copies_count += self._fan_out * len(run)
             if not queues:
                 self._keep_or_drop(part)
+                self._sending = self._rest_of(part)
             elif any(queue.refuses_when_full for queue in owed):
                 for at, message in enumerate(run, part.start):
-                    self._enqueue(part._replace(start=at, end=at + 1), owed, flags, [message])
+                    one = part._replace(start=at, end=at + 1)
+                    yield from self._enqueue(one, owed, flags, [message])
             else:
-                self._enqueue(part, owed, flags, run)
+                yield from self._enqueue(part, owed, flags, run)
 
     def _enqueue(
         self, transfer: _Transfer, queues: tuple[Queue, ...], flags: int, messages: list[bytes]
-    ) -> None:
+    ) -> Iterator[None]:
+        barriers: list[Barrier] = []
+        refusing: list[Queue] = []
         try:
-            barriers, refusing = enqueue(queues, messages, flags)
+            for at in range(0, len(queues), STEP_QUEUES):
+                if at:
+                    yield
+                some, others = enqueue(queues[at : at + STEP_QUEUES], messages, flags)
+                barriers += some
+                refusing += others
         except Exception:
             # Some of the queues may have the messages: a duplicate is better than a loss.
             logger.exception(
@@ -317,6 +372,7 @@ class Forwarder:
                 transfer.start,
             )
             self._keep(transfer, ())
+            self._sending = self._rest_of(transfer)
             return
         if refusing and not self._rule.keeps_unroutable:
             # A full queue may refuse a message for good; a failed log must not lose it.
@@ -324,14 +380,27 @@ class Forwarder:
         self._confirms.add(len(messages), barriers, refused=bool(refusing))
         took = [queue for queue in queues if queue not in refusing] if refusing else queues
         self._under_way.append(_UnderWay(self._confirms.last_tag, transfer, took))
+        self._sending = self._rest_of(transfer)
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
         for queue in queues:
             if queue.store.is_stalled:
                 self._stalled.add(queue)
                 queue.waiting_confirms.add(self)
-        if not barriers:
+        if len(queues) > STEP_QUEUES:
+            # The disk may have reported between two steps, when nothing waited for it.
+            for queue in {barrier.queue for barrier in barriers if barrier.queue.store.is_failed}:
+                self.refuse_confirms(queue)
             self._queue.wake()
+            yield
+        elif not barriers:
+            self._queue.wake()
+
+    def _rest_of(self, sent: _Transfer) -> _Transfer | None:
+        """Return what is left to send behind a part that is under way, kept or settled."""
+        if self._sending is None or sent.end >= self._sending.end:
+            return None
+        return self._sending._replace(start=sent.end)
 
     def _keep_or_drop(self, transfer: _Transfer) -> None:
         if self._rule.keeps_unroutable:
