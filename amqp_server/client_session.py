@@ -104,6 +104,7 @@ class ClientSession:
         self._steps: Iterator[None] | None = None
         # Channels that are being closed: each is an event that comes before all that wait.
         self._closings: deque[Iterator[None]] = deque()
+        self._closing: Iterator[None] | None = None
         self._is_releasing = False
         self._after_release: list[Callable[[], None]] = []
         self._is_lost = False
@@ -268,6 +269,9 @@ class ClientSession:
         for channel in channels:
             channel.end()
         closings, self._closings = self._closings, deque()
+        if self._closing is not None and self._steps is self._closing:
+            closings.appendleft(self._closing)
+            self._steps = self._closing = None
         steps = self._release([*closings, *(channel.release() for channel in channels)])
         Job(self._turn, self._turn.endings, steps, f"end of client {self.name!r}").start()
 
@@ -278,10 +282,12 @@ class ClientSession:
             except Exception:
                 # The other channels hold messages too.
                 logger.exception("channel not released peer=%s", self.name)
-        yield from self._server.broker.delete_queues_of(self)
-        self._is_releasing = False
-        while self._after_release:
-            self._after_release.pop(0)()
+        try:
+            yield from self._server.broker.delete_queues_of(self)
+        finally:
+            self._is_releasing = False
+            while self._after_release:
+                self._after_release.pop(0)()
 
     def _fail(self, error: AmqpError) -> None:
         """Close the connection with an error; without a reply if the peer is not logged in."""
@@ -335,7 +341,7 @@ class ClientSession:
         while self._may_handle():
             try:
                 if self._steps is None and self._closings:
-                    self._steps = self._closings.popleft()
+                    self._steps = self._closing = self._closings.popleft()
                 elif self._steps is None:
                     self._event = self._events.popleft()
                     self._steps = self._handle(self._event)

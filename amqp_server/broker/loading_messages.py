@@ -95,7 +95,7 @@ class LoadingMessages(QueuePart):
 
     def purge(self) -> Iterator[int]:
         """Settle the messages that are not ready yet, a range in each step; return how many."""
-        while self._ranges:
+        while self._ranges and not self._queue.is_deleted:
             start, end = self._ranges.popleft()
             self._queue.settle(start, end)
             self.count -= end - start

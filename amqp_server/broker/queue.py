@@ -249,10 +249,6 @@ class Queue:
             if self._is_behind and not self.is_draining:
                 self._turn.mark(self)
                 return False
-            if self._turn.time_slice.is_over:
-                # The other consumers get theirs in the next turns; the caller waits for none.
-                self._turn.mark(self, self._line)
-                break
         return not self.is_at_work or self.is_draining
 
     def finish_due(self) -> None:

@@ -228,6 +228,10 @@ async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> 
 async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> None:
     """Wait for the log; another consumer may take the message during that time."""
     while not channel.is_closed and not queue.is_deleted:
+        if queue.is_at_work and not queue.is_draining:
+            # Earlier messages are returning.
+            await queue.until_up_to_date()
+            continue
         ready = queue.ready.peek()
         if ready is None:
             break
