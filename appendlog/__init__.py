@@ -30,6 +30,7 @@ from appendlog.flushing.requests import (
     ReopenRequest,
 )
 from appendlog.identity import LogIdentity
+from appendlog.layout.large_chunk import LARGE_MESSAGE_BYTES, Chunk, LargeChunk
 from appendlog.layout.message import MessageView, decode_message, encode_message
 from appendlog.layout.records import COMPILED, cut_messages, encode_chunk, walk_chunks
 from appendlog.layout.summary import SegmentSummary
@@ -52,10 +53,12 @@ __all__ = [
     "COMPILED",
     "DURABLE",
     "EDGE",
+    "LARGE_MESSAGE_BYTES",
     "SEGMENT_BYTES_MAX",
     "STORAGE",
     "THROUGHPUT",
     "AppendedRange",
+    "Chunk",
     "CloseRequest",
     "CompactRequest",
     "Compression",
@@ -68,6 +71,7 @@ __all__ = [
     "FlushRequest",
     "FlushResult",
     "Flusher",
+    "LargeChunk",
     "Log",
     "LogClosedError",
     "LogError",

@@ -9,6 +9,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.compression import ChunkCompressor
 from appendlog.layout.format import GAP_SKIPPED
+from appendlog.layout.large_chunk import Chunk, joined_chunk
 from appendlog.layout.summary import SegmentSummary
 from appendlog.log_state import LogState
 from appendlog.opening import open_state, reopen_state
@@ -167,7 +168,7 @@ class Log:
         return [segment.summary for segment in self._state.segments]
 
     def append(
-        self, chunks: Sequence[bytes], end_offset: int, sync: bool, settled_floor: int = 0
+        self, chunks: Sequence[Chunk], end_offset: int, sync: bool, settled_floor: int = 0
     ) -> None:
         """Append chunks; the log ends at `end_offset` afterwards.
 
@@ -178,8 +179,8 @@ class Log:
         the chunks first if its options say so.
 
         Args:
-            chunks: Results of `encode_chunk` with this log's salt; base offsets increase from
-                `log_end_offset` on. The log does not keep them.
+            chunks: Results of `encode_chunk` with this log's salt, or `LargeChunk`s; base offsets
+                increase from `log_end_offset` on. The log does not keep them.
             end_offset: At least the end of the last chunk. The log skips the offsets between the
                 two and never uses them (it writes a gap marker).
             sync: Whether everything must be on the disk when this returns.
@@ -196,7 +197,7 @@ class Log:
             raise state.failed
         if state.options.compression is Compression.ZSTD:
             compressor = ChunkCompressor(state.options.compression_bytes_min)
-            chunks = [compressor.compress(chunk) for chunk in chunks]
+            chunks = [compressor.compress(joined_chunk(chunk)) for chunk in chunks]
         headers = state.writer.check(chunks, end_offset)
         state.append(chunks, headers, end_offset, sync, GAP_SKIPPED)
         if sync:

@@ -11,6 +11,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import ChunkHeader
 from appendlog.layout.format import GAP_LOST
+from appendlog.layout.large_chunk import Chunk
 from appendlog.options import LogOptions
 from appendlog.reclaim.log_reclaim import LogReclaim
 from appendlog.recovery.log_recovery import RecoveredLog
@@ -105,7 +106,7 @@ class LogState:
 
     def append(
         self,
-        chunks: Sequence[bytes],
+        chunks: Sequence[Chunk],
         headers: Sequence[ChunkHeader],
         end_offset: int,
         sync: bool,

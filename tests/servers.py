@@ -103,9 +103,17 @@ class RunningServer:
     @property
     def resident_bytes(self) -> int:
         """Memory of its own, without mapped files."""
+        return self._memory_bytes("RssAnon")
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most memory that it ever had, with mapped files."""
+        return self._memory_bytes("VmHWM")
+
+    def _memory_bytes(self, field: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
         fields = dict(line.split(":", 1) for line in status.splitlines())
-        return int(fields["RssAnon"].split()[0]) * 1024
+        return int(fields[field].split()[0]) * 1024
 
     def start(self) -> Self:
         """Start, and return when it listens.

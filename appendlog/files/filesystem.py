@@ -160,7 +160,7 @@ class FileSystem:
             os.close(descriptor)
 
     def write_all(
-        self, descriptor: int, buffers: Sequence[bytes], position: int, sync: bool
+        self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
     ) -> int:
         """Write all buffers one after the other; return the position after them.
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appendlog.errors import LogFailedError
+from appendlog.layout.large_chunk import Chunk
 from appendlog.log import Log
 from appendlog.segments.segment import Segment
 
@@ -22,7 +23,7 @@ class FlushRequest:
     """
 
     log: Log
-    chunks: list[bytes]
+    chunks: Sequence[Chunk]
     end_offset: int
     sync: bool
     roll: bool = False

@@ -24,6 +24,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, encode_gap_marker, is_plausible
 from appendlog.layout.format import CHUNK_HEADER_BYTES, GAP_SKIPPED, U32_MAX
+from appendlog.layout.large_chunk import Chunk, LargeChunk
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
 from appendlog.layout.summary import SegmentSummary, encode_footer
 from appendlog.options import LogOptions
@@ -83,7 +84,7 @@ class SegmentWriter:
         )
         # An `end` file exists: it was written after the syncs of all parent directories.
         self._are_parents_synced = end_generation > 0
-        self._pending: list[tuple[bytes, ChunkHeader]] = []
+        self._pending: list[tuple[Chunk, ChunkHeader]] = []
         self._pending_bytes = 0
         self._pending_last_ns = 0
         self._steps_back = steps_back
@@ -99,7 +100,7 @@ class SegmentWriter:
         self.path = directory
         self._note_state()
 
-    def check(self, chunks: Sequence[bytes], end_offset: int) -> list[ChunkHeader]:
+    def check(self, chunks: Sequence[Chunk], end_offset: int) -> list[ChunkHeader]:
         """Validate chunks to append, and return their headers.
 
         Raises:
@@ -110,7 +111,7 @@ class SegmentWriter:
         for chunk in chunks:
             if len(chunk) < CHUNK_HEADER_BYTES:
                 raise ValueError(f"chunk has {len(chunk)} bytes")
-            header = decode_chunk_header(chunk)
+            header = chunk.header if isinstance(chunk, LargeChunk) else decode_chunk_header(chunk)
             if not is_plausible(header, self._identity.salt, expected):
                 raise ValueError(f"not a chunk of this log at or above offset {expected}: {header}")
             if header.chunk_bytes != len(chunk):
@@ -123,7 +124,7 @@ class SegmentWriter:
 
     def append(
         self,
-        chunks: Sequence[bytes],
+        chunks: Sequence[Chunk],
         headers: Sequence[ChunkHeader],
         end_offset: int,
         sync: bool,
@@ -275,7 +276,7 @@ class SegmentWriter:
             None if active is None else (active, active.size_bytes),
         )
 
-    def _add(self, chunk: bytes, header: ChunkHeader) -> None:
+    def _add(self, chunk: Chunk, header: ChunkHeader) -> None:
         if self.active is not None and self._must_roll(self.active, chunk, header):
             self._write(sync=False)
             self._seal(self.active)
@@ -287,7 +288,7 @@ class SegmentWriter:
         if not header.is_control:
             self._pending_last_ns = header.last_timestamp_ns
 
-    def _must_roll(self, segment: Segment, chunk: bytes, header: ChunkHeader) -> bool:
+    def _must_roll(self, segment: Segment, chunk: Chunk, header: ChunkHeader) -> bool:
         size = segment.size_bytes + self._pending_bytes
         return size > segment.header_bytes and (
             size + len(chunk) > self._options.segment_bytes
@@ -324,7 +325,12 @@ class SegmentWriter:
         segment = self.active
         if segment is None or not (self._pending or self._new_header):
             return
-        buffers = [chunk for chunk, _ in self._pending]
+        buffers: list[bytes | memoryview] = []
+        for chunk, _ in self._pending:
+            if isinstance(chunk, LargeChunk):
+                buffers += chunk.parts()
+            else:
+                buffers.append(chunk)
         position, flags = segment.size_bytes, os.O_RDWR
         self.path = segment.path
         if self._new_header:

@@ -1,5 +1,6 @@
 """Contents frame by frame: what the pieces make, and which orders of frames are refused."""
 
+import tracemalloc
 from struct import pack
 
 import pytest
@@ -161,3 +162,24 @@ def test_one_owner_that_fills_the_budget_leaves_the_others_their_share() -> None
 
     assert budget.held_bytes == 0
     budget.take("greedy", 100)
+
+
+def test_a_body_takes_the_room_of_what_has_arrived_and_is_not_copied_at_the_end() -> None:
+    frame, frames = bytes(10_000), 100
+    content = assembly(message_bytes_max=1 << 40, budget=AssemblyBudget(1 << 40))
+    tracemalloc.start()
+    try:
+        content.take_header(header_payload(1 << 40))
+        assert tracemalloc.get_traced_memory()[0] < 2 * len(frame)
+        for number in range(1, frames + 1):
+            content.take_body(frame)
+            # A list of the frames would hold this one object only.
+            assert tracemalloc.get_traced_memory()[0] < 1.3 * number * len(frame) + 2_000
+
+        whole = content.message
+
+        assert tracemalloc.get_traced_memory()[1] < 1.3 * frames * len(frame)
+    finally:
+        tracemalloc.stop()
+    assert whole.endswith(bytes(frames * len(frame)))
+    assert content.message is whole

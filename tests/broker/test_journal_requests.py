@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from amqp_server.broker.storing.journal_requests import REQUEST_BYTES_MAX, JournalRequests
 from appendlog import FlushRequest, Log
 from appendlog.layout.chunk import decode_chunk_header
+from appendlog.layout.large_chunk import joined_chunk
 from ring import PagePool, Ring
 from tests.appendlog.builders import IDENTITY
 from tests.broker.store_bench import numbered_message
@@ -57,7 +58,7 @@ def test_messages_of_any_sizes_are_written_in_order_and_within_bounds(sizes: lis
     for request in made:
         assert sum(map(len, request.chunks)) < REQUEST_BYTES_MAX + CHUNK_BYTES_MAX + LARGE_BYTES
         for chunk in request.chunks:
-            header = decode_chunk_header(chunk)
+            header = decode_chunk_header(joined_chunk(chunk))
             assert header.record_count == 1 or header.body_bytes <= CHUNK_BYTES_MAX
 
 

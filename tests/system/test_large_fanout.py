@@ -1,5 +1,6 @@
-"""A large message for many consumers that do not read is in memory once."""
+"""A large message for many consumers that do not read is in memory once, in whatever queues."""
 
+import socket
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -7,11 +8,15 @@ import pytest
 from pamqp.commands import Basic, Queue
 
 from amqp_server.client_connection import ClientConnection
-from tests.amqp_client import connect
+from tests.amqp_client import PERSISTENT, connect
+from tests.conftest import StartServer
 from tests.threaded_server import ThreadedServer
 
 CONSUMERS = 5
 BODY = bytes(range(256)) * 4096
+QUEUES = 20
+LARGER_BODY = BODY * 8
+SMALL_BODY = b"behind it"
 
 
 def test_consumers_that_do_not_read_share_one_body(
@@ -45,3 +50,34 @@ def test_consumers_that_do_not_read_share_one_body(
         assert len(bodies) == 1
         for consumer in consumers:
             assert consumer.expect_delivery().body == BODY
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["durable", "transient"])
+def test_twenty_queues_that_write_one_message_do_not_copy_it(
+    start_server: StartServer, durable: bool
+) -> None:
+    """Every queue has to write it, because it is larger than the ring."""
+    server = start_server("--ring-bytes", "64KiB", "--ring-bytes-total", "1MiB")
+    with ExitStack() as clients:
+        publisher = clients.enter_context(connect(server.address))
+        publisher.open_channel(confirms=True)
+        consumers = [clients.enter_context(connect(server.address)) for _ in range(QUEUES)]
+        for number, consumer in enumerate(consumers):
+            consumer.open_channel()
+            consumer.declare(f"q{number}", durable=durable)
+            bind = Queue.Bind(queue=f"q{number}", exchange="amq.fanout")
+            consumer.call(bind, Queue.BindOk)
+            consumer.call(Basic.Consume(queue=f"q{number}"), Basic.ConsumeOk)
+        before = server.peak_bytes
+
+        publisher.publish(LARGER_BODY, "", "amq.fanout", properties=PERSISTENT)
+        publisher.publish(SMALL_BODY, "", "amq.fanout", properties=PERSISTENT)
+        publisher.expect_confirmed()
+        for consumer in consumers:
+            # The first octet of a delivery has arrived, so its queue has been served.
+            assert consumer.socket.recv(1, socket.MSG_PEEK)
+
+        assert server.peak_bytes - before < 3 * len(LARGER_BODY)
+        for consumer in consumers:
+            assert consumer.expect_delivery().body == LARGER_BODY
+            assert consumer.expect_delivery().body == SMALL_BODY

@@ -9,6 +9,7 @@ Source: AMQP 0-9-1 specification, section 4.2.6; texts as in RabbitMQ's command 
 
 from __future__ import annotations
 
+from io import BytesIO
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,10 @@ class AssemblyBudget:
 class ContentAssembly:
     """Collects the header and body frames of one publish.
 
+    The frames are written behind each other into the message as it is stored. Its room grows by an
+    eighth at a time, with what has arrived: a header that announces a large body reserves nothing.
+    The complete message is that room itself, not a copy of it.
+
     Args:
         method: The `basic.publish` that announced the content.
         method_payload: Octets of the method, for the routing cache.
@@ -107,8 +112,9 @@ class ContentAssembly:
         self._budget = budget
         self._owner = owner
         self._properties: bytes | None = None
-        self._body = bytearray()
+        self._message = BytesIO()
         self._missing_bytes = 0
+        self._body_bytes = 0
 
     @property
     def out_of_place(self) -> UnexpectedFrame:
@@ -124,16 +130,9 @@ class ContentAssembly:
 
     @property
     def message(self) -> bytes:
-        """The complete message."""
+        """The complete message; reading it does not copy it."""
         assert self._properties is not None, "a message needs its content header"
-        method = self.method
-        return encode_message(
-            self.message_flags,
-            method.exchange.encode("utf-8", "surrogateescape"),
-            method.routing_key.encode("utf-8", "surrogateescape"),
-            self._properties,
-            bytes(self._body),
-        )
+        return self._message.getvalue()
 
     def take_header(self, payload: bytes) -> bool:
         """Accept the content header; return whether the message is complete (an empty body).
@@ -169,6 +168,15 @@ class ContentAssembly:
         self._missing_bytes = body_bytes
         self.property_flags = flags
         self.message_flags = _message_flags(payload, flags)
+        method = self.method
+        before_body = encode_message(
+            self.message_flags,
+            method.exchange.encode("utf-8", "surrogateescape"),
+            method.routing_key.encode("utf-8", "surrogateescape"),
+            self._properties,
+            b"",
+        )
+        self._message.write(before_body)
         return self._missing_bytes == 0
 
     def take_body(self, payload: bytes) -> bool:
@@ -186,12 +194,13 @@ class ContentAssembly:
             raise FrameError("content body frame exceeds remaining content size", *_PUBLISH)
         self._budget.take(self._owner, len(payload))
         self._missing_bytes -= len(payload)
-        self._body += payload
+        self._body_bytes += len(payload)
+        self._message.write(payload)
         return self._missing_bytes == 0
 
     def release(self) -> None:
         """Release the body's bytes from the budget: it is complete or abandoned."""
-        self._budget.release(self._owner, len(self._body))
+        self._budget.release(self._owner, self._body_bytes)
 
 
 def _message_flags(payload: bytes, flags: int) -> int:

@@ -7,14 +7,14 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.transaction_marks import Piece, TransactionMarks
-from appendlog import FlushRequest, encode_chunk
+from appendlog import LARGE_MESSAGE_BYTES, FlushRequest, LargeChunk, encode_chunk
 from appendlog.segments.append_clock import AppendClock
 from ring.sizes import count_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from appendlog import Log
+    from appendlog import Chunk, Log
     from ring import Ring
 
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
@@ -66,13 +66,13 @@ class JournalRequests:
         self.transactions.put_back(self._taken)
         self._taken = []
 
-    def _encode_run(self, ring: Ring, start: int, end: int) -> tuple[list[bytes], int]:
+    def _encode_run(self, ring: Ring, start: int, end: int) -> tuple[list[Chunk], int]:
         """Encode messages with consecutive offsets; return the chunks and their end.
 
         One chunk at a time is read from the ring. So the length, reference count and octets of a
         message are used while it is in the processor's cache.
         """
-        chunks: list[bytes] = []
+        chunks: list[Chunk] = []
         left_bytes = REQUEST_BYTES_MAX
         while start < end:
             bytes_max = min(self._chunk_bytes_max, left_bytes)
@@ -86,7 +86,7 @@ class JournalRequests:
             start += len(messages)
         return chunks, start
 
-    def _encode_ranges(self, ring: Ring, ranges: list[tuple[int, int]]) -> tuple[list[bytes], int]:
+    def _encode_ranges(self, ring: Ring, ranges: list[tuple[int, int]]) -> tuple[list[Chunk], int]:
         """Encode messages with gaps or transactions; return the chunks and their end."""
         messages: list[bytes] = []
         for start, end in ranges:
@@ -106,7 +106,7 @@ class JournalRequests:
 
     def _encode_pieces(
         self, messages: list[bytes], ends_bytes: list[int], first_offset: int, count: int
-    ) -> list[bytes]:
+    ) -> list[Chunk]:
         """Encode messages so that each chunk belongs to one transaction, or to none."""
         self._taken = self.transactions.pieces(first_offset, first_offset + count)
         return [
@@ -133,10 +133,12 @@ class JournalRequests:
 
     def _encode(
         self, messages: list[bytes], offsets: Sequence[int], transaction_id: bytes
-    ) -> bytes:
+    ) -> Chunk:
         base = offsets[0]
-        deltas = None if isinstance(offsets, range) else [offset - base for offset in offsets]
         salt = self._log.identity.salt
+        if len(messages) == 1 and len(messages[0]) >= LARGE_MESSAGE_BYTES:
+            return LargeChunk(messages[0], base, self._timestamp_ns, salt, transaction_id)
+        deltas = None if isinstance(offsets, range) else [offset - base for offset in offsets]
         return encode_chunk(messages, base, deltas, self._timestamp_ns, None, salt, transaction_id)
 
 

@@ -1,0 +1,86 @@
+"""The chunk of one large message, in parts, so that nobody copies the message to write it.
+
+`encode_chunk` copies its messages into one object, with a CRC over all of it. That is right for
+small messages. A large one, which twenty queues write at the same time, would be in memory
+twenty times, and its copy and CRC would hold the thread that encodes. This chunk keeps a view of
+the message; the thread that writes it computes the CRC.
+
+The octets are those of `encode_chunk`: docs/log-format.md, sections 3 to 5.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from appendlog.layout.chunk import ChunkHeader, decode_chunk_header
+from appendlog.layout.crc import crc32c
+from appendlog.layout.format import CHUNK_CRC_START, CHUNK_HEADER, CHUNK_HEADER_BYTES
+from appendlog.layout.message import message_borders
+from appendlog.layout.records import encode_chunk
+
+LARGE_MESSAGE_BYTES: Final = 1024 * 1024
+"""Bytes from which on a message is written this way; a smaller one is copied sooner."""
+
+_RECORD_BYTES: Final = Struct("<I")
+
+
+class LargeChunk:
+    """A chunk with one message, whose body is a view of the message.
+
+    Args:
+        message: Message; the chunk keeps it alive and does not copy its body.
+        offset: Offset of the message.
+        timestamp_ns: Append time, ns since 1970 UTC.
+        salt: `LogIdentity.salt` of the log.
+        transaction_id: 16 bytes, or empty.
+
+    Attributes:
+        header: Header of the chunk; its CRC is 0, because only `parts` computes it.
+
+    Raises:
+        ValueError: The lengths in the message do not add up, or another argument is invalid.
+    """
+
+    __slots__ = ("_body", "_front", "header")
+
+    def __init__(
+        self, message: bytes, offset: int, timestamp_ns: int, salt: int, transaction_id: bytes = b""
+    ) -> None:
+        _, _, body_at = message_borders(message)
+        self._body = memoryview(message)[body_at:]
+        body_bytes = len(self._body)
+        without_body = encode_chunk(
+            [message[:body_at]], offset, None, timestamp_ns, None, salt, transaction_id
+        )
+        header = decode_chunk_header(without_body)
+        self.header: ChunkHeader = header._replace(
+            crc=0, length=header.length + body_bytes, body_bytes=body_bytes
+        )
+        front = bytearray(without_body)
+        record_at = CHUNK_HEADER_BYTES + len(transaction_id)
+        (record_bytes,) = _RECORD_BYTES.unpack_from(front, record_at)
+        _RECORD_BYTES.pack_into(front, record_at, record_bytes + body_bytes)
+        CHUNK_HEADER.pack_into(front, 0, *self.header)
+        self._front = bytes(front)
+
+    def __len__(self) -> int:
+        """Return the size of the whole chunk, in bytes."""
+        return len(self._front) + len(self._body)
+
+    def parts(self) -> tuple[bytes, memoryview]:
+        """Return the octets in two parts, with the CRC. O(size): not for the event loop."""
+        front = self._front
+        # Over large parts the CRC releases the GIL.
+        crc = crc32c(self._body, crc32c(front[CHUNK_CRC_START:]))
+        header = CHUNK_HEADER.pack(*self.header._replace(crc=crc))
+        return header + front[CHUNK_HEADER_BYTES:], self._body
+
+
+Chunk = bytes | LargeChunk
+"""A chunk that can be appended to a log."""
+
+
+def joined_chunk(chunk: Chunk) -> bytes:
+    """Return a chunk in one piece. O(size) for a large one: not for the event loop."""
+    return b"".join(chunk.parts()) if isinstance(chunk, LargeChunk) else chunk
