@@ -17,6 +17,7 @@ BODY = bytes(range(256)) * 4096
 QUEUES = 20
 LARGER_BODY = BODY * 8
 SMALL_BODY = b"behind it"
+UNREAD = 10
 
 
 def test_consumers_that_do_not_read_share_one_body(
@@ -81,3 +82,25 @@ def test_twenty_queues_that_write_one_message_do_not_copy_it(
         for consumer in consumers:
             assert consumer.expect_delivery().body == LARGER_BODY
             assert consumer.expect_delivery().body == SMALL_BODY
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["durable", "transient"])
+def test_a_consumer_that_does_not_read_has_one_large_message_in_memory(
+    start_server: StartServer, durable: bool
+) -> None:
+    server = start_server("--ring-bytes", "64KiB", "--ring-bytes-total", "1MiB")
+    with connect(server.address) as publisher, connect(server.address) as consumer:
+        publisher.open_channel(confirms=True)
+        consumer.open_channel()
+        consumer.declare("unread", durable=durable)
+        consumer.call(Basic.Consume(queue="unread"), Basic.ConsumeOk)
+        before = server.peak_bytes
+
+        for number in range(UNREAD):
+            publisher.publish(LARGER_BODY + b"%d" % number, "unread", properties=PERSISTENT)
+            publisher.expect_confirmed()
+
+        # One is unread, one arrives, and one or two are on their way to the log.
+        assert server.peak_bytes - before < 5 * len(LARGER_BODY)
+        for number in range(UNREAD):
+            assert consumer.expect_delivery().body == LARGER_BODY + b"%d" % number
