@@ -241,6 +241,32 @@ def test_messages_in_memory_raise_the_alarm_and_releasing_them_ends_it(
         assert client.ready_count("q") == client.published[1]
 
 
+def test_what_a_consumer_has_not_read_keeps_the_alarm_on_until_it_reads(
+    start_server: StartServer,
+) -> None:
+    """The log has the message, and no ring: its unread delivery alone is in memory."""
+    body = bytes(32 * MIB)
+    server = start_server("--memory-watermark", "48MiB", "--ring-bytes", "64KiB")
+    with (
+        connect(server.address) as deaf,
+        connect(server.address, capabilities=CAN_BE_BLOCKED) as publisher,
+    ):
+        deaf.open_channel()
+        deaf.declare("q")
+        deaf.call(Basic.Consume(queue="q"), Basic.ConsumeOk)
+        publisher.open_channel(confirms=True)
+        publisher.publish(body, "q")
+        publisher.expect_confirmed()
+
+        # An alarm that the arriving message raised would end here.
+        publisher.publish(b"small", "q")
+        receive_until(publisher, Connection.Blocked, keeps_publishing=True)
+
+        assert deaf.expect_delivery().body == body
+        assert deaf.expect_delivery().body == b"small"
+        receive_until(publisher, Connection.Unblocked)
+
+
 def receive_until(client: AmqpClient, kind: type[Frame], *, keeps_publishing: bool = False) -> int:
     """Receive confirms until a method of this kind comes; return the highest tag confirmed.
 
