@@ -44,7 +44,7 @@ async def shut_queues_down(
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds_max):
             await asyncio.gather(*(queue.drain() for queue in forwarding))
-    behind = [queue for queue in queues if queue.is_journaled and not queue.is_durable]
+    behind = [queue for queue in queues if queue.is_journaled and not queue.is_synced]
     await asyncio.gather(*(queue.store.make_durable() for queue in behind))
     compactor.stop()
     await checkpointer.write_last()

@@ -152,7 +152,7 @@ class LogState:
         Raises:
             LogFailedError: A file operation failed.
         """
-        if recovered.is_durable:
+        if recovered.matches_end_file:
             return
         writer = self.writer
         writer.mark_unsynced()

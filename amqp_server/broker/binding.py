@@ -64,8 +64,8 @@ class Binding:
         )
 
     @property
-    def is_durable(self) -> bool:
-        """Whether the binding survives a restart: only if both of its ends do."""
+    def is_saved(self) -> bool:
+        """Whether the binding has a document on the disk: both of its ends survive a restart."""
         destination = self.destination
         survives = (
             destination.durable if isinstance(destination, Exchange) else destination.is_journaled

@@ -176,7 +176,7 @@ class Definitions:
             delay_queues: Hidden queues of these exchanges, and perhaps of others.
             damaged: Objects that the start could not recover, and documents that refer to them.
         """
-        saved = [binding for binding in bindings if binding.is_durable]
+        saved = [binding for binding in bindings if binding.is_saved]
         bound = {binding.source for binding in saved} | {binding.destination for binding in saved}
         entities = [
             self._removed_queue(queue, is_bound=queue in bound)

@@ -135,7 +135,7 @@ class Queue:
         self.is_delivery_limit_logged = False
         self.loading = LoadingMessages(self, opened, attributes)
         self.store: MessageStore = storage.make_store(
-            opened, self.settlement, is_durable=self.is_journaled, owner=self
+            opened, self.settlement, is_journaled=self.is_journaled, owner=self
         )
         self.rules: QueueRules | None = None
         if (
@@ -161,7 +161,7 @@ class Queue:
         return self.durable and self.exclusive_owner is None
 
     @property
-    def is_durable(self) -> bool:
+    def is_synced(self) -> bool:
         """Whether every message of the queue is on the disk."""
         return self.store.recovery_point >= self.store.end_offset
 

@@ -33,8 +33,8 @@ class RecoveredLog:
         lost_end_offset: Offset at which the log must continue; above `end_offset` if the durable
             end says that later records were once on the disk.
         durable_end: Last valid slot of the `end` file, or None.
-        is_durable: Whether the `end` file covers every byte that was found, and nothing after it is
-            missing.
+        matches_end_file: Whether the `end` file covers every byte that was found, and nothing
+            after it is missing.
         strangers: Names in the directory that no segment of the log can have.
     """
 
@@ -42,7 +42,7 @@ class RecoveredLog:
     end_offset: int = 0
     lost_end_offset: int = 0
     durable_end: DurableEnd | None = None
-    is_durable: bool = True
+    matches_end_file: bool = True
     strangers: frozenset[SegmentName] = frozenset()
 
 
@@ -108,13 +108,13 @@ def _compare_with_durable_end(recovered: RecoveredLog, context: RecoveryContext)
         context.report.damaged_chunks = max(context.report.damaged_chunks, 1)
         # Write a note of the loss even if `end` and the segments agree: both may be from an earlier
         # time.
-        recovered.is_durable = False
+        recovered.matches_end_file = False
         return
     if durable is None:
-        recovered.is_durable = not recovered.segments
+        recovered.matches_end_file = not recovered.segments
         return
     last = recovered.segments[-1] if recovered.segments else None
-    recovered.is_durable = last is not None and (
+    recovered.matches_end_file = last is not None and (
         durable.segment_base_offset == last.base_offset
         and durable.position == last.size_bytes
         and durable.recovery_point == recovered.end_offset

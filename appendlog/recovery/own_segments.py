@@ -217,7 +217,7 @@ class _Listing:
         for name in names:
             if (
                 self._headers.get(name, True) is not None
-                or self._is_durable(name)
+                or self._is_in_end_file(name)
                 or (self._end(kept[-1]) == name.base_offset if kept else name is names[-1])
                 or not self._is_empty(name)
             ):
@@ -244,7 +244,7 @@ class _Listing:
         return kept
 
     def _is_covered(self, name: SegmentName, before: int, following: int | None) -> bool:
-        if self._is_durable(name):
+        if self._is_in_end_file(name):
             return False
         end = self._end(name) or name.base_offset
         # It is in its place if the next segment continues it and not the segment before.
@@ -325,7 +325,7 @@ class _Listing:
         path = self._directory / name.file_name
         return self._descriptors.borrow(self._filesystem, path, self._open_flags)
 
-    def _is_durable(self, name: SegmentName) -> bool:
+    def _is_in_end_file(self, name: SegmentName) -> bool:
         durable = self._found.durable_end
         return (
             durable is not None

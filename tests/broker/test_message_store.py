@@ -14,7 +14,7 @@ from appendlog.segments.written_pages import STEP_BYTES
 from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench, StoreBench
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
-both_kinds = pytest.mark.parametrize("is_durable", [True, False], ids=["durable", "transient"])
+both_kinds = pytest.mark.parametrize("is_journaled", [True, False], ids=["durable", "transient"])
 
 
 # What is published can be read
@@ -22,9 +22,9 @@ both_kinds = pytest.mark.parametrize("is_durable", [True, False], ids=["durable"
 
 @both_kinds
 def test_a_backlog_far_larger_than_the_ring_is_read_in_full_and_in_order(
-    bench: MakeBench, is_durable: bool
+    bench: MakeBench, is_journaled: bool
 ) -> None:
-    queue = bench(is_durable=is_durable, segment_bytes=100_000)
+    queue = bench(is_journaled=is_journaled, segment_bytes=100_000)
     for _ in range(20):
         queue.publish(400)
         queue.settle_down()
@@ -39,7 +39,7 @@ def test_a_backlog_far_larger_than_the_ring_is_read_in_full_and_in_order(
 def test_messages_can_be_read_before_the_disk_has_them(tmp_path: Path, bench: MakeBench) -> None:
     filesystem = FaultyFileSystem(tmp_path)
     filesystem.sync_gate.clear()
-    queue = bench(is_durable=True, filesystem=filesystem)
+    queue = bench(is_journaled=True, filesystem=filesystem)
     queue.publish(10)
     queue.store.run_journal(more_input=False)
     filesystem.sync_waiting.wait()
@@ -52,13 +52,13 @@ def test_messages_can_be_read_before_the_disk_has_them(tmp_path: Path, bench: Ma
 
 
 def test_a_recovered_backlog_is_read_from_the_log(tmp_path: Path, bench: MakeBench) -> None:
-    before = bench(is_durable=True)
+    before = bench(is_journaled=True)
     for _ in range(5):
         before.publish(1_000)
         before.settle_down()
     before.log.close()
 
-    after = bench(is_durable=True)
+    after = bench(is_journaled=True)
     after.expected = before.expected
 
     assert (after.store.cursor, after.store.written_end, after.pool.lent_pages) == (5_000,) * 2 + (
@@ -69,7 +69,7 @@ def test_a_recovered_backlog_is_read_from_the_log(tmp_path: Path, bench: MakeBen
 
 
 def test_messages_of_every_size_survive_the_way_through_ring_and_log(bench: MakeBench) -> None:
-    queue = bench(is_durable=True, segment_bytes=300_000)
+    queue = bench(is_journaled=True, segment_bytes=300_000)
     for size in (0, 8, 4_096, RING_BYTES, 3 * RING_BYTES, 8, 2_000_000, 8):
         queue.publish(2, size)
         queue.settle_down()
@@ -79,7 +79,7 @@ def test_messages_of_every_size_survive_the_way_through_ring_and_log(bench: Make
 
 
 def test_a_read_gives_no_more_than_was_asked_for(bench: MakeBench) -> None:
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.publish(500)
     queue.settle_down()
     queue.publish(1_000)
@@ -97,7 +97,7 @@ def test_a_read_gives_no_more_than_was_asked_for(bench: MakeBench) -> None:
 
 
 def test_the_log_of_a_durable_queue_holds_every_message(bench: MakeBench) -> None:
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.publish(1_000)
     queue.settle(0, 500)
     queue.settle_down()
@@ -107,7 +107,7 @@ def test_the_log_of_a_durable_queue_holds_every_message(bench: MakeBench) -> Non
 
 
 def test_only_persistent_messages_wait_for_the_disk(bench: MakeBench) -> None:
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.publish(10, persistent=False)
     queue.settle_down()
     assert (queue.store.written_end, queue.store.recovery_point) == (10, 0)
@@ -133,7 +133,7 @@ def test_only_persistent_messages_wait_for_the_disk(bench: MakeBench) -> None:
 def test_each_durability_confirms_at_its_own_moment(
     bench: MakeBench, durability: Durability, accepted: int, written: int, synced: int
 ) -> None:
-    queue = bench(is_durable=True, durability=durability)
+    queue = bench(is_journaled=True, durability=durability)
     queue.publish(10)
     assert queue.store.confirmed_end == accepted
     queue.settle_down()
@@ -148,7 +148,7 @@ def test_each_durability_confirms_at_its_own_moment(
 
 
 def test_small_chunks_wait_for_company_only_while_input_goes_on(bench: MakeBench) -> None:
-    queue = bench(is_durable=True, flush_bytes=1_000)
+    queue = bench(is_journaled=True, flush_bytes=1_000)
     assert queue.store.run_journal(more_input=True) is False
     queue.publish(1)
 
@@ -164,7 +164,7 @@ def test_small_chunks_wait_for_company_only_while_input_goes_on(bench: MakeBench
 
 
 def test_a_chunk_waits_no_longer_than_the_interval(bench: MakeBench) -> None:
-    queue = bench(is_durable=True, flush_interval_seconds=0.0)
+    queue = bench(is_journaled=True, flush_interval_seconds=0.0)
     queue.publish(1)
 
     assert queue.store.run_journal(more_input=True) is False
@@ -173,7 +173,7 @@ def test_a_chunk_waits_no_longer_than_the_interval(bench: MakeBench) -> None:
 
 def test_a_held_journal_writes_nothing_until_it_is_let_go(bench: MakeBench) -> None:
     """A message must not be safer than its queue."""
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.store.awaits_definition = True
     queue.publish(10)
     queue.settle_down()
@@ -188,7 +188,7 @@ def test_a_held_journal_writes_nothing_until_it_is_let_go(bench: MakeBench) -> N
 
 
 def test_a_transient_queue_touches_no_disk_below_the_spill_fill(bench: MakeBench) -> None:
-    queue = bench(is_durable=False)
+    queue = bench(is_journaled=False)
     queue.publish(int(RING_SLOTS * SPILL_FILL) - 1, 0)
     queue.settle_down()
 
@@ -202,7 +202,7 @@ def test_a_transient_queue_touches_no_disk_below_the_spill_fill(bench: MakeBench
 
 
 def test_a_transient_queue_spills_when_bytes_are_short_too(bench: MakeBench) -> None:
-    queue = bench(is_durable=False)
+    queue = bench(is_journaled=False)
     queue.publish(8, 6_000)
     queue.settle_down()
     assert queue.store.written_end == 0
@@ -214,7 +214,7 @@ def test_a_transient_queue_spills_when_bytes_are_short_too(bench: MakeBench) -> 
 
 
 def test_what_was_settled_in_memory_is_never_written(bench: MakeBench) -> None:
-    queue = bench(is_durable=False)
+    queue = bench(is_journaled=False)
     queue.publish(800, 0)
     queue.settle(0, 100)
     for offset in range(101, 800, 2):
@@ -229,7 +229,7 @@ def test_what_was_settled_in_memory_is_never_written(bench: MakeBench) -> None:
 
 
 def test_a_full_ring_of_settled_messages_is_given_up_without_writing(bench: MakeBench) -> None:
-    queue = bench(is_durable=False)
+    queue = bench(is_journaled=False)
     queue.publish(RING_SLOTS, 0)
     queue.settle(1, RING_SLOTS)
     queue.publish(RING_SLOTS - 1, 0)
@@ -241,7 +241,7 @@ def test_a_full_ring_of_settled_messages_is_given_up_without_writing(bench: Make
 
 
 def test_a_transient_queue_that_keeps_up_never_spills(bench: MakeBench) -> None:
-    queue = bench(is_durable=False)
+    queue = bench(is_journaled=False)
     for lap in range(10):
         queue.publish(500)
         assert queue.read(lap * 500, lap * 500 + 500)
@@ -256,8 +256,8 @@ def test_a_transient_queue_that_keeps_up_never_spills(bench: MakeBench) -> None:
 
 
 @both_kinds
-def test_a_drained_queue_holds_no_page(bench: MakeBench, is_durable: bool) -> None:
-    queue = bench(is_durable=is_durable)
+def test_a_drained_queue_holds_no_page(bench: MakeBench, is_journaled: bool) -> None:
+    queue = bench(is_journaled=is_journaled)
     queue.publish(100)
     queue.settle_down()
     queue.settle(0, 99)
@@ -269,7 +269,7 @@ def test_a_drained_queue_holds_no_page(bench: MakeBench, is_durable: bool) -> No
 
 def test_a_queue_drained_before_the_disk_had_it_holds_no_page(bench: MakeBench) -> None:
     """Delivery runs ahead of the disk, so the last ack can come before the last flush."""
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.publish(100)
     queue.store.run_journal(more_input=False)
     queue.settle(0, 100)
@@ -279,7 +279,7 @@ def test_a_queue_drained_before_the_disk_had_it_holds_no_page(bench: MakeBench) 
 
 
 def test_a_durable_queue_gives_up_what_the_log_has(bench: MakeBench) -> None:
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.publish(100)
     queue.settle_down()
     queue.publish(50)
@@ -291,7 +291,7 @@ def test_a_durable_queue_gives_up_what_the_log_has(bench: MakeBench) -> None:
 
 
 def test_a_transient_queue_that_must_give_up_memory_writes_it_out(bench: MakeBench) -> None:
-    queue = bench(is_durable=False)
+    queue = bench(is_journaled=False)
     queue.publish(200)
     queue.store.release_memory()
     queue.settle_down()
@@ -303,7 +303,7 @@ def test_a_transient_queue_that_must_give_up_memory_writes_it_out(bench: MakeBen
 
 
 def test_a_journal_that_is_held_is_not_written_for_memory_either(bench: MakeBench) -> None:
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.store.awaits_definition = True
     queue.publish(100)
     queue.store.release_memory()
@@ -315,7 +315,7 @@ def test_a_journal_that_is_held_is_not_written_for_memory_either(bench: MakeBenc
 
 def test_a_queue_that_is_always_busy_is_synced_when_asked(bench: MakeBench) -> None:
     """Asked while a write was under way, it used to forget: no checkpoint could follow it."""
-    queue = bench(is_durable=True, durability=Durability.WRITE)
+    queue = bench(is_journaled=True, durability=Durability.WRITE)
     queue.publish(10)
     queue.run_turns()
     assert queue.store.is_flushing
@@ -326,7 +326,7 @@ def test_a_queue_that_is_always_busy_is_synced_when_asked(bench: MakeBench) -> N
 
 
 def test_a_queue_that_falls_silent_is_synced_when_asked(bench: MakeBench) -> None:
-    queue = bench(is_durable=True, durability=Durability.WRITE)
+    queue = bench(is_journaled=True, durability=Durability.WRITE)
     queue.publish(10)
     queue.run_turns()
     queue.store.request_sync()
@@ -357,14 +357,14 @@ def publish_and_settle(queue: StoreBench, size_bytes: int) -> None:
 
 def test_page_cache_of_what_is_settled_is_let_go_of(bench: MakeBench) -> None:
     filesystem = AdvisedFileSystem()
-    queue = bench(is_durable=True, filesystem=filesystem, segment_bytes=1 << 30)
+    queue = bench(is_journaled=True, filesystem=filesystem, segment_bytes=1 << 30)
     publish_and_settle(queue, 4 * STEP_BYTES)
     assert 2 * STEP_BYTES < filesystem.advised_bytes <= 4 * STEP_BYTES
 
 
 def test_page_cache_stays_once_somebody_reads_what_is_settled(bench: MakeBench) -> None:
     filesystem = AdvisedFileSystem()
-    queue = bench(is_durable=True, filesystem=filesystem, segment_bytes=1 << 30)
+    queue = bench(is_journaled=True, filesystem=filesystem, segment_bytes=1 << 30)
     assert queue.store.windows.shared is not None
     publish_and_settle(queue, 4 * STEP_BYTES)
     assert filesystem.advised_bytes == 0

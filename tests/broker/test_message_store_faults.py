@@ -13,7 +13,7 @@ from appendlog.files.filesystem import FileSystem
 from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
-both_kinds = pytest.mark.parametrize("is_durable", [True, False], ids=["durable", "transient"])
+both_kinds = pytest.mark.parametrize("is_journaled", [True, False], ids=["durable", "transient"])
 
 
 # A slow disk
@@ -21,11 +21,11 @@ both_kinds = pytest.mark.parametrize("is_durable", [True, False], ids=["durable"
 
 @both_kinds
 def test_what_finds_no_room_waits_and_is_claimed_in_order(
-    tmp_path: Path, bench: MakeBench, is_durable: bool
+    tmp_path: Path, bench: MakeBench, is_journaled: bool
 ) -> None:
     filesystem = FaultyFileSystem(tmp_path)
     filesystem.sync_gate.clear()
-    queue = bench(is_durable=is_durable, filesystem=filesystem)
+    queue = bench(is_journaled=is_journaled, filesystem=filesystem)
     for _ in range(30):
         queue.publish(100)
         queue.store.run_journal(more_input=False)
@@ -47,7 +47,7 @@ def test_what_finds_no_room_waits_and_is_claimed_in_order(
 
 
 def test_a_batch_larger_than_the_ring_is_taken_piece_by_piece(bench: MakeBench) -> None:
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.publish(5_000, 100)
 
     assert queue.store.is_stalled
@@ -61,7 +61,7 @@ def test_room_made_by_settling_is_announced(tmp_path: Path, bench: MakeBench) ->
     """Claimed in silence, the messages stayed invisible and their publisher unread."""
     filesystem = FaultyFileSystem(tmp_path)
     filesystem.sync_gate.clear()
-    queue = bench(is_durable=False, filesystem=filesystem)
+    queue = bench(is_journaled=False, filesystem=filesystem)
     queue.publish(RING_SLOTS, 0)
     queue.publish(10, 0)
     assert queue.store.is_stalled
@@ -77,11 +77,11 @@ def test_room_made_by_settling_is_announced(tmp_path: Path, bench: MakeBench) ->
 
 @both_kinds
 def test_what_waits_is_read_and_settled_as_all_else(
-    tmp_path: Path, bench: MakeBench, is_durable: bool
+    tmp_path: Path, bench: MakeBench, is_journaled: bool
 ) -> None:
     filesystem = FaultyFileSystem(tmp_path)
     filesystem.sync_gate.clear()
-    queue = bench(is_durable=is_durable, filesystem=filesystem)
+    queue = bench(is_journaled=is_journaled, filesystem=filesystem)
     queue.publish(5 * RING_SLOTS, 0)
     cursor = queue.store.cursor
     assert cursor < queue.store.end_offset
@@ -95,18 +95,18 @@ def test_what_waits_is_read_and_settled_as_all_else(
     queue.run_turns()
 
     # Only a durable queue has to write what is settled.
-    assert queue.store.is_stalled == is_durable
+    assert queue.store.is_stalled == is_journaled
     filesystem.sync_gate.set()
     queue.settle_down()
     assert (queue.store.cursor, len(queue.ring)) == (5 * RING_SLOTS, 0)
-    if is_durable:
+    if is_journaled:
         assert queue.logged() == queue.expected
 
 
 def test_a_purge_holds_the_loop_for_one_ring_at_a_time(tmp_path: Path, bench: MakeBench) -> None:
     filesystem = FaultyFileSystem(tmp_path)
     filesystem.sync_gate.clear()
-    queue = bench(is_durable=False, filesystem=filesystem)
+    queue = bench(is_journaled=False, filesystem=filesystem)
     queue.publish(5 * RING_SLOTS, 0)
     seen = [queue.store.cursor]
     queue.settle(0, queue.store.end_offset)
@@ -123,7 +123,7 @@ def test_a_purge_empties_the_ring_also_when_few_messages_fill_it(
 ) -> None:
     filesystem = FaultyFileSystem(tmp_path)
     filesystem.sync_gate.clear()
-    queue = bench(is_durable=False, filesystem=filesystem)
+    queue = bench(is_journaled=False, filesystem=filesystem)
     queue.publish(150, 1000)
     assert queue.store.is_stalled
     queue.settle(0, 150)
@@ -140,7 +140,7 @@ def test_a_deleted_queue_answers_everybody_who_waited(tmp_path: Path, bench: Mak
     """Publishes that never found room used to wait for ever."""
     filesystem = FaultyFileSystem(tmp_path)
     filesystem.sync_gate.clear()
-    queue = bench(is_durable=True, filesystem=filesystem)
+    queue = bench(is_journaled=True, filesystem=filesystem)
     queue.publish(2_000)
     wanted = queue.store.end_offset
     assert queue.store.is_stalled
@@ -157,7 +157,7 @@ def test_a_deleted_queue_answers_everybody_who_waited(tmp_path: Path, bench: Mak
 def test_a_read_that_arrives_after_the_queue_was_deleted_is_nobodys_loss(
     bench: MakeBench,
 ) -> None:
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.publish(3_000)
     queue.settle_down()
     queue.log.delete()
@@ -171,7 +171,7 @@ def test_a_read_that_arrives_after_the_queue_was_deleted_is_nobodys_loss(
 
 def test_a_deleted_queue_holds_nothing_of_its_log(bench: MakeBench) -> None:
     """What it had read last kept its files mapped, and their room on the disk, until the stop."""
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.publish(3_000)
     queue.settle_down()
     assert queue.read(0, 10)
@@ -186,10 +186,10 @@ def test_a_deleted_queue_holds_nothing_of_its_log(bench: MakeBench) -> None:
 @both_kinds
 @pytest.mark.parametrize("fail_at", range(9))
 def test_a_disk_that_fails_makes_the_store_fail_and_keeps_what_is_in_memory(
-    tmp_path: Path, bench: MakeBench, is_durable: bool, fail_at: int
+    tmp_path: Path, bench: MakeBench, is_journaled: bool, fail_at: int
 ) -> None:
     filesystem = FaultyFileSystem(tmp_path, fail_at=fail_at)
-    queue = bench(is_durable=is_durable, filesystem=filesystem)
+    queue = bench(is_journaled=is_journaled, filesystem=filesystem)
     while not queue.store.is_failed:
         queue.publish(200)
         queue.settle_down()
@@ -213,7 +213,7 @@ def test_a_disk_that_fails_makes_the_store_fail_and_keeps_what_is_in_memory(
 def test_a_failed_store_asks_the_flusher_for_nothing_more(tmp_path: Path, bench: MakeBench) -> None:
     """Each checkpoint used to ask for a sync again, and to log its failure again."""
     filesystem = FaultyFileSystem(tmp_path)
-    queue = bench(is_durable=True, filesystem=filesystem)
+    queue = bench(is_journaled=True, filesystem=filesystem)
     queue.publish(10, persistent=False)
     queue.settle_down()
     filesystem.fail_at = 0
@@ -240,7 +240,7 @@ class UnreadableFileSystem(FileSystem):
 def test_a_read_that_fails_loses_nothing(bench: MakeBench) -> None:
     """One EIO used to settle, and so to drop, everything that the log alone still had."""
     filesystem = UnreadableFileSystem()
-    queue = bench(is_durable=True, filesystem=filesystem)
+    queue = bench(is_journaled=True, filesystem=filesystem)
     queue.publish(3_000)
     queue.settle_down()
     filesystem.is_broken = True
@@ -258,7 +258,7 @@ def test_a_read_that_fails_loses_nothing(bench: MakeBench) -> None:
 
 
 def test_records_that_the_log_has_lost_are_named_and_the_rest_is_read(bench: MakeBench) -> None:
-    queue = bench(is_durable=True, flush_bytes=1_000)
+    queue = bench(is_journaled=True, flush_bytes=1_000)
     queue.publish(3_000)
     queue.settle_down()
     segment = next(queue.directory.glob("*.log"))
@@ -288,7 +288,7 @@ def test_records_that_the_log_has_lost_are_named_and_the_rest_is_read(bench: Mak
 
 
 async def test_whoever_waits_for_a_read_hears_when_it_has_arrived(bench: MakeBench) -> None:
-    queue = bench(is_durable=True)
+    queue = bench(is_journaled=True)
     queue.publish(3_000)
     queue.settle_down()
     await queue.store.until_read()
@@ -304,7 +304,7 @@ async def test_whoever_waits_for_a_read_hears_when_it_has_arrived(bench: MakeBen
 
 
 async def test_make_durable_returns_when_all_is_on_the_disk(bench: MakeBench) -> None:
-    queue = bench(is_durable=True, durability=Durability.NONE)
+    queue = bench(is_journaled=True, durability=Durability.NONE)
     queue.publish(3_000, persistent=False)
     waiting = asyncio.create_task(queue.store.make_durable())
     await asyncio.sleep(0)
@@ -316,7 +316,7 @@ async def test_make_durable_returns_when_all_is_on_the_disk(bench: MakeBench) ->
 
 
 async def test_make_durable_gives_up_on_a_failed_disk(tmp_path: Path, bench: MakeBench) -> None:
-    queue = bench(is_durable=True, filesystem=FaultyFileSystem(tmp_path, fail_at=0))
+    queue = bench(is_journaled=True, filesystem=FaultyFileSystem(tmp_path, fail_at=0))
     queue.publish(10)
     waiting = asyncio.create_task(queue.store.make_durable())
     await asyncio.sleep(0)

@@ -20,22 +20,22 @@ class StoreMachine(RuleBasedStateMachine):
     """Publish, settle, requeue-like reads, give memory up, hear of the disk: in any order."""
 
     @initialize(
-        is_durable=st.booleans(),
+        is_journaled=st.booleans(),
         durability=st.sampled_from(Durability),
         flush_bytes=st.sampled_from([1, 500, 100_000]),
     )
-    def start(self, is_durable: bool, durability: Durability, flush_bytes: int) -> None:
+    def start(self, is_journaled: bool, durability: Durability, flush_bytes: int) -> None:
         self.directory = Path(mkdtemp())
         self.filesystem = FaultyFileSystem(self.directory)
         self.queue = StoreBench(
             self.directory,
-            is_durable=is_durable,
+            is_journaled=is_journaled,
             durability=durability,
             flush_bytes=flush_bytes,
             segment_bytes=50_000,
             filesystem=self.filesystem,
         )
-        self.is_durable = is_durable
+        self.is_journaled = is_journaled
         self.queue.store.append([], persistent=True)
 
     def teardown(self) -> None:
@@ -47,7 +47,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert not queue.store.is_stalled
         queue.assert_all_readable()
         queue.close()
-        if self.is_durable:
+        if self.is_journaled:
             self.assert_reopened_log_has_all()
         rmtree(self.directory)
 
@@ -128,7 +128,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert store.recovery_point <= log.recovery_point
         assert ring.held_bytes <= RING_BYTES or len(ring) == 1
         assert self.queue.pool.lent_pages <= RING_SLOTS // PAGE_SLOTS + 1
-        if self.is_durable:
+        if self.is_journaled:
             assert store.written_end <= log.log_end_offset
 
 

@@ -20,7 +20,7 @@ PACE = int(PACE_MESSAGES * STEP_SECONDS) + 1
 
 def read_queue(bench: MakeBench) -> StoreBench:
     """Return a transient queue that has a consumer."""
-    queue = bench(is_durable=False)
+    queue = bench(is_journaled=False)
     queue.is_being_read = True
     return queue
 
@@ -147,7 +147,7 @@ def test_a_delay_that_is_used_up_comes_back_when_all_that_was_spilled_is_settled
 
 def test_a_publisher_does_not_wait_for_a_backlog_in_the_log(bench: MakeBench) -> None:
     """However fast the consumers are that have come at last."""
-    queue = bench(is_durable=False)
+    queue = bench(is_journaled=False)
     for _ in range(5):
         queue.publish(RING_SLOTS // 2, 0)
         queue.settle_down()
@@ -162,7 +162,7 @@ def test_a_publisher_does_not_wait_for_a_backlog_in_the_log(bench: MakeBench) ->
 
 
 def test_a_queue_without_consumers_spills_at_once(bench: MakeBench) -> None:
-    queue = bench(is_durable=False)
+    queue = bench(is_journaled=False)
     queue.publish(HIGH, 0)
     queue.run_turns()
     assert not queue.store.throttles_publishers
@@ -214,7 +214,7 @@ def test_queues_that_are_held_together_share_the_pace_of_the_server(
 ) -> None:
     queue = full_queue(bench)
     other = StoreBench(
-        tmp_path / "other", is_durable=False, throttled_queues=queue.throttled_queues
+        tmp_path / "other", is_journaled=False, throttled_queues=queue.throttled_queues
     )
     other.is_being_read = True
     other.publish(HIGH, 0)
@@ -244,7 +244,7 @@ def test_a_queue_that_is_deleted_holds_nobody(bench: MakeBench) -> None:
 def test_a_log_that_fails_holds_nobody(tmp_path: Path, bench: MakeBench) -> None:
     """A queue whose last segment was to be sealed held its publishers for ever."""
     filesystem = FaultyFileSystem(tmp_path)
-    queue = bench(is_durable=False, filesystem=filesystem)
+    queue = bench(is_journaled=False, filesystem=filesystem)
     queue.publish(HIGH, 0)
     queue.settle_down()
     queue.settle(0, HIGH)

@@ -57,7 +57,7 @@ class Reader:
 
 
 def test_readers_at_different_places_get_everything_in_order(bench: MakeBench) -> None:
-    store = bench(is_durable=True, segment_bytes=100_000)
+    store = bench(is_journaled=True, segment_bytes=100_000)
     for _ in range(20):
         store.publish(400)
         store.settle_down()
@@ -75,7 +75,7 @@ def test_readers_at_different_places_get_everything_in_order(bench: MakeBench) -
 
 
 def test_what_retention_removed_is_told_to_whoever_is_there(bench: MakeBench) -> None:
-    store = bench(is_durable=True, segment_bytes=20_000)
+    store = bench(is_journaled=True, segment_bytes=20_000)
     store.publish(1_000)
     store.settle_down()
     store.publish(1_000)
@@ -92,7 +92,7 @@ def test_what_retention_removed_is_told_to_whoever_is_there(bench: MakeBench) ->
 
 
 def test_what_a_transient_queue_never_wrote_is_told(bench: MakeBench) -> None:
-    store = bench(is_durable=False)
+    store = bench(is_journaled=False)
     store.publish(900)
     store.settle_down()
     written = store.store.written_end
@@ -108,7 +108,7 @@ def test_what_a_transient_queue_never_wrote_is_told(bench: MakeBench) -> None:
 
 def test_a_read_that_fails_is_repeated_and_nothing_is_lost(bench: MakeBench) -> None:
     filesystem = BrokenReads()
-    store = bench(is_durable=True, filesystem=filesystem)
+    store = bench(is_journaled=True, filesystem=filesystem)
     store.publish(1_000)
     store.settle_down()
     store.ring.release(1_000)
@@ -126,7 +126,7 @@ def test_a_read_that_fails_is_repeated_and_nothing_is_lost(bench: MakeBench) -> 
 
 
 def test_a_reader_that_is_closed_hears_nothing(bench: MakeBench) -> None:
-    store = bench(is_durable=True)
+    store = bench(is_journaled=True)
     store.publish(1_000)
     store.settle_down()
     store.ring.release(1_000)
@@ -139,7 +139,7 @@ def test_a_reader_that_is_closed_hears_nothing(bench: MakeBench) -> None:
 
 
 def test_a_deleted_queue_stops_all_readers(bench: MakeBench) -> None:
-    store = bench(is_durable=True)
+    store = bench(is_journaled=True)
     store.publish(1_000)
     store.settle_down()
     store.ring.release(1_000)

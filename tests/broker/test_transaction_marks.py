@@ -61,7 +61,7 @@ def test_pieces_cover_every_offset_once_with_its_own_mark(
 
 
 def test_chunks_of_a_transaction_carry_its_id_and_nothing_else(bench: MakeBench) -> None:
-    made = bench(is_durable=True, flush_bytes=200)
+    made = bench(is_journaled=True, flush_bytes=200)
     store = made.store
     transient = encode_message(0, b"", b"q", b"\x00\x00", b"transient")
     store.append([numbered_message(number) for number in range(3)], persistent=True)
@@ -86,7 +86,7 @@ def test_chunks_of_a_transaction_carry_its_id_and_nothing_else(bench: MakeBench)
 
 
 def test_a_transaction_that_does_not_fit_the_ring_is_written_whole(bench: MakeBench) -> None:
-    made = bench(is_durable=True, flush_bytes=16 * 1024)
+    made = bench(is_journaled=True, flush_bytes=16 * 1024)
     store = made.store
     made.publish(RING_SLOTS - 10)
     made.publish(RING_SLOTS)

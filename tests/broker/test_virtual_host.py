@@ -96,7 +96,7 @@ def test_document_names_differ_where_identities_do() -> None:
 
 @pytest.mark.parametrize("durable", [True, False])
 @pytest.mark.parametrize("journaled", [True, False])
-def test_a_binding_is_durable_when_both_ends_are(durable: bool, journaled: bool) -> None:
+def test_a_binding_is_saved_when_both_ends_are(durable: bool, journaled: bool) -> None:
     source = an_exchange("e", durable=durable)
     vhost, _ = host(source)
     to_queue = vhost.bind(source, a_queue("q", is_journaled=journaled), "", {})
@@ -104,7 +104,7 @@ def test_a_binding_is_durable_when_both_ends_are(durable: bool, journaled: bool)
 
     assert to_queue is not None
     assert to_exchange is not None
-    assert to_queue.is_durable is to_exchange.is_durable is (durable and journaled)
+    assert to_queue.is_saved is to_exchange.is_saved is (durable and journaled)
 
 
 def test_messages_pass_from_exchange_to_exchange_and_cycles_end() -> None:

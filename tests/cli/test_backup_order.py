@@ -107,7 +107,7 @@ def transact(server: ThreadedServer, *bodies: bytes) -> None:
                 client.publish(body, queue)
         client.call(Tx.Commit(), Tx.CommitOk)
     queues = server.server.broker.vhosts["/"].queues
-    server.wait_until(lambda: all(queue.is_durable for queue in queues.values()))
+    server.wait_until(lambda: all(queue.is_synced for queue in queues.values()))
 
 
 def journal_files(storage: Path) -> list[Path]:

@@ -137,7 +137,7 @@ def test_a_dead_letter_that_one_of_its_queues_cannot_take_stays_in_its_queue(
         reject(server, client, 1)
         disk.full = None
         let_try_again(server)
-        assert queue_of(server, full).is_durable
+        assert queue_of(server, full).is_synced
         assert queue_of(server, full).ready_count == 1
         assert queue_of(server, "from").settlement.ack_floor == 0
         disk.fail_at = 0

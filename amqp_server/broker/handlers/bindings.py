@@ -57,5 +57,5 @@ def make_binding(
         broker.config.limits.bindings_max,
     )
     binding = vhost.bind(source, destination, key, arguments, number)
-    after = writer.save_binding(vhost, binding) if binding and binding.is_durable else None
+    after = writer.save_binding(vhost, binding) if binding and binding.is_saved else None
     return send_reply(channel, reply, after)

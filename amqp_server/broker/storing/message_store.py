@@ -53,7 +53,7 @@ class MessageStore:
         log: Open log of the queue; only `flusher` writes it.
         ring: Ring whose cursor is the log's end offset.
         settlement: Settlement of the queue; the store reads it and never changes it.
-        is_durable: Whether every message is journaled.
+        is_journaled: Whether every message goes to the log; if not, only messages that spill do.
         settings: Durability and batch bounds of the writes.
         flusher: Writes and syncs the log, off the event loop.
         read_in_worker: Runs a function in a worker and calls back on the event loop.
@@ -68,7 +68,7 @@ class MessageStore:
         log: Log,
         ring: Ring,
         settlement: Settlement,
-        is_durable: bool,
+        is_journaled: bool,
         settings: StoreSettings,
         flusher: Flusher,
         read_in_worker: ReadInWorker,
@@ -86,7 +86,7 @@ class MessageStore:
         self.recovery_point = log.log_end_offset
         self._settlement = settlement
         self._settings = settings
-        self._is_durable = is_durable
+        self._is_journaled = is_journaled
         self._flusher = flusher
         self._owner: StoreOwner = owner
         self._request: FlushRequest | None = None
@@ -144,7 +144,7 @@ class MessageStore:
     @property
     def gating_sequence(self) -> int:
         """Lowest sequence that the ring must keep: the first neither settled nor in the log."""
-        if self._is_durable:
+        if self._is_journaled:
             return self.written_end
         return max(self.written_end, self._settlement.ack_floor)
 
@@ -215,7 +215,7 @@ class MessageStore:
 
     def release(self, ack_floor: int) -> None:
         """Release settled messages from the ring, once they are 256 or all that it holds."""
-        if not self._is_durable or ack_floor <= self.written_end:
+        if not self._is_journaled or ack_floor <= self.written_end:
             end = min(ack_floor, self.gating_sequence)
             if end >= self.ring.cursor or end - self.ring.window_start >= 256:
                 self.ring.release(end)
@@ -224,7 +224,7 @@ class MessageStore:
             # No consumer reads the window again, and it may keep a removed segment on the disk.
             self._reader.clear()
         # In a durable queue only the flusher frees slots.
-        if self._overflow and not self._is_durable:
+        if self._overflow and not self._is_journaled:
             if self.gating_sequence > self.ring.cursor:
                 # Already settled messages pass through the ring from the next turn on.
                 self._owner.store_moved()
@@ -263,7 +263,7 @@ class MessageStore:
         """Release all messages that the log has; start to write those that it has not."""
         self.ring.release(self.gating_sequence)
         self.windows.clear()
-        if not self._is_durable:
+        if not self._is_journaled:
             self._spilling.spill_delay.end()
             self._spill()
 
@@ -272,7 +272,7 @@ class MessageStore:
 
         These are transient messages, and all messages of a queue with a durability below `fsync`.
         """
-        if self.is_failed or self._is_discarded or not self._is_durable:
+        if self.is_failed or self._is_discarded or not self._is_journaled:
             return
         if self._request is not None:
             # Remember the wish: a busy queue always has a request under way when it is asked.
@@ -284,7 +284,9 @@ class MessageStore:
         """Make the log seal its last segment, unless a write is under way."""
         if self.is_failed or self._is_discarded or self._request is not None:
             return
-        self._submit(FlushRequest(self.log, [], self.written_end, sync=self._is_durable, roll=True))
+        self._submit(
+            FlushRequest(self.log, [], self.written_end, sync=self._is_journaled, roll=True)
+        )
 
     def run_journal(self, *, more_input: bool) -> bool:
         """Hand the next chunks to the flusher, if there is something to write.
@@ -307,7 +309,7 @@ class MessageStore:
             or self._is_discarded
         ):
             return False
-        if not self._is_durable:
+        if not self._is_journaled:
             if self._spilling.is_due(self.written_end, is_stalled=self.is_stalled):
                 self._spill()
             return False
@@ -337,7 +339,7 @@ class MessageStore:
             self.written_end = request.end_offset
             if request.sync:
                 self.recovery_point = request.end_offset
-            if self._is_durable:
+            if self._is_journaled:
                 # Consumers may settle before the disk has the messages; release these only now.
                 self.ring.release(min(self._settlement.ack_floor, self.written_end))
             else:
@@ -413,7 +415,7 @@ class MessageStore:
         """Encode `ranges`, ascending, and submit them as one request; none may be under way."""
         self._oldest_waiting_seconds = 0.0
         sync = self._is_sync_due or (
-            self._is_durable
+            self._is_journaled
             and self._settings.durability is Durability.FSYNC
             and self._persistent_end > self.recovery_point
         )

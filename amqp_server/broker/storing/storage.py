@@ -210,7 +210,7 @@ class QueueStorage:
         return directory, identity, settings.log_options(self._directories)
 
     def make_store(
-        self, opened: OpenedLog, settlement: Settlement, *, is_durable: bool, owner: StoreOwner
+        self, opened: OpenedLog, settlement: Settlement, *, is_journaled: bool, owner: StoreOwner
     ) -> MessageStore:
         """Return a store over an opened log, with an empty ring."""
         log = opened.log
@@ -220,7 +220,7 @@ class QueueStorage:
             log=log,
             ring=ring,
             settlement=settlement,
-            is_durable=is_durable,
+            is_journaled=is_journaled,
             settings=StoreSettings(
                 opened.settings.durability, config.flush_bytes, config.flush_interval_seconds
             ),
