@@ -74,7 +74,7 @@ def claim_open_files(config: ServerConfig) -> ServerConfig:
 def close_log_files(storage_path: Path) -> None:
     """Close and unmap what the shared caches hold of a data directory; writes nothing."""
     for cache in (SHARED_DESCRIPTORS, SHARED_MAPPINGS, SHARED_INDEXES):
-        cache.forget_below(storage_path)
+        cache.evict_below(storage_path)
 
 
 def refuse_start_without_files(what: object, cause: BaseException | None) -> None:

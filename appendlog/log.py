@@ -363,7 +363,7 @@ class Log:
             if state.writer.active is not None:
                 state.writer.store_index(state.writer.active)
         finally:
-            state.forget_files(state.segments.snapshot)
+            state.close_files(state.segments.snapshot)
 
     def delete(self) -> None:
         """Remove the directory with all its files; the log is not used afterwards.
@@ -382,9 +382,9 @@ class Log:
             raise self.fail(self.directory, error) from error
         finally:
             # Not earlier: a concurrent read would open a file again before it is unlinked.
-            state.forget_files(segments)
+            state.close_files(segments)
         if state.options.directories is not None:
-            state.options.directories.forget_deleted(state.filesystem, self.directory)
+            state.options.directories.note_removed(state.filesystem, self.directory)
 
     def fail(self, path: Path, cause: Exception) -> LogFailedError:
         """Make the log read-only and return the failure; only the first one counts.
@@ -411,5 +411,5 @@ class Log:
         self._state, report = reopen_state(failed)
         self._damaged_at_open = report.damaged_chunks
         # Reads have filled caches through the old state until now; the new state must not use them.
-        failed.forget_mapped(failed.segments.snapshot)
+        failed.unmap(failed.segments.snapshot)
         return report

@@ -162,20 +162,20 @@ class LogState:
             writer.active = None
         self.append([], [], recovered.lost_end_offset, True, GAP_LOST)
 
-    def forget_files(self, segments: Sequence[Segment]) -> None:
+    def close_files(self, segments: Sequence[Segment]) -> None:
         """Stop storing indexes; close and unmap the files of these segments."""
         self.indexes.close()
         descriptors = self.options.descriptors
         for segment in segments:
-            descriptors.forget(self.filesystem, segment.path)
-        descriptors.forget(self.filesystem, self.directory / END_FILE_NAME)
-        self.forget_mapped(segments)
+            descriptors.evict(self.filesystem, segment.path)
+        descriptors.evict(self.filesystem, self.directory / END_FILE_NAME)
+        self.unmap(segments)
 
-    def forget_mapped(self, segments: Sequence[Segment]) -> None:
+    def unmap(self, segments: Sequence[Segment]) -> None:
         """Unmap these segments and their indexes."""
         for segment in segments:
-            self.options.mappings.forget(self.filesystem, segment.path)
-            self.indexes.forget(segment)
+            self.options.mappings.evict(self.filesystem, segment.path)
+            self.indexes.evict(segment)
 
     def _take_created(self) -> None:
         if self.writer.created:

@@ -64,9 +64,9 @@ def reopen_state(state: LogState) -> tuple[LogState, RecoveryReport]:
     Raises:
         LogFailedError: The files still fail; the state stays unchanged.
     """
-    state.forget_files(state.segments.snapshot)
+    state.close_files(state.segments.snapshot)
     try:
-        state.writer.take_back(state.segments.snapshot)
+        state.writer.roll_back(state.segments.snapshot)
     except OSError as error:
         raise LogFailedError(state.directory, error) from error
     # Existing directories may not be on the disk yet: this log may have made them.

@@ -20,7 +20,7 @@ class DeletionMark(Protocol):
             OSError: The disk refused; the mark may or may not exist.
         """
 
-    def take_back(self) -> None:
+    def remove(self) -> None:
         """Remove the mark if it exists; blocks.
 
         Raises:

@@ -91,7 +91,7 @@ class HeldFile:
     def release(self) -> None:
         """Release the lock; a second call does nothing, or completes an interrupted first one."""
         if self._descriptor >= 0:
-            _forget_pid(self._descriptor)
+            _clear_pid(self._descriptor)
             self._close()
 
     def remove(self) -> None:
@@ -186,7 +186,7 @@ def is_locked(path: Path) -> bool:
         return False
 
 
-def _forget_pid(descriptor: int) -> None:
+def _clear_pid(descriptor: int) -> None:
     # The number only informs people who open the file: a full disk must not prevent a release.
     with contextlib.suppress(OSError):
         if _read_pid(descriptor) == os.getpid():

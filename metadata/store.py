@@ -199,7 +199,7 @@ class MetadataStore:
         except NotADirectoryError:
             # A foreign file beside the directories of the kinds; loading ignores it as well.
             return
-        self._rounds.forget_directory(directory)
+        self._rounds.note_removed(directory)
         self._files.sync_directory(directory.parent)
 
 

@@ -118,7 +118,7 @@ class WriteRounds:
         change = self._last.get(path)
         return None if change is None else change.outcome()
 
-    def forget_directory(self, directory: Path) -> None:
+    def note_removed(self, directory: Path) -> None:
         """Note that a directory was removed: the next change in it creates it again."""
         self._durable_directories.discard(directory)
 
@@ -201,7 +201,7 @@ class WriteRounds:
         self._workers.share_out(changes, self._apply)
         self._workers.share_out(list(by_directory.items()), self._sync)
         kept = [each for each in changes if each.error and each.marks and not each.is_applied]
-        self._workers.share_out(kept, self._take_back_marks)
+        self._workers.share_out(kept, self._remove_marks)
 
     def _make_directories(self, directory: Path, changes: list[Change]) -> None:
         """Create a directory that may not be durable yet, if a file is to be written in it."""
@@ -240,11 +240,11 @@ class WriteRounds:
         for mark in change.marks:
             self._files.with_room(mark.set)
 
-    def _take_back_marks(self, change: Change) -> None:
+    def _remove_marks(self, change: Change) -> None:
         """Remove the marks of a document that stays unchanged, so that its log stays too."""
         for mark in change.marks:
             try:
-                mark.take_back()
+                mark.remove()
             except OSError as cause:
                 logger.warning(
                     "deletion refused, but its mark is still there: the next start deletes path=%s "

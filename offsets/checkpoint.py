@@ -148,13 +148,12 @@ class CheckpointStore:
         Args:
             states: Whole states, one for each changed queue; each replaces the state of its
                 incarnation. Nothing in them may be above the log's recovery point, which itself
-                must
-                be on the disk: a later start treats what is missing below it as lost.
-            removed: Incarnations to forget with all their groups, none of them in `states` or
+                must be on the disk: a later start treats what is missing below it as lost.
+            removed: Incarnations to remove with all their groups, none of them in `states` or
                 `groups`; unknown ones are ignored.
             clean: Whether this is the last round of a clean stop. The next round revokes it.
             groups: Whole states, one for each changed group, with the same rules.
-            removed_groups: Groups to forget, by incarnation and name, none of them in `groups`;
+            removed_groups: Groups to remove, by incarnation and name, none of them in `groups`;
                 unknown ones are ignored.
 
         Returns:

@@ -76,9 +76,9 @@ class RoundContent:
 
     Attributes:
         entries: Encoded queue checkpoints.
-        removed: Incarnations to forget, 16 bytes each, none of them in `entries` or `groups`.
+        removed: Incarnations to remove, 16 bytes each, none of them in `entries` or `groups`.
         groups: Encoded group checkpoints.
-        removed_groups: Groups to forget, from `encode_group_key`, none of them in `groups`.
+        removed_groups: Groups to remove, from `encode_group_key`, none of them in `groups`.
     """
 
     entries: Sequence[bytes] = ()

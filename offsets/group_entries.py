@@ -38,7 +38,7 @@ class GroupEntries:
 
         Args:
             entries: Whole states, which replace the previous ones of their groups.
-            removed: Groups to forget, none of them in `entries`; unknown ones are ignored.
+            removed: Groups to remove, none of them in `entries`; unknown ones are ignored.
         """
         for entry in entries:
             incarnation, name = group_key(entry)

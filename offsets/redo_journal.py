@@ -85,7 +85,7 @@ class RedoJournal:
                 transactions committed. Every later call first tries to undo it again.
             RedoFailedError: No transaction is committed, and nothing of them is on the disk.
         """
-        self._take_back()
+        self._roll_back()
         try:
             if number != self._number or self._descriptor < 0:
                 self._begin(number)
@@ -105,7 +105,7 @@ class RedoJournal:
             path = redo_path(self._directory, self._number)
             self._left_over = path, self._file_bytes if self._round else 0
             try:
-                self._take_back()
+                self._roll_back()
             except RedoFailedError:
                 raise RedoUnknownError(path, cause) from cause
             raise RedoFailedError(path, cause) from cause
@@ -161,7 +161,7 @@ class RedoJournal:
         path = redo_path(self._directory, number)
         self._descriptor = self._filesystem.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
-    def _take_back(self) -> None:
+    def _roll_back(self) -> None:
         """Undo a failed round; otherwise a restart could find it committed.
 
         Raises:

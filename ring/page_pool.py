@@ -35,12 +35,12 @@ class PagePool:
         return self.held_bytes > self.bytes_max
 
     def lend(self) -> Page:
-        """Return a page of `PAGE_SLOTS` empty slots; the caller owns it until `take_back`."""
+        """Return a page of `PAGE_SLOTS` empty slots; the caller owns it until `put_back`."""
         self.lent_pages += 1
         return self._spare.pop() if self._spare else [None] * PAGE_SLOTS
 
-    def take_back(self, page: Page) -> None:
-        """Take back a page whose messages its ring has released, whether emptied or not."""
+    def put_back(self, page: Page) -> None:
+        """Add a page whose messages its ring has released to the spare pages; empties it."""
         self.lent_pages -= 1
         if len(self._spare) < self.spare_pages_max:
             page[:] = _EMPTY

@@ -197,6 +197,6 @@ class Ring:
         page = self._pages[number]
         if page is not None:
             self._pages[number] = None
-            self._pool.take_back(page)
+            self._pool.put_back(page)
         freed_bytes, self._page_bytes[number] = self._page_bytes[number], 0
         return freed_bytes

@@ -1,6 +1,6 @@
 """Records that have an offset, but are not in the log's files yet.
 
-A batch keeps its records until `forget` reports them as written. Each change is one operation of a
+A batch keeps its records until `remove_written` drops them. Each change is one operation of a
 list. So an exception of a signal handler, which can occur between any two operations, finds a
 record in the batch with its offset, or not in it at all.
 """
@@ -150,7 +150,7 @@ class Batch:
         self.size_bytes = 0
         return [part.chunk for part in self._parts[:-1]], self.next_offset
 
-    def forget(self, end_offset: int) -> None:
+    def remove_written(self, end_offset: int) -> None:
         """Remove the chunks below an offset: they are in the log's files."""
         count = 0
         for part in self._parts[:-1]:

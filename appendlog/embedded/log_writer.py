@@ -395,7 +395,7 @@ class LogWriter:
         def write() -> None:
             self.log.append(chunks, end, sync)
             with self._batch_lock:
-                self._batch.forget(end)
+                self._batch.remove_written(end)
 
         self._change_files(write)
         self._flushed_batches += bool(chunks)
@@ -431,7 +431,7 @@ class LogWriter:
 
             def reopen() -> None:
                 self.log.reopen()
-                self._batch.forget(self.log.log_end_offset)
+                self._batch.remove_written(self.log.log_end_offset)
 
             self._change_files(reopen)
 

@@ -1,7 +1,7 @@
 """Bounded cache of open files, for any number of logs.
 
 Ten thousand idle queues must cost no descriptor. A file is borrowed for one operation. It stays
-open until it is the least recently used one beyond `capacity`, or is forgotten.
+open until it is the least recently used one beyond `capacity`, or is evicted.
 """
 
 import os
@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final
 
 from appendlog.files.filesystem import FileSystem
-from appendlog.files.open_files import OPEN_FILES, SHED_SECONDS_MAX, share_of_limit
+from appendlog.files.open_files import LOCK_SECONDS_MAX, OPEN_FILES, share_of_limit
 
 OPEN_FILES_MAX: Final = 512
 """Maximum for all logs of the process together, if its limit of files allows that."""
@@ -21,14 +21,14 @@ OPEN_FILES_MAX: Final = 512
 class Borrowed:
     """Open file in use: `with descriptors.borrow(...) as descriptor`."""
 
-    __slots__ = ("_descriptors", "descriptor", "filesystem", "is_forgotten", "users")
+    __slots__ = ("_descriptors", "descriptor", "filesystem", "is_evicted", "users")
 
     def __init__(self, owner: "Descriptors", filesystem: FileSystem, descriptor: int) -> None:
         self._descriptors = owner
         self.filesystem = filesystem
         self.descriptor = descriptor
         self.users = 0
-        self.is_forgotten = False
+        self.is_evicted = False
 
     def __enter__(self) -> int:
         return self.descriptor
@@ -54,7 +54,7 @@ class Descriptors:
 
     def __init__(self, capacity: int = OPEN_FILES_MAX) -> None:
         self.capacity = capacity
-        # Opening a file may call `shed`, in the same thread.
+        # Opening a file may call `evict_unused`, in the same thread.
         self._lock = threading.RLock()
         self._open: OrderedDict[tuple[FileSystem, Path], Borrowed] = OrderedDict()
         OPEN_FILES.add_cache(self)
@@ -83,39 +83,39 @@ class Descriptors:
                 self._open.move_to_end(key)
             entry.users += 1
             while len(self._open) > self.capacity:
-                self._drop(next(iter(self._open)))
+                self._evict(next(iter(self._open)))
             return entry
 
     def release(self, entry: Borrowed) -> None:
         """End one use; `Borrowed` calls this."""
         with self._lock:
             entry.users -= 1
-            if entry.is_forgotten and not entry.users:
+            if entry.is_evicted and not entry.users:
                 entry.filesystem.close(entry.descriptor)
 
-    def forget(self, filesystem: FileSystem, path: Path) -> None:
+    def evict(self, filesystem: FileSystem, path: Path) -> None:
         """Close a file as soon as it is not in use; it need not be open."""
         with self._lock:
             if (filesystem, path) in self._open:
-                self._drop((filesystem, path))
+                self._evict((filesystem, path))
 
-    def forget_below(self, directory: Path) -> None:
+    def evict_below(self, directory: Path) -> None:
         """Close all files below a directory as soon as they are not in use."""
         with self._lock:
             for key in [key for key in self._open if key[1].is_relative_to(directory)]:
-                self._drop(key)
+                self._evict(key)
 
-    def shed(self) -> int:
+    def evict_unused(self) -> int:
         """Close half of the unused files, least recently used first; return how many.
 
-        None if another thread holds the lock for longer than `SHED_SECONDS_MAX`.
+        Returns 0 if another thread holds the lock for longer than `LOCK_SECONDS_MAX`.
         """
-        if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
+        if not self._lock.acquire(timeout=LOCK_SECONDS_MAX):
             return 0
         try:
             unused = [key for key, entry in self._open.items() if not entry.users]
             for key in unused[: (len(unused) + 1) // 2]:
-                self._drop(key)
+                self._evict(key)
             return (len(unused) + 1) // 2
         finally:
             self._lock.release()
@@ -124,11 +124,11 @@ class Descriptors:
         """Close all unused files now, and the others at the end of their use."""
         with self._lock:
             for key in list(self._open):
-                self._drop(key)
+                self._evict(key)
 
-    def _drop(self, key: tuple[FileSystem, Path]) -> None:
+    def _evict(self, key: tuple[FileSystem, Path]) -> None:
         entry = self._open.pop(key)
-        entry.is_forgotten = True
+        entry.is_evicted = True
         if not entry.users:
             entry.filesystem.close(entry.descriptor)
 

@@ -75,7 +75,7 @@ class _File:
             self._extents.append((position, end, at))
         self.size = max(size, end)
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Discard the writes."""
         if self._spool is not None:
             self._spool.close()
@@ -121,7 +121,7 @@ class DryRunFileSystem(FileSystem):
     ) -> None:
         with self._lock:
             for file in self._written:
-                file.forget()
+                file.discard()
 
     def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Open a file for reading, whatever the flags say; only record the creation of a file."""

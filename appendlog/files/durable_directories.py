@@ -49,7 +49,7 @@ class DurableDirectories:
         """Mark the log in a directory as deleted, durably; see `deleted_mark`.
 
         A log without records has no directory, and gets none. If another thread is making it for
-        the first append, that thread sets the mark. The mark is remembered until `forget_deleted`.
+        the first append, that thread sets the mark. The mark is remembered until `note_removed`.
 
         Raises:
             OSError: The operation failed; the mark may exist or not.
@@ -60,7 +60,7 @@ class DurableDirectories:
                 return
         set_deleted_mark(filesystem, path)
 
-    def take_back_mark(self, filesystem: FileSystem, path: Path) -> None:
+    def remove_mark(self, filesystem: FileSystem, path: Path) -> None:
         """Remove the deleted mark of the log in a directory, durably.
 
         Raises:
@@ -70,8 +70,8 @@ class DurableDirectories:
             self._deleted.discard(path)
         remove_deleted_mark(filesystem, path)
 
-    def forget_deleted(self, filesystem: FileSystem, path: Path) -> None:
-        """Forget a log whose directory is removed; also remove its parent if that is empty.
+    def note_removed(self, filesystem: FileSystem, path: Path) -> None:
+        """Remove the mark of a log whose directory is gone; remove its parent if that is empty.
 
         Another log of the same queue name may be about to make its own directory there. If it is
         first, the parent stays; otherwise it makes the parent again.

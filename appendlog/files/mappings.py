@@ -38,8 +38,8 @@ from typing import Final, NamedTuple
 
 from appendlog.files.filesystem import FileSystem
 from appendlog.files.open_files import (
+    LOCK_SECONDS_MAX,
     OPEN_FILES,
-    SHED_SECONDS_MAX,
     is_for_want_of_files,
     share_of_limit,
 )
@@ -120,7 +120,7 @@ class Mappings:
         self.count_max = count_max
         self._bytes_max = bytes_max
         self._window_bytes = max(window_bytes, mmap.ALLOCATIONGRANULARITY)
-        # Mapping a file may call `shed`, in the same thread.
+        # Mapping a file may call `evict_unused`, in the same thread.
         self._lock = threading.RLock()
         self._overlap_bytes = self._window_bytes // 64
         self._kept: OrderedDict[_Key, _Mapping] = OrderedDict()
@@ -186,24 +186,24 @@ class Mappings:
             self._populate(mapping, position, position + size)
             return MappedWindow(mapping.buffer, position - mapping.start, is_new)
 
-    def forget(self, filesystem: FileSystem, path: Path) -> None:
+    def evict(self, filesystem: FileSystem, path: Path) -> None:
         """Remove an unlinked file from the cache; it is unmapped once nothing refers to it."""
         with self._lock:
             for key in [key for key in self._kept if key[:2] == (filesystem, path)]:
                 del self._kept[key]
 
-    def forget_below(self, directory: Path) -> None:
+    def evict_below(self, directory: Path) -> None:
         """Remove all files below a directory; each is unmapped once nothing refers to it."""
         with self._lock:
             for key in [key for key in self._kept if key.path.is_relative_to(directory)]:
                 del self._kept[key]
 
-    def shed(self) -> int:
+    def evict_unused(self) -> int:
         """Unmap half of the unused parts, least recently used first; return how many.
 
-        None if another thread holds the lock for longer than `SHED_SECONDS_MAX`.
+        Returns 0 if another thread holds the lock for longer than `LOCK_SECONDS_MAX`.
         """
-        if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
+        if not self._lock.acquire(timeout=LOCK_SECONDS_MAX):
             return 0
         try:
             self._note_unmapped()

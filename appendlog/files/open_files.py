@@ -24,7 +24,7 @@ ResultT = TypeVar("ResultT")
 OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 """Errors of the operating system for too many open files, of this process or the machine."""
 
-SHED_SECONDS_MAX: Final = 0.05
+LOCK_SECONDS_MAX: Final = 0.05
 """Longest wait for the lock of a cache: two threads may each need files of the other's cache."""
 
 CACHES_FILES_MAX: Final = 896
@@ -64,11 +64,11 @@ def share(count_max: int, files_max: int) -> int:
 class FilesCache(Protocol):
     """Cache that keeps files open only to save opening them again."""
 
-    def shed(self) -> int:
+    def evict_unused(self) -> int:
         """Close about half of the unused files; return their number.
 
         Any thread that needs a file may call this, also while it uses another cache. So it waits
-        for its own lock no longer than `SHED_SECONDS_MAX`.
+        for its own lock no longer than `LOCK_SECONDS_MAX`.
         """
 
 
@@ -94,7 +94,7 @@ class OpenFiles:
         """Ask the caches to close unused files; return whether they closed any."""
         with self._lock:
             caches = list(self._caches)
-        return sum([cache.shed() for cache in caches]) > 0
+        return sum([cache.evict_unused() for cache in caches]) > 0
 
     def run(self, operation: Callable[[], ResultT]) -> ResultT:
         """Run an operation that takes a descriptor; if there is none, call `make_room` and retry.

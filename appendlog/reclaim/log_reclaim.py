@@ -68,7 +68,7 @@ class LogReclaim:
                 break
             removed.append(self._segments.remove_first())
         remove_segments(context.directory, removed, context.filesystem, context.descriptors)
-        self._forget(removed)
+        self._evict(removed)
         freed_bytes = sum(segment.size_bytes for segment in removed)
         self.retention_bytes += freed_bytes
         return freed_bytes
@@ -92,7 +92,7 @@ class LogReclaim:
             return 0
         compacted = rewrite(self._context, segment, live, live_bytes_max)
         freed_bytes = swap_in(self._context, self._segments, compacted)
-        self._forget([segment])
+        self._evict([segment])
         self.compaction_bytes += freed_bytes
         self.compacted_segments += 1
         return freed_bytes
@@ -118,8 +118,8 @@ class LogReclaim:
         except OSError as error:
             raise LogFailedError(context.directory, error) from error
 
-    def _forget(self, segments: Sequence[Segment]) -> None:
+    def _evict(self, segments: Sequence[Segment]) -> None:
         """Remove segments whose files are unlinked from the caches."""
         for segment in segments:
-            self._indexes.forget(segment)
-            self._mappings.forget(self._context.filesystem, segment.path)
+            self._indexes.evict(segment)
+            self._mappings.evict(self._context.filesystem, segment.path)

@@ -33,7 +33,7 @@ def remove_segments(
         filesystem.unlink(segment.path)
         # Not before the unlink: a read that still knows the segment would open it again, and an
         # open file keeps its disk space.
-        descriptors.forget(filesystem, segment.path)
+        descriptors.evict(filesystem, segment.path)
         if filesystem.exists(segment.index_path):
             filesystem.unlink(segment.index_path)
     if segments:

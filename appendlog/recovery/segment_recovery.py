@@ -277,7 +277,7 @@ class SegmentRecovery:
             size = context.filesystem.size(descriptor)
         context.report.cut_bytes += size
         self._copy(0, size, f"{self._name.file_name}.0.torn")
-        context.descriptors.forget(context.filesystem, segment.path)
+        context.descriptors.evict(context.filesystem, segment.path)
         if context.filesystem.exists(segment.index_path):
             context.filesystem.unlink(segment.index_path)
         context.filesystem.unlink(segment.path)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from appendlog.files.filesystem import FileSystem
-from appendlog.files.open_files import OPEN_FILES, SHED_SECONDS_MAX, share_of_limit
+from appendlog.files.open_files import LOCK_SECONDS_MAX, OPEN_FILES, share_of_limit
 from appendlog.segments.index import IndexTable
 
 MAPPED_INDEXES_MAX: Final = 256
@@ -51,23 +51,23 @@ class MappedIndexes:
             while len(self._tables) > self.capacity:
                 self._tables.popitem(last=False)
 
-    def forget(self, filesystem: FileSystem, path: Path) -> None:
+    def evict(self, filesystem: FileSystem, path: Path) -> None:
         """Remove a table, if it is there."""
         with self._lock:
             self._tables.pop((filesystem, path), None)
 
-    def forget_below(self, directory: Path) -> None:
+    def evict_below(self, directory: Path) -> None:
         """Remove all tables of files below a directory."""
         with self._lock:
             for key in [key for key in self._tables if key[1].is_relative_to(directory)]:
                 del self._tables[key]
 
-    def shed(self) -> int:
+    def evict_unused(self) -> int:
         """Remove half of the tables of files, least recently used first; return how many.
 
-        None if another thread holds the lock for longer than `SHED_SECONDS_MAX`.
+        Returns 0 if another thread holds the lock for longer than `LOCK_SECONDS_MAX`.
         """
-        if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
+        if not self._lock.acquire(timeout=LOCK_SECONDS_MAX):
             return 0
         try:
             of_files = [key for key, table in self._tables.items() if table.is_of_file]

@@ -159,9 +159,9 @@ class SegmentIndexes:
             entries += len(segment.index.tail) if segment.index is not None else 0
         return IndexStatistics(self._interval_bytes, entries, size_bytes, self.rebuilt)
 
-    def forget(self, segment: Segment) -> None:
+    def evict(self, segment: Segment) -> None:
         """Remove a segment from the cache: it is being removed, or its file was replaced."""
-        self._mapped.forget(self._filesystem, segment.index_path)
+        self._mapped.evict(self._filesystem, segment.index_path)
 
     def close(self) -> None:
         """Stop storing indexes; return once no store is in progress."""

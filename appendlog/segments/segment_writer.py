@@ -31,8 +31,8 @@ from appendlog.options import LogOptions
 from appendlog.segments.append_clock import is_ahead
 from appendlog.segments.durable_end import END_FILE_NAME, DurableEndFile
 from appendlog.segments.index import ActiveIndex
+from appendlog.segments.rollback import roll_back
 from appendlog.segments.segment import Segment, SegmentName
-from appendlog.segments.taking_back import take_back
 from appendlog.segments.written_pages import WrittenPages
 
 INDEX_GROUP_ENTRIES: Final = 32
@@ -162,7 +162,7 @@ class SegmentWriter:
         # A later failure may not be an append; it must not undo this one, which is confirmed now.
         self._note_state()
 
-    def take_back(self, known: Sequence[Segment]) -> None:
+    def roll_back(self, known: Sequence[Segment]) -> None:
         """Remove what a failed append left in the files, with descriptors of its own.
 
         Args:
@@ -173,10 +173,10 @@ class SegmentWriter:
         """
         # Also segments that the failed append began: other files will have their names.
         for segment in (*self.created, *filter(None, [self.active])):
-            self._descriptors.forget(self._filesystem, segment.path)
+            self._descriptors.evict(self._filesystem, segment.path)
         end_before, created_before, active_before = self._before
         known = (*known, *created_before)
-        take_back(
+        roll_back(
             self._filesystem,
             self._descriptors,
             self._directory,

@@ -25,7 +25,7 @@ class WrittenPages:
         self._places: deque[tuple[int, int]] = deque()
 
     def begin(self) -> None:
-        """Forget the last file: a new segment is written. Its cached pages stay in the cache."""
+        """Start with a new segment. The last file's cached pages stay in the cache."""
         self._start = 0
         self._places.clear()
 

@@ -198,7 +198,7 @@ class ConsumedLog:
         self.follower.close()
         self.claim.release()
 
-    def forget(self) -> None:
+    def close_removed(self) -> None:
         """Close the files of a log that is gone, and remove its lock file."""
         self.follower.close()
         self.claim.remove()

@@ -167,7 +167,7 @@ class Consumer:
         Raises:
             LogClosedError: As for `poll`, like its other errors.
         """
-        self.take_back_offer()
+        self.rewind_offer()
         batch = self._poll(max_records, BATCH_BYTES, 0.0)
         self._offered = self._unreturned
         self._unreturned = None
@@ -177,7 +177,7 @@ class Consumer:
         """Continue after the batch that `offer` has returned."""
         self._offered = None
 
-    def take_back_offer(self) -> None:
+    def rewind_offer(self) -> None:
         """Read the batch that `offer` has returned again, unless it was accepted."""
         with self._lock:
             if self._offered is not None:
@@ -402,7 +402,7 @@ class Consumer:
         while True:
             with self._lock:
                 self._check()
-                self._take_back_unreturned()
+                self._rewind_unreturned()
                 if is_first:
                     self._take_dropped()
                     is_first = False
@@ -414,7 +414,7 @@ class Consumer:
                 return batch
             self._stopping.wait(min(POLL_INTERVAL_SECONDS, deadline - now))
 
-    def _take_back_unreturned(self) -> None:
+    def _rewind_unreturned(self) -> None:
         if self._unreturned is not None:
             log, position = self._unreturned
             log.go_back(position)
@@ -484,7 +484,7 @@ class Consumer:
         mine = {name: found[name] for name in found if is_of_worker(name, self._worker)}
         for name in [name for name in self._logs if self._logs[name].place != mine.get(name)]:
             # Deleted, and perhaps made again: the old position is meaningless.
-            self._logs.pop(name).forget()
+            self._logs.pop(name).close_removed()
         fresh = [place for name, place in mine.items() if name not in self._logs]
         if fresh:
             self._take_up(fresh, start)

@@ -105,7 +105,7 @@ def list_groups(root: Path | str, vhost: str = DEFAULT_VHOST) -> list[GroupPlace
 
 
 def remove_group(root: Path | str, group: str, vhost: str = DEFAULT_VHOST) -> int:
-    """Forget a group, so that retention keeps nothing for it; return the number of its logs.
+    """Remove a group, so that retention keeps nothing for it; return the number of its logs.
 
     Raises:
         GroupLockedError: A consumer of the group is active.

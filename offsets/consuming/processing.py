@@ -170,7 +170,7 @@ class Process:
                 if not goes_on:
                     break
         except BaseException:
-            consumer.take_back_offer()
+            consumer.rewind_offer()
             raise
         finally:
             consumer.sync()

@@ -115,7 +115,7 @@ class LogRoot:
         try:
             known_ends = SharedCheckpoints(root, filesystem).known_ends()
             catalog = LogCatalog(root, vhost, filesystem)
-            _forget_logs(root, catalog.finish_removals(), filesystem)
+            _remove_logs(root, catalog.finish_removals(), filesystem)
             groups = KnownGroups(root, vhost, filesystem)
             options = options or EmbeddedOptions()
             opened = cls(root, options, claim, catalog, known_ends, filesystem, groups)
@@ -265,7 +265,7 @@ class LogRoot:
             del self._writers[name]
             self._catalog.remove(place)
             # Before the files: as long as they are there, the next writer knows what is left to do.
-            _forget_logs(self.path, [place.identity.incarnation], self._filesystem)
+            _remove_logs(self.path, [place.identity.incarnation], self._filesystem)
             writer.delete()
             with suppress(OSError):
                 # Another log of the same name, or files left by a crash, keep the directory.
@@ -402,15 +402,15 @@ class LogRoot:
             raise self._failed
 
 
-def _forget_logs(root: Path, incarnations: list[UUID], filesystem: FileSystem) -> None:
-    """Forget what consumers have noted of logs that are gone: their locks and places."""
+def _remove_logs(root: Path, incarnations: list[UUID], filesystem: FileSystem) -> None:
+    """Remove the consumer locks and group positions of logs that are gone."""
     if not incarnations:
         return
     for incarnation in incarnations:
         remove_log_locks(root, incarnation)
     checkpoints = SharedCheckpoints(root, filesystem)
     try:
-        checkpoints.forget_logs(incarnations)
+        checkpoints.remove_logs(incarnations)
     except (MetadataError, OffsetsError) as error:
         # They mean nothing any more, and take little room.
         logger.warning("places in deleted logs left path=%s error=%s", root, error)

@@ -62,7 +62,7 @@ class SharedCheckpoints:
 
         Args:
             groups: Whole states of groups that this process has claimed.
-            removed: Groups to forget, by incarnation and name, none of them in `groups`.
+            removed: Groups to remove, by incarnation and name, none of them in `groups`.
 
         Raises:
             CheckpointFailedError: The write failed; the previous states stay valid.
@@ -88,8 +88,8 @@ class SharedCheckpoints:
         finally:
             self._claim.release()
 
-    def forget_logs(self, incarnations: Collection[UUID]) -> None:
-        """Forget logs that are gone, with the places of all groups in them.
+    def remove_logs(self, incarnations: Collection[UUID]) -> None:
+        """Remove the positions of all groups in logs that are gone.
 
         Writes nothing where no group has a place in one of them.
 

@@ -146,11 +146,11 @@ def test_a_mark_that_was_taken_back_is_not_set_by_a_later_append(tmp_path: Path)
     directory = tmp_path / "v" / "q" / "1"
     log = open_in(directories, directory, filesystem)
     directories.mark_deleted(filesystem, directory)
-    directories.take_back_mark(filesystem, directory)
+    directories.remove_mark(filesystem, directory)
     append(log, 0, 3)
     assert not (directory / "deleted").exists()
     directories.mark_deleted(filesystem, directory)
-    directories.take_back_mark(filesystem, directory)
+    directories.remove_mark(filesystem, directory)
     assert not (directory / "deleted").exists()
 
 

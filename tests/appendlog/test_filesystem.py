@@ -92,8 +92,8 @@ def test_least_recently_used_files_are_closed_and_used_ones_stay(tmp_path: Path)
         assert os.fstat(used).st_size == 0
         assert filesystem.open_count == 3
     assert filesystem.open_count == len(descriptors) == 2
-    descriptors.forget(filesystem, tmp_path / "3")
-    descriptors.forget(filesystem, tmp_path / "unknown")
+    descriptors.evict(filesystem, tmp_path / "3")
+    descriptors.evict(filesystem, tmp_path / "unknown")
     assert filesystem.open_count == 1
     descriptors.close()
     assert filesystem.open_count == 0

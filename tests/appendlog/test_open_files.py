@@ -92,7 +92,7 @@ assert kept.buffer[0] == 0
 assert (directory / "0") in {path for _, path in descriptors._open}
 # With nothing to close it is told; what is to be mapped is read by copies instead.
 for place in (descriptors, mappings):
-    while place.shed():
+    while place.evict_unused():
         pass
 held = exhaust()
 for operation in (lambda: files.open(path, os.O_RDONLY), lambda: files.listdir(directory)):

@@ -145,7 +145,7 @@ def test_chunks_hold_every_record_in_order_with_its_time(
     for header in map(decode_chunk_header, chunks):
         assert header.base_offset == offset
         offset = header.end_offset
-    batch.forget(end)
+    batch.remove_written(end)
     assert (batch.size_bytes, batch.chunks()) == (0, ([], end))
 
 

@@ -58,7 +58,7 @@ class Mark:
         self.steps.append("mark")
         self.is_set = True
 
-    def take_back(self) -> None:
+    def remove(self) -> None:
         self.is_set = False
 
 

@@ -15,7 +15,7 @@ def test_a_page_that_comes_back_is_emptied_and_lent_again() -> None:
     page = pool.lend()
     page[0] = page[-1] = b"left behind"
 
-    pool.take_back(page)
+    pool.put_back(page)
 
     assert pool.lent_pages == 0
     assert pool.lend() is page
@@ -28,7 +28,7 @@ def test_two_rings_never_get_the_same_page() -> None:
     first[0] = b"mine"
 
     assert second[0] is None
-    pool.take_back(first)
+    pool.put_back(first)
     assert pool.lend() is first
     assert pool.lend() is not first
 
@@ -37,8 +37,8 @@ def test_no_more_than_the_spare_pages_are_kept() -> None:
     pool = PagePool(bytes_max=1, spare_pages_max=1)
     first, second = pool.lend(), pool.lend()
 
-    pool.take_back(first)
-    pool.take_back(second)
+    pool.put_back(first)
+    pool.put_back(second)
 
     assert pool.lent_pages == 0
     assert pool.lend() is first

@@ -53,7 +53,7 @@ def test_many_logs_are_looked_at_less_often(
     assert [ends.look(queue.location).end_offset for queue in queues] == [1, 1, 1]
     clock.seconds += 0.21
     assert [ends.look(queue.location).end_offset for queue in queues] == [2, 2, 2]
-    ends.forget_others([queues[0].location])
+    ends.keep_only([queues[0].location])
     queues[0].append(plain_messages(1))
     assert ends.look(queues[0].location).end_offset == 3
     for queue in queues:

@@ -61,7 +61,7 @@ class JournalRequests:
             chunks, end_offset = self._encode_ranges(ring, ranges)
         return FlushRequest(self._log, chunks, end_offset, sync, False, settled_floor)
 
-    def take_back(self) -> None:
+    def restore_marks(self) -> None:
         """Restore the transaction marks of the last request: it failed and is encoded again."""
         self.transactions.put_back(self._taken)
         self._taken = []

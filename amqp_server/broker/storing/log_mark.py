@@ -31,9 +31,9 @@ class LogMark:
         """Write the mark to the disk; a missing directory gets it when it is created."""
         self.directories.mark_deleted(self.filesystem, self.directory)
 
-    def take_back(self) -> None:
+    def remove(self) -> None:
         """Remove the mark."""
-        self.directories.take_back_mark(self.filesystem, self.directory)
+        self.directories.remove_mark(self.filesystem, self.directory)
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class QueueLogsMark:
                 self._marked.append(log.path)
                 self.directories.mark_deleted(self.filesystem, log.path)
 
-    def take_back(self) -> None:
+    def remove(self) -> None:
         """Remove the marks that `set` has written."""
         for path in self._marked:
-            self.directories.take_back_mark(self.filesystem, path)
+            self.directories.remove_mark(self.filesystem, path)

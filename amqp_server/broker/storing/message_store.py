@@ -330,7 +330,7 @@ class MessageStore:
         if result.error is not None:
             self.is_failed = True
             self.failure = result.error
-            self._requests.take_back()
+            self._requests.restore_marks()
             logger.error("journal failed path=%s error=%s", self.log.directory, result.error)
             self._spilling.spill_delay.end()
             wake(self._flush_waiters)

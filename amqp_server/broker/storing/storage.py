@@ -188,7 +188,7 @@ class QueueStorage:
             for log in logs_of_vhost(directory, self._filesystem):
                 path = log.path
                 remove_log(path, self._filesystem)
-                self._directories.forget_deleted(self._filesystem, path)
+                self._directories.note_removed(self._filesystem, path)
         except OSError as error:
             return path, error
         with suppress(OSError):

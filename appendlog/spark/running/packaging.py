@@ -109,11 +109,11 @@ def _stored(directory: Path, name: str, content: bytes) -> Path:
         with tempfile.NamedTemporaryFile(dir=directory, prefix=name, delete=False) as file:
             file.write(content)
         Path(file.name).replace(path)
-        _forget_old(directory)
+        _remove_oldest(directory)
     return path
 
 
-def _forget_old(directory: Path) -> None:
+def _remove_oldest(directory: Path) -> None:
     """Remove the oldest archives; jobs may be about to send one of the others."""
     with suppress(OSError):
         made = sorted(directory.glob("amqplog-*.zip"), key=lambda path: path.stat().st_mtime_ns)

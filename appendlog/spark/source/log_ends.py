@@ -76,8 +76,8 @@ class LogEnds:
         self._known[log.incarnation] = _Known(now, end, span)
         return span
 
-    def forget_others(self, logs: list[QueueLog]) -> None:
-        """Forget all logs but these."""
+    def keep_only(self, logs: list[QueueLog]) -> None:
+        """Remove the known ends of all other logs."""
         kept = {log.incarnation for log in logs}
         self._known = {name: known for name, known in self._known.items() if name in kept}
 

@@ -132,7 +132,7 @@ class StreamPlanner:
         if self._is_odd(start, spans):
             # The remembered queues may be old, or one is being deleted at this moment.
             spans = self._spans(self._queues.look_now())
-        self._ends.forget_others([log for log, _ in spans])
+        self._ends.keep_only([log for log, _ in spans])
         for queue, place in self._absent(start, spans):
             self._loss.deleted(queue, place.incarnation)
         found = (self._one(start.places.get(log.queue), log, span) for log, span in spans)

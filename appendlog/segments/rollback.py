@@ -13,7 +13,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.segments.segment import Segment, SegmentName, segment_names
 
 
-def take_back(
+def roll_back(
     filesystem: FileSystem,
     descriptors: Descriptors,
     directory: Path,
@@ -66,4 +66,4 @@ def take_back(
 def _remove(filesystem: FileSystem, descriptors: Descriptors, path: Path) -> None:
     filesystem.unlink(path)
     # The next segment may have the same name, and must not be written to the old file.
-    descriptors.forget(filesystem, path)
+    descriptors.evict(filesystem, path)
