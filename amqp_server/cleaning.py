@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 REMOVALS_AT_ONCE: Final = 1024
 """Documents that are removed at the same time."""
-STRANGERS_LOGGED_MAX: Final = 100
+FOREIGN_PATHS_LOGGED_MAX: Final = 100
 """Foreign files that get a log line each; the others are counted in one line."""
 
 
@@ -45,13 +45,13 @@ class Cleaning:
         evidence: Result of the search for deleted, missing and foreign files.
         removed_logs: Number of logs of deleted queues that were removed.
         quarantined: New paths of what an upgrade moved to quarantine.
-        strangers: Paths among the logs that are no logs of this server.
+        foreign_paths: Paths among the logs that are no logs of this server.
     """
 
     evidence: Evidence
     removed_logs: int = 0
     quarantined: list[Path] = field(default_factory=list)
-    strangers: list[Path] = field(default_factory=list)
+    foreign_paths: list[Path] = field(default_factory=list)
 
     async def remove_documents(self, definitions: Definitions) -> None:
         """Remove the documents of deleted things, and restore lost ones of virtual hosts.
@@ -101,11 +101,13 @@ class Cleaning:
             _remove_empty_directories(
                 storage_path / name, filesystem, self.evidence.queue_directories
             )
-        self.strangers = [*self.evidence.strangers, *spilled.strangers]
-        for path in self.strangers[:STRANGERS_LOGGED_MAX]:
+        self.foreign_paths = [*self.evidence.foreign_paths, *spilled.foreign_paths]
+        for path in self.foreign_paths[:FOREIGN_PATHS_LOGGED_MAX]:
             logger.warning("not a log of this server, left unchanged path=%s", path)
-        if len(self.strangers) > STRANGERS_LOGGED_MAX:
-            logger.warning("not logs of this server, left unchanged count=%d", len(self.strangers))
+        if len(self.foreign_paths) > FOREIGN_PATHS_LOGGED_MAX:
+            logger.warning(
+                "not logs of this server, left unchanged count=%d", len(self.foreign_paths)
+            )
         return kept
 
     def _set_orphans_aside(self, storage_path: Path, filesystem: FileSystem) -> None:

@@ -75,7 +75,7 @@ class Evidence:
             earlier format.
         orphan_documents: Documents of no existing virtual host or queue.
         orphans: Paths of these documents, and of logs of no existing virtual host or queue.
-        strangers: Paths among the logs that are no logs of this server.
+        foreign_paths: Paths among the logs that are no logs of this server.
     """
 
     deleted_vhosts: list[Document] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Evidence:
     orphan_vhosts: list[str] = field(default_factory=list)
     orphan_documents: list[Document] = field(default_factory=list)
     orphans: list[Path] = field(default_factory=list)
-    strangers: list[Path] = field(default_factory=list)
+    foreign_paths: list[Path] = field(default_factory=list)
 
     def take_out(self, report: LoadReport) -> None:
         """Remove from the load report what is not to be recovered; add to it what is missing."""
@@ -142,7 +142,7 @@ class _Search:
         is_earlier_format: bool,
     ) -> None:
         found = find_logs(storage_path / LOGS_NAME, filesystem)
-        self.evidence = Evidence(strangers=found.strangers)
+        self.evidence = Evidence(foreign_paths=found.foreign_paths)
         self._root = storage_path / "metadata"
         self._filesystem = filesystem
         self._descriptors = Descriptors(DESCRIPTORS_MAX)
@@ -283,7 +283,7 @@ class _Search:
         """Classify a log that neither a readable nor an unreadable definition names."""
         identity = self._identity(log)
         if identity is not None and not _is_of(log, identity):
-            self.evidence.strangers.append(log.path)
+            self.evidence.foreign_paths.append(log.path)
         elif self._is_earlier_format:
             self.evidence.orphans.append(log.path)
         elif has_other_incarnation or log.encoded_queue == _DELAY_QUEUE:

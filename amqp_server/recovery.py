@@ -390,6 +390,6 @@ def _log_report(
         report.cut_bytes,
         report.damaged_chunks,
         report.lost,
-        report.strangers[:FILES_LOGGED_MAX],
+        report.foreign_files[:FILES_LOGGED_MAX],
         report.seconds,
     )

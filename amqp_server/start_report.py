@@ -117,7 +117,7 @@ class QueueReport:
             "cut_bytes": found.cut_bytes,
             "damaged_chunks": found.damaged_chunks,
             "damaged_bytes": found.damaged_bytes,
-            "foreign_files": [_text(each) for each in found.strangers[:FILES_MAX]],
+            "foreign_files": [_text(each) for each in found.foreign_files[:FILES_MAX]],
             "lost_offsets": _lost_offsets(found),
             "lost": [list(each) for each in found.lost[:RANGES_MAX]],
             "groups_ahead": [
@@ -147,7 +147,7 @@ class StartReport:
         removed_logs: Number of logs of deleted queues that were removed.
         quarantined: Paths that a directory upgrade moved to quarantine because they belong to no
             queue or virtual host.
-        strangers: Paths among the logs that are no logs of this server; untouched.
+        foreign_paths: Paths among the logs that are no logs of this server; untouched.
         seconds: Duration of the recovery.
         is_dry_run: Whether nothing was changed.
         accepted_loss: Missing parts of the directory whose loss an operator has accepted.
@@ -165,7 +165,7 @@ class StartReport:
     redo_left: int = 0
     removed_logs: int = 0
     quarantined: list[Path] = field(default_factory=list)
-    strangers: list[Path] = field(default_factory=list)
+    foreign_paths: list[Path] = field(default_factory=list)
     seconds: float = 0.0
     is_dry_run: bool = False
     accepted_loss: Sequence[MissingPart] = ()
@@ -205,7 +205,7 @@ class StartReport:
         self.redo_left = redo_left
         self.removed_logs = cleaning.removed_logs
         self.quarantined = cleaning.quarantined
-        self.strangers = cleaning.strangers
+        self.foreign_paths = cleaning.foreign_paths
         self.seconds = seconds
         if not self.queues and self.outcome is Outcome.CLEAN:
             return
@@ -289,8 +289,8 @@ class StartReport:
             ],
             "quarantined": [_text(str(path)) for path in self.quarantined[:FILES_MAX]],
             "quarantined_count": len(self.quarantined),
-            "strangers": [_text(str(path)) for path in self.strangers[:FILES_MAX]],
-            "strangers_count": len(self.strangers),
+            "strangers": [_text(str(path)) for path in self.foreign_paths[:FILES_MAX]],
+            "strangers_count": len(self.foreign_paths),
             "queues": [queue.as_json() for queue in queues[:QUEUES_MAX]],
             "queues_left_out": max(len(queues) - QUEUES_MAX, 0),
         }

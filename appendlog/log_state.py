@@ -72,7 +72,7 @@ class LogState:
             None if last is None or last.is_sealed else last,
             recovered.end_offset,
             last.summary.last_timestamp_ns if last else 0,
-            recovered.strangers,
+            recovered.foreign_files,
             steps_back=any(
                 after.first_timestamp_ns < before.last_timestamp_ns
                 for before, after in pairwise(filled)

@@ -82,9 +82,10 @@ class LogReader:
         # End offsets from the footers, by segment; segments without a footer are not in it.
         self._stated_ends: dict[SegmentName, int] = {}
         self._durable: DurableEnd | None = None
-        # Doubts: some segments do not fit together. Strangers: from then on the reader checks
-        # headers, not only file names.
-        self._has_doubts = self._has_strangers = False
+        # Whether some segments do not fit together. Then, from the next listing on, the reader
+        # checks headers, not only file names.
+        self._has_doubts = False
+        self._checks_headers = False
         self._known_first: SegmentName | None = None
         names = self._list()
         if names:
@@ -245,17 +246,17 @@ class LogReader:
 
         While all of them fit, by their file names alone; see `own_segments` for the others.
         """
-        if self._has_strangers and self.identity is not None:
+        if self._checks_headers and self.identity is not None:
             return own_segments(self.directory, self.identity, self._filesystem).names
         return newest_generations(self.directory, self._filesystem)
 
     def _is_own(self, name: SegmentName) -> bool:
         """Return whether a file is the segment of its name; after one mismatch, trust no name."""
-        if not self._has_strangers and self.identity is not None:
-            self._has_strangers = not is_as_named(
+        if not self._checks_headers and self.identity is not None:
+            self._checks_headers = not is_as_named(
                 self.directory, name, self.identity, self._filesystem, self._descriptors
             )
-            return not self._has_strangers
+            return not self._checks_headers
         return True
 
     def _without_doubts(self, look: Callable[[], Found]) -> Found:
@@ -263,11 +264,12 @@ class LogReader:
         try:
             found = look()
         except IsADirectoryError:
-            if self._has_strangers:
+            if self._checks_headers:
                 raise
             self._has_doubts = True
         if self._has_doubts:
-            self._has_doubts, self._has_strangers = False, True
+            self._has_doubts = False
+            self._checks_headers = True
             self._load(self._list())
             found = look()
         return found
@@ -329,7 +331,7 @@ class LogReader:
             at = bisect_right(self._names, name.base_offset, key=_base_offset)
             following = self._names[at].base_offset
             if not (segment.is_sealed and is_fitting(segment, following)):
-                self._has_doubts = not self._has_strangers
+                self._has_doubts = not self._checks_headers
         return segment
 
     def _known_end(self, segment: Segment, *, is_last: bool) -> int:

@@ -61,12 +61,12 @@ class FoundLogs:
 
     Attributes:
         logs: All directories that have the form of a log, by path.
-        strangers: Foreign files, links and directories; their content was not read.
+        foreign_paths: Foreign files, links and directories; their content was not read.
         unreadable: Directories that cannot be listed, and why.
     """
 
     logs: list[LogDirectory] = field(default_factory=list)
-    strangers: list[Path] = field(default_factory=list)
+    foreign_paths: list[Path] = field(default_factory=list)
     unreadable: list[tuple[Path, OSError]] = field(default_factory=list)
 
     def check(self) -> list[LogDirectory]:
@@ -149,7 +149,7 @@ def _find_in_queue(directory: Path, filesystem: FileSystem, found: FoundLogs) ->
     for path in _directories(directory, filesystem, found):
         incarnation = _incarnation(path.name)
         if incarnation is None:
-            found.strangers.append(path)
+            found.foreign_paths.append(path)
             continue
         names = _names(path, filesystem, found)
         found.logs.append(
@@ -161,14 +161,14 @@ def _named_directories(parent: Path, filesystem: FileSystem, found: FoundLogs) -
     """Return the directories whose names may be those of virtual hosts or queues."""
     directories = _directories(parent, filesystem, found)
     named = [path for path in directories if is_encoded_name(path.name)]
-    found.strangers += set(directories).difference(named)
+    found.foreign_paths += set(directories).difference(named)
     return named
 
 
 def _directories(parent: Path, filesystem: FileSystem, found: FoundLogs) -> list[Path]:
     paths = [parent / name for name in sorted(_names(parent, filesystem, found))]
     directories = [path for path in paths if filesystem.is_directory(path)]
-    found.strangers += set(paths).difference(directories)
+    found.foreign_paths += set(paths).difference(directories)
     return directories
 
 

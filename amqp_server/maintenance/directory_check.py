@@ -340,7 +340,7 @@ def _check_evidence(stored: StoredQueues, check: DirectoryCheck) -> None:
         *(("orphaned-log", path, _SET_ASIDE) for path in found.orphans),
         *(
             ("not-a-log", path, "not a log of this server: it is left unchanged")
-            for path in found.strangers
+            for path in found.foreign_paths
         ),
     ]
     for kind, path, text in harmless:

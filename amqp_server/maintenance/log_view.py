@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from appendlog.layout.chunk import ChunkHeader
-    from appendlog.recovery.own_segments import Stranger
+    from appendlog.recovery.own_segments import ForeignFile
 
 INDEX_BYTES_MAX: Final = 256 * 1024 * 1024
 """Largest size of an index file in bytes; no index is longer."""
@@ -220,11 +220,11 @@ def segment_rows(directory: Path) -> Iterator[dict[str, Any]]:
     descriptors = Descriptors(1)
     names = newest_generations(directory, filesystem)
     owner = log_owner(directory, names, filesystem, descriptors) if names else None
-    strangers: list[Stranger] = []
+    foreign_files: list[ForeignFile] = []
     if owner is not None:
         own = own_segments(directory, owner, filesystem)
         names = own.names
-        strangers = own.strangers
+        foreign_files = own.foreign_files
     for name in names:
         path = directory / name.file_name
         row: dict[str, Any] = {
@@ -253,10 +253,10 @@ def segment_rows(directory: Path) -> Iterator[dict[str, Any]]:
         finally:
             descriptors.close()
         yield row
-    for stranger in strangers:
+    for foreign in foreign_files:
         yield {
-            "file": stranger.name.file_name,
-            "error": f"no segment of this log: {stranger.reason}",
+            "file": foreign.name.file_name,
+            "error": f"no segment of this log: {foreign.reason}",
         }
 
 

@@ -253,9 +253,9 @@ class _Mending:
         """Rename a segment as its header says; a file with that name goes to quarantine."""
         queue = check.queue
         filesystem = self._filesystem
-        for stranger in own_segments(queue.directory, queue.identity, filesystem).strangers:
-            if stranger.said is not None and stranger.name.file_name == path.name:
-                target = path.with_name(stranger.said.file_name)
+        for foreign in own_segments(queue.directory, queue.identity, filesystem).foreign_files:
+            if foreign.header_name is not None and foreign.name.file_name == path.name:
+                target = path.with_name(foreign.header_name.file_name)
                 if filesystem.exists(target):
                     self._quarantine.take(target)
                 filesystem.rename(path, target)

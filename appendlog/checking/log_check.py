@@ -16,7 +16,7 @@ from appendlog.checking.segment_check import SegmentCheck, SegmentContents, Segm
 from appendlog.errors import UnsupportedFormatError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.recovery.own_segments import OwnSegments, Stranger, own_segments
+from appendlog.recovery.own_segments import ForeignFile, OwnSegments, own_segments
 from appendlog.segments.durable_end import END_FILE_NAME, DurableEnd, read_durable_end
 from appendlog.segments.segment import SegmentName, segment_names
 
@@ -127,7 +127,7 @@ class _Check:
             filesystem, self._directory, self._identity.incarnation
         )
         own = own_segments(self._directory, self._identity, filesystem)
-        self._note_strangers(own.strangers)
+        self._note_foreign_files(own.foreign_files)
         names = own.names
         last = names[-1] if names else None
         if self._is_live:
@@ -147,17 +147,18 @@ class _Check:
             self._check_leftovers(own)
         return result
 
-    def _note_strangers(self, strangers: Sequence[Stranger]) -> None:
-        for stranger in strangers:
-            path, said = self._directory / stranger.name.file_name, stranger.said
-            missing = stranger.missing
-            if said is not None and missing is not None and missing[1] > self._settled_floor:
+    def _note_foreign_files(self, foreign_files: Sequence[ForeignFile]) -> None:
+        for foreign in foreign_files:
+            path = self._directory / foreign.name.file_name
+            is_renamed = foreign.header_name is not None
+            missing = foreign.missing
+            if is_renamed and missing is not None and missing[1] > self._settled_floor:
                 text = (
-                    f"{stranger.reason}, and no other file has offsets [{missing[0]}, {missing[1]})"
+                    f"{foreign.reason}, and no other file has offsets [{missing[0]}, {missing[1]})"
                 )
                 self._add("misplaced-segment", path, text, missing, level=Level.UNREADABLE)
             else:
-                self._add("foreign-segment", path, stranger.reason)
+                self._add("foreign-segment", path, foreign.reason)
 
     def _check_segment(self, name: SegmentName, *, is_last: bool) -> None:
         result, durable = self._result, self._result.durable_end
@@ -219,7 +220,7 @@ class _Check:
             self._add("log-too-short", path, f"{text}, it has {last.size_bytes}")
 
     def _check_leftovers(self, own: OwnSegments) -> None:
-        known = {*own.names, *(stranger.name for stranger in own.strangers)}
+        known = {*own.names, *(foreign.name for foreign in own.foreign_files)}
         for name in segment_names(self._filesystem.listdir(self._directory)):
             if name not in known:
                 text = "a generation that another one has replaced"

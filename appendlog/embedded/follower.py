@@ -123,14 +123,15 @@ class LogFollower(LogReader):
                 # Removed after the listing: list the directory again.
                 names = self._list()
             except IsADirectoryError:
-                if self._has_strangers:
+                if self._checks_headers:
                     raise
-                self._has_strangers = True
+                self._checks_headers = True
                 names = self._list()
             else:
                 if not self._has_doubts:
                     return
-                self._has_doubts, self._has_strangers = False, True
+                self._has_doubts = False
+                self._checks_headers = True
                 names = self._list()
         raise LogError(f"{self.directory}: segments are removed faster than they can be opened")
 

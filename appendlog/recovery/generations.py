@@ -42,7 +42,7 @@ def remove_leftovers(
     found: Sequence[str],
     names: Sequence[SegmentName],
     filesystem: FileSystem,
-    strangers: Collection[SegmentName] = (),
+    foreign_files: Collection[SegmentName] = (),
 ) -> int:
     """Remove what crashes during compactions and removals left; return the number of files.
 
@@ -54,12 +54,12 @@ def remove_leftovers(
         found: Names of all files in it.
         names: Result of `newest_generations`: the valid segments.
         filesystem: File operations of the log.
-        strangers: Files that are not segments of this log; they and their indexes stay.
+        foreign_files: Files that are not segments of this log; they and their indexes stay.
 
     Raises:
         OSError: A file operation failed.
     """
-    staying = (*names, *strangers)
+    staying = (*names, *foreign_files)
     counting = {name.file_name for name in staying} | {name.index_name for name in staying}
     passed_over = {name.file_name for name in segment_names(found)} - counting
     rest = [name for name in found if _LEFTOVER.match(name) and name not in counting]

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from appendlog.errors import MisplacedSegmentError
 from appendlog.recovery.generations import remove_leftovers
-from appendlog.recovery.own_segments import OwnSegments, Stranger, own_segments
+from appendlog.recovery.own_segments import ForeignFile, OwnSegments, own_segments
 from appendlog.recovery.segment_recovery import RecoveryContext, SegmentRecovery
 from appendlog.segments.append_clock import ahead_ns
 from appendlog.segments.durable_end import DurableEnd
@@ -35,7 +35,7 @@ class RecoveredLog:
         durable_end: Last valid slot of the `end` file, or None.
         matches_end_file: Whether the `end` file covers every byte that was found, and nothing
             after it is missing.
-        strangers: Names in the directory that no segment of the log can have.
+        foreign_files: Names in the directory that no segment of the log can have.
     """
 
     segments: list[Segment] = field(default_factory=list)
@@ -43,7 +43,7 @@ class RecoveredLog:
     lost_end_offset: int = 0
     durable_end: DurableEnd | None = None
     matches_end_file: bool = True
-    strangers: frozenset[SegmentName] = frozenset()
+    foreign_files: frozenset[SegmentName] = frozenset()
 
 
 def recover(context: RecoveryContext) -> RecoveredLog:
@@ -65,9 +65,11 @@ def recover(context: RecoveryContext) -> RecoveredLog:
     )
     if own.listed is not None:
         recovered.durable_end = own.durable_end
-        _leave_alone(context, own.strangers)
-        recovered.strangers = frozenset(stranger.name for stranger in own.strangers)
-        remove_leftovers(context.directory, own.listed, own.names, filesystem, recovered.strangers)
+        _leave_alone(context, own.foreign_files)
+        recovered.foreign_files = frozenset(foreign.name for foreign in own.foreign_files)
+        remove_leftovers(
+            context.directory, own.listed, own.names, filesystem, recovered.foreign_files
+        )
         recovered.segments = _recover_segments(context, own, recovered.durable_end)
     segments = recovered.segments
     for before, after in pairwise(segments):
@@ -82,14 +84,14 @@ def recover(context: RecoveryContext) -> RecoveredLog:
     return recovered
 
 
-def _leave_alone(context: RecoveryContext, strangers: Sequence[Stranger]) -> None:
+def _leave_alone(context: RecoveryContext, foreign_files: Sequence[ForeignFile]) -> None:
     """Report files that are not segments; raise if one holds a segment that is missing."""
-    for stranger in strangers:
-        said, missing = stranger.said, stranger.missing
-        if said is not None and missing is not None and missing[1] > context.settled_floor:
-            path = context.directory / stranger.name.file_name
-            raise MisplacedSegmentError(path, said.file_name, missing)
-        context.report.strangers.append(f"{stranger.name.file_name}: {stranger.reason}")
+    for foreign in foreign_files:
+        renamed, missing = foreign.header_name, foreign.missing
+        if renamed is not None and missing is not None and missing[1] > context.settled_floor:
+            path = context.directory / foreign.name.file_name
+            raise MisplacedSegmentError(path, renamed.file_name, missing)
+        context.report.foreign_files.append(f"{foreign.name.file_name}: {foreign.reason}")
 
 
 def _last_time_ns(segments: Sequence[Segment]) -> int:

@@ -5,15 +5,15 @@ one. A file name alone proves nothing: such a file would seem to cover offsets t
 hold. So a file is trusted if its footer fits the names of its neighbours, which is all that an
 intact log needs. If it does not fit, its header and its chunks decide.
 
-A *stranger* is a file that is not a segment of the log. The log never reads, changes or removes it,
-and draws no conclusion about offsets from its name.
+A *foreign file* has a segment's name, but is not a segment of the log. The log never reads, changes
+or removes it, and draws no conclusion about offsets from its name.
 
 Source: docs/log-format.md, section 9.
 """
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -36,36 +36,36 @@ LISTINGS_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class ForeignFile:
     """File with a segment's name that is not a segment of the log.
 
     Attributes:
         name: Base offset and generation in its file name.
         reason: Why it is not a segment of the log.
-        said: Name from its header, if it is a segment of this log under a wrong name.
+        header_name: Name from its header, if it is a segment of this log under a wrong name.
         missing: Offsets `[start, end)` of the log that no other file holds; None if there are none.
     """
 
     name: SegmentName
     reason: str
-    said: SegmentName | None = None
+    header_name: SegmentName | None = None
     missing: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
 class OwnSegments:
-    """Segments of one log, and the strangers in its directory.
+    """Segments of one log, and the foreign files in its directory.
 
     Attributes:
         names: Names in order; of several generations of a segment, the newest valid one.
-        strangers: Files that only have a segment's name, in order.
+        foreign_files: Files that only have a segment's name, in order.
         sealed: Segments with a valid footer; for the last segment a footer proves nothing.
         listed: Names of all files in the directory; None if there is no directory.
         durable_end: Last valid slot of the `end` file, or None.
     """
 
     names: list[SegmentName] = field(default_factory=list)
-    strangers: list[Stranger] = field(default_factory=list)
+    foreign_files: list[ForeignFile] = field(default_factory=list)
     sealed: dict[SegmentName, Segment] = field(default_factory=dict)
     listed: list[str] | None = None
     durable_end: DurableEnd | None = None
@@ -154,7 +154,7 @@ class _Listing:
         names = self._without_empty(names)
         found.names = self._without_covered(names)
         self._look_for_missing()
-        found.strangers.sort(key=lambda stranger: stranger.name)
+        found.foreign_files.sort(key=lambda foreign: foreign.name)
         return found
 
     def _newest(self, names: Sequence[SegmentName]) -> list[SegmentName]:
@@ -203,9 +203,10 @@ class _Listing:
             owner = header.identity
             whose = f"queue {owner.queue!r} in {owner.vhost!r}, incarnation {owner.incarnation}"
             return self._leave(name, f"its header says {whose}")
-        said = SegmentName(header.base_offset, header.generation)
-        if said != name:
-            return self._leave(name, f"its header says {said.file_name}", said)
+        header_name = SegmentName(header.base_offset, header.generation)
+        if header_name != name:
+            reason = f"its header says {header_name.file_name}"
+            return self._leave(name, reason, header_name)
         return True
 
     def _without_empty(self, names: list[SegmentName]) -> list[SegmentName]:
@@ -225,7 +226,7 @@ class _Listing:
         return kept
 
     def _is_empty(self, name: SegmentName) -> bool:
-        """Return whether only its name makes a file a segment; if so, record it as a stranger."""
+        """Return whether only its name makes a file a segment; if so, record it as foreign."""
         if self._headers[name] is not None or self._end(name) is not None:
             return False
         self._leave(name, "it has no valid header, and no chunk of this log")
@@ -261,19 +262,19 @@ class _Listing:
     def _look_for_missing(self) -> None:
         """Find the offsets that only a file under a wrong name holds."""
         found = self._found
-        for at, stranger in enumerate(found.strangers):
-            said = stranger.said
-            if said is None:
+        for at, foreign in enumerate(found.foreign_files):
+            renamed = foreign.header_name
+            if renamed is None:
                 continue
-            end = self._end(stranger.name, said.base_offset)
+            end = self._end(foreign.name, renamed.base_offset)
             if end is None:
                 continue
-            start = said.base_offset
+            start = renamed.base_offset
             for name in found.names:
                 if name.base_offset <= start:
                     start = max(start, self._end(name) or 0)
             if start < end:
-                found.strangers[at] = Stranger(stranger.name, stranger.reason, said, (start, end))
+                found.foreign_files[at] = replace(foreign, missing=(start, end))
 
     def _end(self, name: SegmentName, base_offset: int | None = None) -> int | None:
         """Return where a file's chunks of this log end; None without chunks and header."""
@@ -333,6 +334,9 @@ class _Listing:
             and durable.segment_base_offset == name.base_offset
         )
 
-    def _leave(self, name: SegmentName, reason: str, said: SegmentName | None = None) -> bool:
-        self._found.strangers.append(Stranger(name, reason, said))
+    def _leave(
+        self, name: SegmentName, reason: str, header_name: SegmentName | None = None
+    ) -> bool:
+        """Record a file as foreign; return False: it is not the segment of its name."""
+        self._found.foreign_files.append(ForeignFile(name, reason, header_name))
         return False

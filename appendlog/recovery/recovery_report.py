@@ -21,7 +21,7 @@ class RecoveryReport:
             as settled. Each start reports known damage again while it still scans that segment.
         noted: Part of `lost` that a note in the log explains: an earlier start or a repair has
             reported it, and the log is in order again.
-        strangers: Files with a segment's name that are not segments of this log, each with a
+        foreign_files: Files with a segment's name that are not segments of this log, each with a
             reason. Recovery does not touch them; each start looks at them again.
         ahead_ns: How far the last append time is ahead of the clock; 0 if at most a minute. The
             next record begins a segment, with the time of the clock.
@@ -38,14 +38,14 @@ class RecoveryReport:
     damaged_bytes: int = 0
     lost: list[tuple[int, int]] = field(default_factory=list)
     noted: list[tuple[int, int]] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)
+    foreign_files: list[str] = field(default_factory=list)
     ahead_ns: int = 0
     seconds: float = 0.0
 
     @property
     def is_damaged(self) -> bool:
         """Return whether data is damaged, lost without a note, or not of this log."""
-        return bool(self.damaged_chunks or self.strangers) or len(self.lost) > len(self.noted)
+        return bool(self.damaged_chunks or self.foreign_files) or len(self.lost) > len(self.noted)
 
     @property
     def is_clean(self) -> bool:

@@ -20,7 +20,7 @@ def roll_back(
     known: Sequence[Segment],
     end_offset: int,
     active: tuple[Segment, int] | None,
-    strangers: Collection[SegmentName] = (),
+    foreign_files: Collection[SegmentName] = (),
 ) -> None:
     """Remove segments that a failed append began, and what it wrote after the last one.
 
@@ -32,7 +32,7 @@ def roll_back(
         end_offset: Log end offset before the append.
         active: Segment that was appended to, and its size before, if there was one. If it was
             sealed since, all of it is on the disk, and it stays.
-        strangers: Files that are not segments of the log; they stay.
+        foreign_files: Files that are not segments of the log; they stay.
 
     Raises:
         OSError: Something cannot be removed; the caller has to try again.
@@ -43,7 +43,9 @@ def roll_back(
     begun = [
         name
         for name in segment_names(filesystem.listdir(directory))
-        if name.base_offset >= end_offset and name.file_name not in names and name not in strangers
+        if name.base_offset >= end_offset
+        and name.file_name not in names
+        and name not in foreign_files
     ]
     for name in reversed(begun):
         _remove(filesystem, descriptors, directory / name.file_name)

@@ -51,7 +51,7 @@ class SegmentWriter:
         active: Segment to continue; None if the next append begins one.
         end_offset: Log end offset.
         last_timestamp_ns: Last append time, ns since 1970 UTC.
-        strangers: Files in the directory that are not segments of the log; their names are taken.
+        foreign_files: Files that are not segments of the log; their names are taken.
         steps_back: Whether append times step back between segments of the log.
     """
 
@@ -65,7 +65,7 @@ class SegmentWriter:
         active: Segment | None,
         end_offset: int,
         last_timestamp_ns: int,
-        strangers: Collection[SegmentName] = (),
+        foreign_files: Collection[SegmentName] = (),
         *,
         steps_back: bool = False,
     ) -> None:
@@ -91,7 +91,7 @@ class SegmentWriter:
         self._new_header = b""
         self._age_ns = int(options.segment_age_seconds * 1e9)
         self._segments_end = end_offset
-        self._strangers = strangers
+        self._foreign_files = foreign_files
         self._pages = WrittenPages()
         self.active = active
         self.created: list[Segment] = []
@@ -183,7 +183,7 @@ class SegmentWriter:
             known,
             end_before,
             active_before,
-            self._strangers,
+            self._foreign_files,
         )
 
     def sync(self) -> None:
@@ -308,7 +308,7 @@ class SegmentWriter:
         """Return a new segment; the first write to it makes its file."""
         base_offset = self._segments_end
         name = SegmentName(base_offset, 0)
-        while name in self._strangers:
+        while name in self._foreign_files:
             name = SegmentName(base_offset, name.generation + 1)
         header = SegmentHeader(
             self._identity, base_offset, time.time_ns(), self.last_timestamp_ns, name.generation

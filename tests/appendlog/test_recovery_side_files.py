@@ -122,13 +122,15 @@ def test_chunks_of_another_incarnation_are_not_this_logs(tmp_path: Path) -> None
     log, report = Log.open(tmp_path, other)
     assert log.log_end_offset == 0
     assert not report.is_clean
-    assert report.strangers[0].startswith(f"{segment.name}: its header says queue 'orders' in '/'")
+    assert report.foreign_files[0].startswith(
+        f"{segment.name}: its header says queue 'orders' in '/'"
+    )
     # Its name is the one that the first segment would have.
     log.append([chunk(0, 3, salt=other.salt)], 3, sync=True)
     assert read_all(log) == expected(0, 3)
     log.close()
     log, report = Log.open(tmp_path, other)
-    assert (report.lost, len(report.strangers), log.log_end_offset) == ([], 1, 3)
+    assert (report.lost, len(report.foreign_files), log.log_end_offset) == ([], 1, 3)
     assert read_all(log) == expected(0, 3)
     log.close()
     assert segment.read_bytes() == content

@@ -323,15 +323,15 @@ async def test_a_copy_under_another_name_is_reported_not_loaded(tmp_path: Path) 
 
 async def test_files_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     await MetadataStore(tmp_path).put(queue("a"))
-    strangers = [
+    foreign = [
         tmp_path / "x.txt",
         tmp_path / "queues" / ".y",
         tmp_path / "queues" / "%2f" / "z.bak",
     ]
-    for stranger in strangers:
-        stranger.write_text("")
+    for path in foreign:
+        path.write_text("")
     assert await load(tmp_path) == [queue("a")]
-    assert all(stranger.exists() for stranger in strangers)
+    assert all(path.exists() for path in foreign)
 
 
 async def test_a_directory_in_a_documents_place_is_reported(tmp_path: Path) -> None:

@@ -147,14 +147,14 @@ def test_without_locks_age_decides_and_the_dead_cannot_come_back(store: LocalSto
 
 
 def test_files_that_no_manifest_names_go_if_they_are_of_an_export(store: LocalStore) -> None:
-    stranger = f"queue=orders/{part_name(5, 8)}"
-    store.create(stranger, b"[5, 6, 7]")
+    unlisted = f"queue=orders/{part_name(5, 8)}"
+    store.create(unlisted, b"[5, 6, 7]")
     store.create("queue=orders/mine.parquet", b"[]")
     store.create("_amqplog/orders/manifest/_tmp-0", b"{")
     store.create("_amqplog/orders/job-0123/half.parquet", b"{")
     report = vacuum(store)
     assert {orphan.path for orphan in report.removed} == {
-        stranger,
+        unlisted,
         "_amqplog/orders/manifest/_tmp-0",
         "_amqplog/orders/job-0123/half.parquet",
     }

@@ -139,9 +139,9 @@ def _offset_faults(state: QueueState, found: OffsetSet) -> Iterator[Fault]:
     if state.is_whole and state.end is not None and noted_end != state.end:
         text = f"the table says that it ends at {state.end}, its history says {noted_end}"
         yield Fault("corrupt", text)
-    strangers = found.count - sum(found.count_in(*each) for each in covered_by(state))
-    if strangers and (state.is_whole or state.end is not None):
-        text = f"{strangers} rows have offsets that no export has added, up to {found.last()}"
+    uncovered = found.count - sum(found.count_in(*each) for each in covered_by(state))
+    if uncovered and (state.is_whole or state.end is not None):
+        text = f"{uncovered} rows have offsets that no export has added, up to {found.last()}"
         yield Fault("corrupt", text)
 
 

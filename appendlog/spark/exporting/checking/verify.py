@@ -86,7 +86,7 @@ def verify_queue(
     there = {f.path: f.size_bytes for f in manifests.store.list(manifests.folder)}
     later = range(survey.manifests, manifests.survey().manifests)
     known = {f.path for number in later for f in manifests.read(number).files}
-    faults += _strangers(there.keys() - known - {file.path for file in files})
+    faults += _unlisted(there.keys() - known - {file.path for file in files})
     faults += _check_files(manifests, files, is_deep=is_deep, on_checked=on_checked)
     total = read[-1].total
     hull = [(total.covered[0][0], total.covered[-1][1])] if total.covered else []
@@ -148,7 +148,7 @@ def _contradictions(manifest: Manifest, before: Manifest | None) -> Iterator[str
         yield "of another queue than the one before it"
 
 
-def _strangers(paths: set[str]) -> Iterator[Fault]:
+def _unlisted(paths: set[str]) -> Iterator[Fault]:
     for path in sorted(paths):
         yield Fault(
             "corrupt",

@@ -173,7 +173,7 @@ class FilesDestination:
                 f"{self._store.url}/{self.folder}: holds --include {total.include}, and not "
                 f"{job.include}: what one leaves out is not what the other does; give another --out"
             )
-        self._refuse_strangers(job, number)
+        self._refuse_unlisted(job, number)
         waiting = [each for each in survey.jobs if each.number >= number]
         if is_alone and waiting:
             # The process of the job is gone, but its workers may still write, and locks may fail.
@@ -346,7 +346,7 @@ class FilesDestination:
                     f"folders of two kinds; export {_option(columns)}, or give another --out"
                 )
 
-    def _refuse_strangers(self, job: ExportJob, number: int) -> None:
+    def _refuse_unlisted(self, job: ExportJob, number: int) -> None:
         """Refuse to add offsets of a file that no manifest lists: readers would read both.
 
         Such a file is there if manifests were removed, or an older copy of them was put back.

@@ -78,7 +78,7 @@ def vacuum_queue(
         OSError: The store fails.
     """
     with _lock(manifests) as (is_alone, is_running):
-        # Before the manifests are read: a file that is moved in later is no stranger then.
+        # Before the manifests are read: then no file that is moved in later counts as unlisted.
         in_place = manifests.store.list(manifests.folder)
         survey = manifests.survey()
         removed, spared = _in_place(manifests, survey, in_place)

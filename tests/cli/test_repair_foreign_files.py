@@ -133,7 +133,7 @@ def numbers(storage: Path, queue: str = "a") -> list[int]:
 
 
 @pytest.mark.parametrize("spoil", STRANGE)
-def test_a_start_serves_everything_and_leaves_the_stranger_alone(
+def test_a_start_serves_everything_and_leaves_the_foreign_file_alone(
     storage: Path, capsys: pytest.CaptureFixture[str], spoil: Spoil
 ) -> None:
     files = {path: path.read_bytes() for path in spoil(storage)}
@@ -161,7 +161,7 @@ def test_a_start_serves_everything_and_leaves_the_stranger_alone(
 
 
 @pytest.mark.parametrize("spoil", STRANGE)
-def test_a_repair_sets_a_stranger_aside_and_gives_nothing_up(
+def test_a_repair_sets_a_foreign_file_aside_and_gives_nothing_up(
     storage: Path, capsys: pytest.CaptureFixture[str], spoil: Spoil
 ) -> None:
     contents = [path.read_bytes() for path in spoil(storage)]
@@ -194,7 +194,7 @@ def is_mended(storage: Path, capsys: pytest.CaptureFixture[str], *, lost: list[l
 
 
 @pytest.mark.parametrize("spoil", STRANGE)
-def test_of_a_damaged_log_with_a_stranger_no_more_is_lost_than_was_damaged(
+def test_of_a_damaged_log_with_a_foreign_file_no_more_is_lost_than_was_damaged(
     storage: Path, capsys: pytest.CaptureFixture[str], spoil: Spoil
 ) -> None:
     """The last chunk is damaged from its header on: who believed the names would lose thousands."""
@@ -240,7 +240,7 @@ def test_a_renamed_segment_whose_place_was_taken_by_an_empty_file(
     assert numbers(storage) == list(range(COUNT))
 
 
-def test_beside_a_running_server_a_stranger_is_found(
+def test_beside_a_running_server_a_foreign_file_is_found(
     storage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (target,) = foreign_in_a_range(storage)

@@ -108,7 +108,7 @@ def link_to_foreign(offset: int) -> Puts:
     return puts
 
 
-STRANGERS: dict[str, Puts] = {
+FOREIGN_FILES: dict[str, Puts] = {
     "foreign in a sealed segment": foreign(9),
     "foreign in the last segment": foreign(27),
     "foreign behind the end": foreign(31),
@@ -136,9 +136,9 @@ STRANGERS: dict[str, Puts] = {
 }
 
 
-@pytest.fixture(params=list(STRANGERS.values()), ids=list(STRANGERS))
+@pytest.fixture(params=list(FOREIGN_FILES.values()), ids=list(FOREIGN_FILES))
 def strange(request: pytest.FixtureRequest, log: Path) -> tuple[Path, dict[Path, bytes]]:
-    """A log with a stranger, and the files of that."""
+    """A log with a foreign file, and the files of that."""
     puts: Puts = request.param
     return log, {path: path.read_bytes() for path in puts(log)}
 
@@ -170,7 +170,7 @@ def check(directory: Path) -> LogCheck:
     return check_log(directory, IDENTITY, FileSystem(), is_live=False)
 
 
-def test_a_start_loses_nothing_for_a_stranger_reports_it_and_leaves_it_alone(
+def test_a_start_loses_nothing_for_a_foreign_file_reports_it_and_leaves_it_alone(
     strange: tuple[Path, dict[Path, bytes]],
 ) -> None:
     directory, files = strange
@@ -181,8 +181,8 @@ def test_a_start_loses_nothing_for_a_stranger_reports_it_and_leaves_it_alone(
         log, report = open_log(directory, segment_bytes=SEGMENT_BYTES)
         assert report.lost == []
         assert (report.damaged_chunks, report.cut_bytes) == (0, 0)
-        assert len(report.strangers) == 1
-        assert report.strangers == tried.strangers
+        assert len(report.foreign_files) == 1
+        assert report.foreign_files == tried.foreign_files
         assert report.is_damaged
         assert log.log_end_offset == END
         assert read_all(log) == expected(0, END)
@@ -191,7 +191,7 @@ def test_a_start_loses_nothing_for_a_stranger_reports_it_and_leaves_it_alone(
         assert is_untouched(files)
 
 
-def test_the_log_goes_on_beside_a_stranger(strange: tuple[Path, dict[Path, bytes]]) -> None:
+def test_the_log_goes_on_beside_a_foreign_file(strange: tuple[Path, dict[Path, bytes]]) -> None:
     directory, files = strange
     log, _ = open_log(directory, segment_bytes=SEGMENT_BYTES)
     append(log, END, 60)
@@ -206,7 +206,7 @@ def test_the_log_goes_on_beside_a_stranger(strange: tuple[Path, dict[Path, bytes
     assert is_untouched(files)
 
 
-def test_compaction_replaces_no_stranger(log: Path) -> None:
+def test_compaction_replaces_no_foreign_file(log: Path) -> None:
     files = {path: path.read_bytes() for path in foreign(12, 1)(log)}
     opened, _ = open_log(log, segment_bytes=SEGMENT_BYTES)
     with pytest.raises(CompactionAbandonedError, match="is there already"):
@@ -217,7 +217,7 @@ def test_compaction_replaces_no_stranger(log: Path) -> None:
     opened.close()
 
 
-def test_readers_find_all_of_a_log_beside_a_stranger(
+def test_readers_find_all_of_a_log_beside_a_foreign_file(
     strange: tuple[Path, dict[Path, bytes]],
 ) -> None:
     directory, files = strange
@@ -247,7 +247,7 @@ def test_readers_find_all_of_it_without_the_end_file(
     log.close()
 
 
-def test_a_check_finds_the_stranger_and_nothing_else(
+def test_a_check_finds_the_foreign_file_and_nothing_else(
     strange: tuple[Path, dict[Path, bytes]],
 ) -> None:
     directory, files = strange
@@ -278,7 +278,7 @@ def test_a_segment_that_was_renamed_is_refused_by_a_start_until_it_has_its_name(
 def test_a_renamed_segment_whose_messages_are_settled_stops_nobody(log: Path) -> None:
     (log / name_of(0)).rename(log / name_of(2))
     opened, report = open_log(log, segment_bytes=SEGMENT_BYTES, settled_floor=6)
-    assert (report.lost, len(report.strangers)) == ([], 1)
+    assert (report.lost, len(report.foreign_files)) == ([], 1)
     assert read_all(opened, 6) == expected(6, END)
 
 
@@ -302,7 +302,7 @@ def test_an_older_segment_that_was_put_back_inside_a_newer_one(log: Path, tmp_pa
     shutil.copy(old, log)
     opened, report = open_log(log, segment_bytes=SEGMENT_BYTES)
     assert report.lost == []
-    assert report.strangers == [f"{name_of(15)}: {name_of(12)} holds its offsets"]
+    assert report.foreign_files == [f"{name_of(15)}: {name_of(12)} holds its offsets"]
     assert read_all(opened) == expected(0, END)
     opened.close()
     assert read_by_reader(log) == expected(0, END)

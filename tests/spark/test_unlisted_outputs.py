@@ -96,7 +96,7 @@ class CommitsMeanwhile(LocalStore):
         return super().list(folder)
 
 
-def test_one_that_was_overtaken_does_not_call_the_files_strangers(tmp_path: Path) -> None:
+def test_one_that_was_overtaken_does_not_call_the_files_unlisted(tmp_path: Path) -> None:
     store = CommitsMeanwhile(tmp_path / "out")
     late, quick = destination(store), destination(store)
     assert export(late, 10)
