@@ -207,7 +207,9 @@ class LogReader:
             return self.log_end_offset
 
         def search() -> int:
-            segments, start, end = self._segments, 0, self.log_end_offset
+            segments = self._segments
+            start = 0
+            end = self.log_end_offset
             if within is not None:
                 start, end = within
                 at = bisect_right(self._names, start, key=lambda name: name.base_offset) - 1

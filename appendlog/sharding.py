@@ -154,7 +154,9 @@ def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
 def _jump(hashed: int, buckets: int) -> int:
     """Return the last bucket below `buckets` that the jumps of a hash reach."""
     seeds = _seeds(hashed)
-    seed, at, bucket = seeds[0], 0, 0
+    seed = seeds[0]
+    at = 0
+    bucket = 0
     while True:
         at = (at + 1) % _SEEDS
         other = seeds[at]

@@ -121,8 +121,11 @@ class SplitReader:
         """
         segment = self._planned(split)
         reader = self._segment_reader(split)
-        position, likely_end, is_checked = split.start_position, split.end_position, False
-        offset, known_end = split.start_offset, split.known_end_offset
+        position = split.start_position
+        likely_end = split.end_position
+        is_checked = False
+        offset = split.start_offset
+        known_end = split.known_end_offset
         while offset < split.end_offset:
             batch = ReadResult(next_offset=offset)
             try:
@@ -145,7 +148,9 @@ class SplitReader:
                 # Compaction or retention removed the file; continue in the segment that replaced
                 # it.
                 segment = self._successor(split, segment)
-                position, likely_end, is_checked = 0, 0, False
+                position = 0
+                likely_end = 0
+                is_checked = False
                 known_end = segment.end_offset
                 continue
             _clip(batch, split)

@@ -85,7 +85,8 @@ def status(
 
 def _row(status: OutputStatus, storage_path: Path | None, reached_by: StoreOptions) -> Row:
     total = status.total
-    lag, reason = None, None
+    lag = None
+    reason = None
     if storage_path is not None:
         lag, reason = _lag(status, storage_path, reached_by)
     return {

@@ -93,7 +93,8 @@ class ExportSummary:
 
     def add_outcome(self, outcome: QueueOutcome) -> None:
         """Report a processed queue."""
-        plan, report = outcome.export.plan, outcome.report
+        plan = outcome.export.plan
+        report = outcome.report
         if outcome.error is not None:
             self.add_failure(plan.log, outcome.error)
             return

@@ -18,7 +18,8 @@ Json = dict[str, Any]
 
 def nothing_text(plan: QueuePlan) -> str:
     """Return the text for a queue without new messages."""
-    queue, job = plan.log.queue, plan.job
+    queue = plan.log.queue
+    job = plan.job
     if job.include != Include.ALL:
         return (
             f"nothing new in queue {queue}: what is {job.include} of offsets "
@@ -37,7 +38,8 @@ def nothing_text(plan: QueuePlan) -> str:
 
 def report_text(plan: QueuePlan, report: QueueReport, where: str, seconds: float) -> str:
     """Return the text of a result, with a line for everything unexpected."""
-    queue, ranges = plan.log.queue, plan.job.ranges
+    queue = plan.log.queue
+    ranges = plan.job.ranges
     first, last = ranges[0][0], ranges[-1][1]
     lines = [
         f"exported {report.rows} messages, offsets [{first}, {last}) of queue {queue}, "

@@ -172,7 +172,7 @@ def _batches(
 
 
 def _how_far(done: Imported) -> str:
-    return f"{done.messages} messages were imported; the same command goes on from there"
+    return f"{done.messages} messages were imported; the same command continues from there"
 
 
 @contextmanager

@@ -88,8 +88,10 @@ def _last(storage_path: Path) -> dict[str, Any]:
 
 
 def _print(report: dict[str, Any]) -> None:
-    totals, metadata = report["totals"], report["metadata"]
-    checkpoint, redo = report["checkpoint"], report["redo"]
+    totals = report["totals"]
+    metadata = report["metadata"]
+    checkpoint = report["checkpoint"]
+    redo = report["redo"]
     would = " (dry run: nothing was changed)" if report["is_dry_run"] else ""
     click.echo(f"outcome: {report['outcome']}{would}, {report['written_at']}")
     # Reports of earlier versions do not have it.

@@ -145,7 +145,9 @@ def create(
 
 
 def _created(exchange: str, done: dict[str, Any]) -> str:
-    count, queues, bindings = done["shards"], done["queues_created"], done["bindings_created"]
+    count = done["shards"]
+    queues = done["queues_created"]
+    bindings = done["bindings_created"]
     name = f"exchange '{shown(exchange)}' with {count} shards"
     if done["exchange_created"] and queues == count:
         return f"created {name}"
@@ -195,7 +197,8 @@ def _write_sets(found: list[dict[str, Any]]) -> None:
 def _write_shards(rows: list[dict[str, Any]]) -> None:
     click.echo("SHARD    MESSAGES       START         END  CONSUMERS  TYPE     QUEUE")
     for row in rows:
-        stats, queue = row["stats"], shown(row["queue"])
+        stats = row["stats"]
+        queue = shown(row["queue"])
         if stats is None:
             click.echo(
                 f"{row['shard']:>5}{'-':>12}{'-':>12}{'-':>12}{'-':>11}  {'-':<7}  {queue}"

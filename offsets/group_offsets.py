@@ -96,7 +96,8 @@ class GroupOffsets:
         check_group_name(name)
         self.name = name
         self.dropped_total = self.dropped_since_last_poll = 0
-        self.redelivered = self.updated_at_ns = 0
+        self.redelivered = 0
+        self.updated_at_ns = 0
         self.changed = False
         self._settlement = Settlement()
         self._commit_floor = 0

@@ -77,7 +77,8 @@ class QueueCheckpoint:
 
     def encode(self) -> bytes:
         """Return the queue's entry. O(acked ranges + redelivery counts)."""
-        run_count, acked = 0, b""
+        run_count = 0
+        acked = b""
         if self.acked_ranges:
             run_count, acked = encode_ranges(self.ack_floor, self.acked_ranges)
         return _entry(

@@ -156,7 +156,8 @@ class RedoJournal:
         assert number > self._number, "a redo file is never used twice"
         self.close()
         self._number = number
-        self._file_bytes = self._round = 0
+        self._file_bytes = 0
+        self._round = 0
         self._directories.make(self._filesystem, self._directory)
         path = redo_path(self._directory, number)
         self._descriptor = self._filesystem.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)

@@ -85,7 +85,8 @@ class SettlementSnapshot:
 
     def measure(self) -> tuple[int, int]:
         """Return the number of acked ranges, and the end of the last one (the floor if none)."""
-        count, end = 0, self.ack_floor
+        count = 0
+        end = self.ack_floor
         for first, page_end, bits in self._clipped_pages():
             count += (bits & ~(bits << 1)).bit_count() if bits != PAGE_FULL else 1
             offset = first << PAGE_SHIFT

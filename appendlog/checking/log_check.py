@@ -118,7 +118,8 @@ class _Check:
 
     def run(self) -> LogCheck:
         """Check the whole log; may be called again."""
-        result, filesystem = LogCheck(self._directory), self._filesystem
+        result = LogCheck(self._directory)
+        filesystem = self._filesystem
         self._result = result
         if not filesystem.exists(self._directory):
             return result
@@ -161,7 +162,8 @@ class _Check:
                 self._add("foreign-segment", path, foreign.reason)
 
     def _check_segment(self, name: SegmentName, *, is_last: bool) -> None:
-        result, durable = self._result, self._result.durable_end
+        result = self._result
+        durable = result.durable_end
         durable_position = 0
         if durable is not None and durable.segment_base_offset == name.base_offset:
             durable_position = durable.position
@@ -197,7 +199,8 @@ class _Check:
                 self._add("segments-overlap", after.segment.path, text)
 
     def _check_end(self) -> None:
-        result, path = self._result, self._directory / END_FILE_NAME
+        result = self._result
+        path = self._directory / END_FILE_NAME
         durable = result.durable_end
         if durable is None:
             if self._filesystem.exists(path):

@@ -106,7 +106,9 @@ class SegmentCheck:
             OSError: The segment cannot be read.
             UnsupportedFormatError: The segment is of another format version.
         """
-        place, segment, filesystem = self._place, self._segment, self._filesystem
+        place = self._place
+        segment = self._segment
+        filesystem = self._filesystem
         descriptors = Descriptors(1)
         try:
             with descriptors.borrow(filesystem, segment.path, 0) as descriptor:
@@ -178,7 +180,9 @@ class SegmentCheck:
         self._add("damaged-chunk", f"{length} bytes {where} hold no valid chunk", found.position)
 
     def _note_chunk(self, found: FoundChunk, index: IndexCheck) -> None:
-        contents, summary, header = self._contents, self._segment.summary, found.header
+        contents = self._contents
+        summary = self._segment.summary
+        header = found.header
         expected = summary.end_offset
         ranges, is_footer = explained_ranges(found)
         contents.explained += ranges
@@ -215,7 +219,9 @@ class SegmentCheck:
         self._add("times-step-back", text, found.position)
 
     def _check_footer(self) -> None:
-        footer, summary, segment = self._contents.footer, self._segment.summary, self._segment
+        footer = self._contents.footer
+        summary = self._segment.summary
+        segment = self._segment
         segment.is_sealed = footer is not None
         if footer is None:
             if not self._place.is_last:

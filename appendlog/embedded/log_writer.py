@@ -68,7 +68,8 @@ class LogWriter:
         self._is_closing = self._is_closed = False
         # Changing: a change of the files is in progress, or was interrupted. May recover: the log
         # may be reopened after that, because no disk error was the cause.
-        self._is_changing = self._may_recover = False
+        self._is_changing = False
+        self._may_recover = False
         self._last_prefix: tuple[bytes, bytes] = (b"", message_prefix())
         self._appended_bytes = self._synced_bytes = 0
         self._flushed_batches = self._syncs = 0

@@ -164,7 +164,9 @@ class _Rewriting:
 
     def run(self, live: Sequence[Range], live_bytes_max: int) -> None:
         """Copy the live records and seal the result."""
-        source, target, summary = self._source, self.target, self.target.summary
+        source = self._source
+        target = self.target
+        summary = target.summary
         for chunk, header in self._live_chunks(live):
             if not header.is_control:
                 before_ns = summary.time_before(header.first_timestamp_ns)
@@ -206,7 +208,8 @@ class _Rewriting:
 
     def _live_chunks(self, live: Sequence[Range]) -> Iterator[tuple[bytes, ChunkHeader]]:
         """Yield the chunks to keep, unchanged or without their settled records."""
-        position, minimum = self._source.header_bytes, self._source.base_offset
+        position = self._source.header_bytes
+        minimum = self._source.base_offset
         at = 0
         while position < self._source.data_bytes:
             header = self._scan.chunk_at(position, minimum)
@@ -268,7 +271,9 @@ def swap_in(context: CompactionContext, segments: SegmentList, compacted: Compac
     Raises:
         OSError: The new file could not be put in its place.
     """
-    filesystem, source, target = context.filesystem, compacted.source, compacted.target
+    filesystem = context.filesystem
+    source = compacted.source
+    target = compacted.target
     try:
         filesystem.rename(compacted.path, target.path)
         filesystem.sync_directory(context.directory)

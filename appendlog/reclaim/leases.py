@@ -316,7 +316,8 @@ class Leases:
             seen = self._look(name, now_seconds)
             if seen is None:
                 continue
-            lease, age_seconds = seen.lease, now_seconds - seen.since_seconds
+            lease = seen.lease
+            age_seconds = now_seconds - seen.since_seconds
             left_seconds = -age_seconds
             if lease is not None and not lease.is_long_over:
                 left_seconds += min(lease.lease_seconds, LEASE_SECONDS_MAX)

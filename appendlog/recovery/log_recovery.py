@@ -59,7 +59,8 @@ def recover(context: RecoveryContext) -> RecoveredLog:
     """
     started = time.perf_counter()
     recovered = RecoveredLog()
-    filesystem, report = context.filesystem, context.report
+    filesystem = context.filesystem
+    report = context.report
     own = own_segments(
         context.directory, context.identity, filesystem, context.descriptors, os.O_RDWR
     )
@@ -87,7 +88,8 @@ def recover(context: RecoveryContext) -> RecoveredLog:
 def _leave_alone(context: RecoveryContext, foreign_files: Sequence[ForeignFile]) -> None:
     """Report files that are not segments; raise if one holds a segment that is missing."""
     for foreign in foreign_files:
-        renamed, missing = foreign.header_name, foreign.missing
+        renamed = foreign.header_name
+        missing = foreign.missing
         if renamed is not None and missing is not None and missing[1] > context.settled_floor:
             path = context.directory / foreign.name.file_name
             raise MisplacedSegmentError(path, renamed.file_name, missing)

@@ -143,7 +143,8 @@ class _Listing:
         self._ends: dict[SegmentName, int | None] = {}
 
     def run(self) -> OwnSegments:
-        found, filesystem = self._found, self._filesystem
+        found = self._found
+        filesystem = self._filesystem
         found.durable_end = read_durable_end(
             filesystem, self._directory, self._identity.incarnation
         )
@@ -285,7 +286,8 @@ class _Listing:
         return self._ends[name]
 
     def _look_for_end(self, name: SegmentName, base_offset: int) -> int | None:
-        salt, end = self._identity.salt, None
+        salt = self._identity.salt
+        end = None
         if self._headers.get(name, True):
             end = base_offset
         with self._borrow(name) as descriptor:

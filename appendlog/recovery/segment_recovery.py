@@ -286,7 +286,8 @@ class SegmentRecovery:
     def _copy(self, start: int, stop: int, file_name: str) -> None:
         """Copy bytes of the segment to another file and sync it."""
         context = self._context
-        filesystem, target = context.filesystem, context.directory / file_name
+        filesystem = context.filesystem
+        target = context.directory / file_name
         if start == stop or (file_name.endswith(".damaged") and filesystem.exists(target)):
             return
         copy = filesystem.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -114,8 +114,10 @@ def _walk(
 ) -> tuple[int, int]:
     """Walk to the next packed chunk or the end; return the status and the position."""
     places = min(done.max_records, (end - start) // RECORD_BYTES_MIN + 1, places_max)
-    offsets, timestamps_ns = array("q", [0]) * places, array("q", [0]) * places
-    positions, lengths = array("I", [0]) * places, array("I", [0]) * places
+    offsets = array("q", [0]) * places
+    timestamps_ns = array("q", [0]) * places
+    positions = array("I", [0]) * places
+    lengths = array("I", [0]) * places
     status, stop, done.next_offset, count, message_bytes = walk_chunks(
         data,
         start,

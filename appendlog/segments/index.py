@@ -209,7 +209,8 @@ class ActiveIndex:
             if filesystem.exists(path):
                 filesystem.unlink(path)
             buffers.insert(0, index_header(salt, self._base_offset))
-            position, flags = 0, os.O_RDWR | os.O_CREAT | os.O_EXCL
+            position = 0
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         descriptor = filesystem.open(path, flags)
         try:
             filesystem.write_all(descriptor, buffers, position, sync=False)

@@ -331,7 +331,8 @@ class SegmentWriter:
                 buffers += chunk.parts()
             else:
                 buffers.append(chunk)
-        position, flags = segment.size_bytes, os.O_RDWR
+        position = segment.size_bytes
+        flags = os.O_RDWR
         self.path = segment.path
         if self._new_header:
             self.directories.make(self._filesystem, self._directory)
@@ -342,7 +343,8 @@ class SegmentWriter:
                     self._filesystem, self._descriptors, segment.base_offset, segment.name, 0
                 )
             buffers.insert(0, self._new_header)
-            position, flags = 0, os.O_RDWR | os.O_CREAT | os.O_EXCL
+            position = 0
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
             self._is_directory_synced = False
         sync = sync and self._is_data_synced
         with self._descriptors.borrow(self._filesystem, segment.path, flags) as descriptor:
@@ -355,7 +357,8 @@ class SegmentWriter:
 
     def _count(self, segment: Segment) -> None:
         """Add what was written to the segment's sums, index and sizes."""
-        position, index = segment.size_bytes, segment.index
+        position = segment.size_bytes
+        index = segment.index
         summary = segment.summary
         for chunk, header in self._pending:
             if not header.is_control:

@@ -52,7 +52,8 @@ class TimeSearch:
         Raises:
             OSError: A file cannot be read.
         """
-        segments, first = self.segments, 0
+        segments = self.segments
+        first = 0
         if self._ascends:
             sealed = range(len(segments) - 1)
             first = bisect_left(sealed, timestamp_ns, key=self._last_timestamp_ns)
@@ -123,7 +124,8 @@ class TimeSearch:
 
     def _in_segment(self, at: int, timestamp_ns: int) -> int | None:
         """Return the first offset of a segment at or after a time; None if it has none."""
-        segment, stop = self.segments[at], self._stop(at)
+        segment = self.segments[at]
+        stop = self._stop(at)
         position = self.indexes.locate_time(segment, timestamp_ns)
         position, chunk_bytes = self.reader.skip_earlier(segment, position, timestamp_ns)
         offset = segment.base_offset
@@ -132,7 +134,9 @@ class TimeSearch:
             request = ReadRequest(segment, position, stop, _BATCH_RECORDS, _BATCH_BYTES, result)
             if chunk_bytes:
                 # The record is usually in the first chunk.
-                request.needed_bytes, request.max_windows, chunk_bytes = chunk_bytes, 1, 0
+                request.needed_bytes = chunk_bytes
+                request.max_windows = 1
+                chunk_bytes = 0
             position = self.reader.read(request)
             for records in result.parts:
                 place = bisect_left(records.timestamps_ns, timestamp_ns)

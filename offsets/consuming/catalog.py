@@ -140,8 +140,9 @@ class LogCatalog:
         return self._place(name, incarnation)
 
     def finish_removals(self) -> list[UUID]:
-        """Remove what crashes have left of logs that were being removed; nobody else may write.
+        """Complete removals of logs that a crash has interrupted.
 
+        No other process may write to the root.
         Costs the listing of the directory of logs, and a look at those that have no definition.
         What the disk refuses to remove stays, and a warning says so: the next writer tries again.
 

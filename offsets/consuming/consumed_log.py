@@ -158,7 +158,9 @@ class ConsumedLog:
     def commit(self, offset: int) -> int:
         """Settle everything below `offset`; see `GroupOffsets.commit`."""
         log = self.follower
-        start, end, now_ns = log.log_start_offset, log.log_end_offset, time.time_ns()
+        start = log.log_start_offset
+        end = log.log_end_offset
+        now_ns = time.time_ns()
         return self._change(lambda: self.group.commit(offset, start, end, now_ns))
 
     def seek(self, position: Position) -> int:
@@ -251,7 +253,8 @@ class ConsumedLog:
         now_ns = time.time_ns()
 
         def settle() -> int:
-            expected, done = start, 0
+            expected = start
+            done = 0
             for offset in [*offsets, end]:
                 if offset > expected:
                     done += self.group.settle(expected, offset, now_ns)

@@ -123,7 +123,8 @@ def remove_group(root: Path | str, group: str, vhost: str = DEFAULT_VHOST) -> in
         held.callback(checkpoints.close)
         states = checkpoints.load()
         known = known_groups.load().get(group)
-        gone, count = [], 0
+        gone = []
+        count = 0
         for name, place in logs.items():
             incarnation = place.identity.incarnation
             has_place = (incarnation, group) in states

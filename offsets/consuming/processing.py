@@ -156,7 +156,8 @@ class Process:
         Raises:
             GroupLockedError: As for `Consumer.poll`, like its other errors.
         """
-        options, consumer = self._options, self._consumer
+        options = self._options
+        consumer = self._consumer
         try:
             while not consumer.is_stopping:
                 batch = consumer.offer(options.batch_size)
@@ -195,7 +196,8 @@ class Process:
 
     def _handle(self, batch: ConsumedBatch) -> bool:
         """Return whether the batch is processed or skipped."""
-        options, statistics = self._options, self._statistics
+        options = self._options
+        statistics = self._statistics
         for attempt in range(options.max_retries + 1):
             if attempt:
                 statistics.retries += 1

@@ -202,7 +202,8 @@ class LogRoot:
         """
         with self._cleaning:
             writers = {name: self.log(name) for name in self.names()}
-            policy, now_ns = self.options.retention(), time.time_ns()
+            policy = self.options.retention()
+            now_ns = time.time_ns()
             floors = self._floors(writers, now_ns)
             keep_since_ns = policy.keep_since_ns(now_ns) if policy.has_bounds else 0
             logs: dict[str, LogUse] = {}
@@ -293,7 +294,8 @@ class LogRoot:
         """Count as closed, and leave the directory to the parent. For the child of a fork."""
         self._is_closing = self._is_closed = True
         # A thread of the parent, missing in the child, may have held the locks.
-        self._lock, self._cleaning = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        self._cleaning = threading.Lock()
         self._claim.release()
 
     def __enter__(self) -> Self:

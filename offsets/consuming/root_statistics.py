@@ -86,7 +86,9 @@ def root_log_statistics(writer: LogWriter, groups: Iterable[GroupCheckpoint]) ->
         writer: Writer of the log.
         groups: Checkpoints of its groups.
     """
-    log, done, recovery = writer.log, writer.statistics(), writer.recovery
+    log = writer.log
+    done = writer.statistics()
+    recovery = writer.recovery
     index = log.index_statistics()
     start, end = log.log_start_offset, log.recovery_point
     return RootLogStatistics(

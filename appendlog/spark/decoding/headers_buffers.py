@@ -67,7 +67,8 @@ class HeadersBuffers(ABC):
         self._make_buffers(entries + ENTRIES_OF_TABLE, key_bytes, value_bytes)
 
     def _make_buffers(self, entries: int, key_bytes: int, value_bytes: int) -> None:
-        self._keys, self._values = ColumnBuffer(key_bytes, "B"), ColumnBuffer(value_bytes, "B")
+        self._keys = ColumnBuffer(key_bytes, "B")
+        self._values = ColumnBuffer(value_bytes, "B")
         self._key_ends, self._value_ends = (ColumnBuffer(entries + 1, "i") for _ in range(2))
         self._key_ends.view[0] = self._value_ends.view[0] = 0
         self._value_bits = ColumnBuffer(entries // 8 + 1, "B")

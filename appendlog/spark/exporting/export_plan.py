@@ -245,7 +245,8 @@ def _pack(pieces: Sequence[PlannedPiece], task_bytes: int) -> Iterator[PlannedPi
     for piece in pieces:
         if waiting and (size + piece.size_bytes > task_bytes or piece.part != waiting[0].part):
             yield _joined(waiting)
-            waiting, size = [], 0
+            waiting = []
+            size = 0
         waiting.append(piece)
         size += piece.size_bytes
     if waiting:

@@ -225,7 +225,8 @@ def write_rows(
     first = next(groups, None)
     if first is None:
         return
-    path, rows = f"{folder}/{uuid.uuid4().hex}.parquet", 0
+    path = f"{folder}/{uuid.uuid4().hex}.parquet"
+    rows = 0
     with store.open_new(path) as file:
         with pq.ParquetWriter(
             file, first.schema, compression="zstd", compression_level=1
@@ -248,6 +249,8 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         size += batch.nbytes
         if rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
             yield pa.Table.from_batches(waiting)
-            waiting, rows, size = [], 0, 0
+            waiting = []
+            rows = 0
+            size = 0
     if waiting:
         yield pa.Table.from_batches(waiting)

@@ -74,7 +74,8 @@ def cut_by_time(
     if partition_by is None:
         yield FolderRange("", start, end)
         return
-    folder, begin = "", start
+    folder = ""
+    begin = start
     for found, at in _folders(reader, start, end, partition_by):
         # A range without messages before the cut would have no file.
         if folder and found != folder:

@@ -124,7 +124,8 @@ def _json_lines(file: BinaryIO, path: str, where: str) -> Iterator[pa.Table]:
         size += len(line)
         if len(rows) >= READ_ROWS or size >= READ_BYTES:
             yield _table(rows)
-            rows, size = [], 0
+            rows = []
+            size = 0
     if rows:
         yield _table(rows)
 

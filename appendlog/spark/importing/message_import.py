@@ -128,7 +128,10 @@ def import_range(
         if batch and is_full:
             sink.append(batch, start, offset)
             yield Imported(len(batch), size, skipped)
-            start, batch, size, skipped = offset, [], 0, 0
+            start = offset
+            batch = []
+            size = 0
+            skipped = 0
         if to_skip:
             to_skip -= counts_all or bool(message[0] & PERSISTENT)
             skipped += 1

@@ -1,7 +1,7 @@
 """Represents places in object stores as paths: `s3://bucket/data` is the path `s3:/bucket/data`.
 
 `Path` only folds the slashes. So code that works on paths (the layout of a data directory, error
-messages) works on objects too, and only the file system tells them apart.
+messages) works on objects too, and only the file system distinguishes them.
 """
 
 import re

@@ -71,7 +71,8 @@ def pack(pieces: Iterable[LogPiece], partition_bytes: int) -> list[Partition]:
     for piece in pieces:
         if waiting and waiting_bytes + piece.size_bytes > partition_bytes:
             partitions.append(tuple(waiting))
-            waiting, waiting_bytes = [], 0
+            waiting = []
+            waiting_bytes = 0
         waiting.append(piece)
         waiting_bytes += piece.size_bytes
     if waiting:

@@ -42,7 +42,8 @@ def share_out(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
     """
     above = {name: max(want - 1, 0) for name, want in wanted.items()}
     shares = {name: min(want, 1) for name, want in wanted.items()}
-    left, total = limit - sum(shares.values()), sum(above.values())
+    left = limit - sum(shares.values())
+    total = sum(above.values())
     if total <= left:
         return dict(wanted)
     if left <= 0:

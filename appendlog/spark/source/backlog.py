@@ -56,10 +56,12 @@ def measure_backlog(reader: LogReader, start: int, end: int, enough_bytes: int) 
         OSError: An index cannot be read.
     """
     piece_bytes = max(1, enough_bytes // _PIECES)
-    span, pieces = _FIRST_OFFSETS, [(start, 0)]
+    span = _FIRST_OFFSETS
+    pieces = [(start, 0)]
     while pieces[-1][0] < end and pieces[-1][1] <= enough_bytes:
         stop = min(start + span, end)
-        size, pieces = 0, []
+        size = 0
+        pieces = []
         for split in reader.plan_splits(start, stop, piece_bytes):
             size += split.end_position - split.start_position
             pieces.append((split.end_offset, size))

@@ -138,7 +138,8 @@ def _choices(
     """Return the wanted offsets of each piece."""
     found = []
     for piece in pieces:
-        choice, split = choices[piece.log], piece.split
+        choice = choices[piece.log]
+        split = piece.split
         if choice is not None:
             choice = choice.clip(split.start_offset, split.end_offset)
         found.append(choice)

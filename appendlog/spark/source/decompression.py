@@ -2,7 +2,7 @@
 
 If the `content_encoding` of a message is gzip or deflate, the row has the unpacked body and a null
 encoding. A body that cannot be unpacked (other bytes than the encoding says, or too large) stays as
-it was published. Its row keeps the encoding, so that the reader can tell.
+it was published. Its row keeps the encoding, so that a reader sees that it is still compressed.
 """
 
 import zlib
@@ -46,10 +46,13 @@ def decompressed(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         body = column[row].as_py()
         unpacked = _unpack(body, _kinds(encoding))
         if unpacked is not None:
-            body, encodings[row] = unpacked, None
+            body = unpacked
+            encodings[row] = None
         if bodies and size_bytes + len(body) > BATCH_BYTES:
             yield _replaced(batch.slice(start, len(bodies)), bodies, encodings[start:row])
-            start, size_bytes, bodies = row, 0, []
+            start = row
+            size_bytes = 0
+            bodies = []
         bodies.append(body)
         size_bytes += len(body)
     yield _replaced(batch.slice(start), bodies, encodings[start:])
@@ -73,7 +76,8 @@ def _unpack(body: bytes, kinds: tuple[int, ...]) -> bytes | None:
 def _inflate(body: bytes, kind: int) -> bytes | None:
     """Return the unpacked parts of a body, joined; gzip may have several parts."""
     parts: list[bytes] = []
-    left, at = BODY_BYTES_MAX, 0
+    left = BODY_BYTES_MAX
+    at = 0
     while at < len(body):
         stream = zlib.decompressobj(kind)
         while not stream.eof:

@@ -17,7 +17,7 @@ class LossPolicy:
 
     def __init__(self, is_fatal: bool) -> None:
         self._is_fatal = is_fatal
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def removed(self, queue: str, start: int, end: int) -> None:
         """Report that retention has removed the offsets `[start, end)` before they were read.
@@ -26,7 +26,7 @@ class LossPolicy:
             StreamDataLossError: Losses are fatal.
         """
         reason = f"offsets [{start}, {end}) are not in the log any more: retention removed them"
-        self._judge(queue, reason, f"goes on at offset {end}")
+        self._report(queue, reason, f"continues at offset {end}")
 
     def replaced(self, queue: str, read: UUID, found: UUID) -> None:
         """Report that a queue was deleted and declared again.
@@ -38,7 +38,7 @@ class LossPolicy:
             f"deleted and declared again: the stream has read incarnation {read}, found {found}, "
             "whose offsets are others"
         )
-        self._judge(queue, reason, "goes on at the beginning of the new log")
+        self._report(queue, reason, "continues at the beginning of the new log")
 
     def deleted(self, queue: str, read: UUID) -> None:
         """Report that a queue was deleted.
@@ -47,7 +47,7 @@ class LossPolicy:
             StreamDataLossError: Losses are fatal.
         """
         reason = f"deleted: the stream has read incarnation {read}, found no queue of that name"
-        self._judge(queue, reason, "goes on without it")
+        self._report(queue, reason, "continues without it")
 
     def shortened(self, queue: str, offset: int, end: int) -> None:
         """Report that a log ends below an offset that was read.
@@ -60,12 +60,12 @@ class LossPolicy:
             "log: start the server once to recover it after a power cut, or it was restored "
             "from an older copy"
         )
-        self._judge(queue, reason, f"waits until the log has offset {offset}")
+        self._report(queue, reason, f"waits until the log has offset {offset}")
 
-    def _judge(self, queue: str, reason: str, otherwise: str) -> None:
+    def _report(self, queue: str, reason: str, otherwise: str) -> None:
         if self._is_fatal:
             raise StreamDataLossError(queue, reason, otherwise)
         message = f"queue {queue!r}: {reason}; the stream {otherwise}"
-        if message not in self._told:
-            self._told.add(message)
+        if message not in self._logged:
+            self._logged.add(message)
             logger.warning("%s", message)

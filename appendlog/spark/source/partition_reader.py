@@ -73,9 +73,11 @@ class PartitionReader:
             yield from self._piece(piece, choice)
 
     def _piece(self, piece: LogPiece, choice: OffsetChoice | None) -> Iterator[pa.RecordBatch]:
-        log, split = piece.log, piece.split
+        log = piece.log
+        split = piece.split
         on_damage = refuse_damage if self.on_damage is OnDamage.FAILFAST else skip_damage
-        next_offset, skipped = split.start_offset, list[DamagedRange]()
+        next_offset = split.start_offset
+        skipped = list[DamagedRange]()
         with closing(SplitReader(log.directory, log.filesystem, on_damage)) as reader:
             try:
                 for batch in log_batches(

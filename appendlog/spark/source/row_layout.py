@@ -116,7 +116,8 @@ def layout_of(wanted: StructType, corrupt_column: str, *, has_corrupt_rows: bool
     _check_names(names)
     if len(names) + 1 < len(wanted.fields):
         raise ColumnError(f"column {corrupt_column} is named twice")
-    fields, known = [], []
+    fields = []
+    known = []
     for field in wanted.fields:
         if field.name == corrupt_column:
             fields.append(_corrupt_field(field))

@@ -43,7 +43,7 @@ class StreamLeases:
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
         self._retry_seconds = 0.0
-        self._is_told = False
+        self._is_logged = False
 
     def take(self, places: Iterable[tuple[str, UUID, int]]) -> None:
         """Take leases of logs that have none yet.
@@ -119,8 +119,8 @@ class StreamLeases:
     def _refused(self, queue: str, error: Exception) -> None:
         """Continue without a lease and try again later; log it once."""
         self._retry_seconds = time.monotonic() + _RENEWAL_SECONDS
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_logged:
+            self._is_logged = True
             logger.warning(
                 "no lease on the log of queue %r: retention may remove what the stream has not "
                 "read yet: %s",

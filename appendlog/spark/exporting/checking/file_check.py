@@ -62,7 +62,8 @@ def check_offsets(batches: Iterator[npt.NDArray[np.int64]], listed: ListedFile) 
     Raises:
         FileFaultError: They are not.
     """
-    last, rows = listed.start - 1, 0
+    last = listed.start - 1
+    rows = 0
     for offsets in batches:
         rising = np.diff(offsets, prepend=last) > 0
         if not rising.all():
@@ -98,7 +99,8 @@ def lines_of(file: BinaryIO, listed: ListedFile) -> io.BufferedReader:
 
 
 def _check_bytes(file: BinaryIO, listed: ListedFile) -> None:
-    digest, size = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    size = 0
     while data := file.read(COPY_BYTES):
         digest.update(data)
         size += len(data)

@@ -161,7 +161,8 @@ def _check_files(
     manifests: Manifests, files: Sequence[ListedFile], *, is_deep: bool, on_checked: OnChecked
 ) -> list[Fault]:
     faults = []
-    total, done = sum(file.bytes for file in files), 0
+    total = sum(file.bytes for file in files)
+    done = 0
     on_checked(done, total)
     with ThreadPoolExecutor(CHECKS_AT_ONCE, "verify") as pool:
         checked = pool.map(lambda file: check_file(manifests.store, file, is_deep=is_deep), files)

@@ -164,7 +164,8 @@ class FilesDestination:
         number = survey.manifests
         self._manifests.roll_forward(survey)
         if earlier:
-            total, number = self._add("adopted", job, number, total, earlier), number + 1
+            total = self._add("adopted", job, number, total, earlier)
+            number += 1
             self._check_kind(self._manifests.read(number - 1))
         if tuple(total.covered) != job.covered:
             raise self._changed()
@@ -178,7 +179,8 @@ class FilesDestination:
         if is_alone and waiting:
             # The process of the job is gone, but its workers may still write, and locks may fail.
             # Once its number is taken, the job cannot be committed, and its files can go.
-            total, number = self._add("fence", job, number, total), number + 1
+            total = self._add("fence", job, number, total)
+            number += 1
             self._manifests.roll_forward(survey, number)
         return _Begun(number, self._manifests.job_path(number, job.job_id), total)
 
@@ -320,7 +322,8 @@ class FilesDestination:
 
     def _check_owner(self, manifest: Manifest, where: str) -> None:
         for what in ("vhost", "queue", "incarnation"):
-            found, expected = getattr(manifest, what), getattr(self._log, what)
+            found = getattr(manifest, what)
+            expected = getattr(self._log, what)
             if found != expected:
                 raise OutputError(
                     f"{where}: {what} is {found}, that of the queue is {expected}: "

@@ -204,7 +204,8 @@ class _TaskRun:
         return account, (min(times) * _NS_PER_US, max(times) * _NS_PER_US)
 
     def _batches(self) -> Iterator[LogBatch]:
-        task, reader = self._task, self._reader
+        task = self._task
+        reader = self._reader
         for split in task.splits:
             try:
                 for batch in log_batches(

@@ -107,7 +107,9 @@ def join_batches(
             size += rows.nbytes
         if account.rows >= GROUP_ROWS or size >= GROUP_BYTES:
             yield RowGroup(account, pa.Table.from_batches(waiting, schema))
-            waiting, size, account = [], 0, None
+            waiting = []
+            size = 0
+            account = None
     if account is not None:
         yield RowGroup(account, pa.Table.from_batches(waiting, schema))
 

@@ -99,7 +99,8 @@ class DeltaSink:
     def _commit(
         self, table: "DeltaTable", query: str, batch: int, files: Sequence[BatchFile]
     ) -> None:
-        delta, transaction = lake_module("deltalake"), lake_module("deltalake.transaction")
+        delta = lake_module("deltalake")
+        transaction = lake_module("deltalake.transaction")
         actions = [_add_action(transaction, file) for file in files]
         properties = transaction.CommitProperties(
             app_transactions=[transaction.Transaction(_app_id(query), batch)],
