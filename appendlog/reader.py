@@ -24,7 +24,7 @@ from appendlog.options import INDEX_INTERVAL_BYTES
 from appendlog.recovery.generations import newest_generations
 from appendlog.recovery.log_owner import is_as_named, log_owner
 from appendlog.recovery.own_segments import is_fitting, own_segments
-from appendlog.segments.durable_end import DurableEnd, promises_nothing, read_durable_end
+from appendlog.segments.durable_end import DurableEnd, has_no_durable_end, read_durable_end
 from appendlog.segments.looked_up import LookedUpSegments
 from appendlog.segments.mapped_indexes import MappedIndexes
 from appendlog.segments.read_result import ReadResult
@@ -84,7 +84,7 @@ class LogReader:
         self._durable: DurableEnd | None = None
         # Whether some segments do not fit together. Then, from the next listing on, the reader
         # checks headers, not only file names.
-        self._has_doubts = False
+        self._has_misfits = False
         self._checks_headers = False
         self._known_first: SegmentName | None = None
         names = self._list()
@@ -128,7 +128,7 @@ class LogReader:
 
     def summaries(self) -> list[SegmentSummary]:
         """Return the sums of each segment, oldest first; those of the last one are not known."""
-        return self._without_doubts(lambda: [segment.summary for segment in self._segments])
+        return self._with_own_segments(lambda: [segment.summary for segment in self._segments])
 
     def plan_splits(
         self, start: int | None = None, end: int | None = None, split_bytes: int = SPLIT_BYTES
@@ -147,7 +147,7 @@ class LogReader:
         Raises:
             OffsetOutOfRangeError: The log does not hold all of the range, or not any more.
         """
-        return self._without_doubts(lambda: self._plan(start, end, split_bytes))
+        return self._with_own_segments(lambda: self._plan(start, end, split_bytes))
 
     def _plan(self, start: int | None, end: int | None, split_bytes: int) -> list[Split]:
         first = self.log_start_offset if start is None else start
@@ -217,7 +217,7 @@ class LogReader:
             found = self._time_search(segments, end).first_offset_at(timestamp_ns)
             return min(max(found, start), end)
 
-        return self._without_doubts(search)
+        return self._with_own_segments(search)
 
     def end_offset_before(self, timestamp_ns: int) -> int:
         """Return the offset from which on nothing was appended before a time.
@@ -230,7 +230,7 @@ class LogReader:
         """
         if not self._segments:
             return self.log_start_offset
-        return self._without_doubts(
+        return self._with_own_segments(
             lambda: self._time_search(self._segments, self.log_end_offset).end_offset_before(
                 timestamp_ns
             )
@@ -261,16 +261,16 @@ class LogReader:
             return not self._checks_headers
         return True
 
-    def _without_doubts(self, look: Callable[[], Found]) -> Found:
+    def _with_own_segments(self, look: Callable[[], Found]) -> Found:
         """Return the result of a look at the segments, once all their files are the log's own."""
         try:
             found = look()
         except IsADirectoryError:
             if self._checks_headers:
                 raise
-            self._has_doubts = True
-        if self._has_doubts:
-            self._has_doubts = False
+            self._has_misfits = True
+        if self._has_misfits:
+            self._has_misfits = False
             self._checks_headers = True
             self._load(self._list())
             found = look()
@@ -333,7 +333,7 @@ class LogReader:
             at = bisect_right(self._names, name.base_offset, key=_base_offset)
             following = self._names[at].base_offset
             if not (segment.is_sealed and is_fitting(segment, following)):
-                self._has_doubts = not self._checks_headers
+                self._has_misfits = not self._checks_headers
         return segment
 
     def _known_end(self, segment: Segment, *, is_last: bool) -> int:
@@ -361,7 +361,7 @@ class LogReader:
         Nothing of such a log was ever on the disk; otherwise the `end` file would say so.
         """
         octets = self._filesystem.read_file(self.directory / name.file_name, len(_MAGIC_OCTETS))
-        return _MAGIC_OCTETS.startswith(octets) and promises_nothing(
+        return _MAGIC_OCTETS.startswith(octets) and has_no_durable_end(
             self._filesystem, self.directory
         )
 

@@ -125,7 +125,7 @@ def show(
 
     Without --group, for an ordinary queue: what the queue itself has settled.
     """
-    rows = _ask(storage_path, "show", queue, shards, vhost, group=group)
+    rows = _request(storage_path, "show", queue, shards, vhost, group=group)
     if as_json:
         return _write_json(rows)
     if shards:
@@ -165,7 +165,7 @@ def commit(
 
     A position below the present commit is refused without --force.
     """
-    rows = _ask(storage_path, "commit", queue, shards, vhost, group=group, to=to, force=force)
+    rows = _request(storage_path, "commit", queue, shards, vhost, group=group, to=to, force=force)
     return _write_moved(rows, as_json=as_json)
 
 
@@ -198,7 +198,7 @@ def seek(
     Acks from there on are discarded. With --force, the group's consumers are moved too; their
     replies to earlier deliveries have no effect.
     """
-    rows = _ask(storage_path, "seek", queue, shards, vhost, group=group, to=to, force=force)
+    rows = _request(storage_path, "seek", queue, shards, vhost, group=group, to=to, force=force)
     return _write_moved(rows, as_json=as_json)
 
 
@@ -222,7 +222,7 @@ def delete(
     as_json: bool,
 ) -> int:
     """Delete a group. The messages stay; a new group of that name begins without a commit."""
-    rows = _ask(storage_path, "delete", queue, shards, vhost, group=group, force=force)
+    rows = _request(storage_path, "delete", queue, shards, vhost, group=group, force=force)
     if as_json:
         return _write_json(rows)
     for row in rows:
@@ -230,7 +230,7 @@ def delete(
     return 0
 
 
-def _ask(
+def _request(
     storage_path: Path, command: str, queue: str, shards: str, vhost: str, **arguments: object
 ) -> list[Row]:
     if bool(queue) == bool(shards):

@@ -92,7 +92,7 @@ def repair(
         if not as_json:
             _print_steps(steps)
         if not yes:
-            _ask_first(storage_path)
+            _confirm(storage_path)
         done = repair_directory(storage_path, options, _silent if as_json else _say)
     assert done.check is not None
     _report_done(done, as_json=as_json)
@@ -129,7 +129,7 @@ def _silent(_text: str) -> None:
     """Print nothing: the object at the end has it."""
 
 
-def _ask_first(storage_path: Path) -> None:
+def _confirm(storage_path: Path) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("no terminal for the question: write --yes to repair without it")
     if not click.confirm(f"Repair {storage_path}?", err=True):

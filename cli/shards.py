@@ -225,7 +225,7 @@ def delete(exchange: str, vhost: str, storage_path: Path, *, if_empty: bool, yes
     The deletion is durable when this returns.
     """
     if not yes:
-        _ask_first(exchange)
+        _confirm(exchange)
     done = ask_server(
         storage_path, "shards.delete", exchange=exchange, vhost=vhost, if_empty=if_empty
     )
@@ -236,7 +236,7 @@ def delete(exchange: str, vhost: str, storage_path: Path, *, if_empty: bool, yes
     return 0
 
 
-def _ask_first(exchange: str) -> None:
+def _confirm(exchange: str) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("no terminal for the question: write --yes to delete without it")
     if not click.confirm(

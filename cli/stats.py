@@ -101,7 +101,7 @@ def _rows(
     if queue is not None and vhost is None:
         vhost = "/"
     try:
-        first = _ask(storage_path, vhost, queue, "")
+        first = _request(storage_path, vhost, queue, "")
     except UnreachableError:
         rows = _stored(storage_path, vhost, queue)
     else:
@@ -123,10 +123,12 @@ def _pages(
         yield from page["queues"]
         if not page["next"]:
             return
-        page = _ask(storage_path, vhost, queue, page["next"])
+        page = _request(storage_path, vhost, queue, page["next"])
 
 
-def _ask(storage_path: Path, vhost: str | None, queue: str | None, after: str) -> dict[str, Any]:
+def _request(
+    storage_path: Path, vhost: str | None, queue: str | None, after: str
+) -> dict[str, Any]:
     try:
         page: dict[str, Any] = ask(
             storage_path,

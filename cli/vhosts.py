@@ -98,13 +98,13 @@ def delete(name: str, storage_path: Path, *, yes: bool) -> int:
     Closes its connections (320). The deletion is durable when this returns.
     """
     if not yes:
-        _ask_first(name)
+        _confirm(name)
     ask_server(storage_path, "vhosts.delete", name=name)
     click.echo(f"deleted vhost '{shown(name)}'")
     return 0
 
 
-def _ask_first(name: str) -> None:
+def _confirm(name: str) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("no terminal for the question: write --yes to delete without it")
     question = f"Delete vhost '{shown(name)}' with its queues and all their messages?"

@@ -58,14 +58,14 @@ class FileWorkers:
         """
         remaining = iter(items)
 
-        def work_on() -> None:
+        def take_items() -> None:
             # `next` on a list's iterator is atomic in the interpreter, so no item is handled twice.
             for item in remaining:
                 work(item)
 
-        others = [self._threads.submit(work_on) for _ in range(min(threads_max, len(items)) - 1)]
+        others = [self._threads.submit(take_items) for _ in range(min(threads_max, len(items)) - 1)]
         try:
-            work_on()
+            take_items()
         finally:
             wait(others)
         for other in others:

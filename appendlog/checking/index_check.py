@@ -44,13 +44,17 @@ class IndexCheck:
             return
         expected = IndexEntry(header.base_offset, position, last_timestamp_ns)
         if entry != expected:
-            self._complain("index-wrong", f"an entry says {tuple(entry)}, there is no such chunk")
+            self._add_problem(
+                "index-wrong", f"an entry says {tuple(entry)}, there is no such chunk"
+            )
         self._next = next(self._entries, None)
 
     def finish(self, end_position: int) -> None:
         """Check the remaining entries: those after all chunks that were walked."""
         if self._next is not None and self._next.position < end_position:
-            self._complain("index-wrong", f"an entry says {tuple(self._next)}, there is no chunk")
+            self._add_problem(
+                "index-wrong", f"an entry says {tuple(self._next)}, there is no chunk"
+            )
 
     def _read(self, filesystem: FileSystem, salt: int) -> list[IndexEntry]:
         segment = self._segment
@@ -59,17 +63,17 @@ class IndexCheck:
             data = filesystem.read_file(segment.index_path, bytes_max)
         except FileNotFoundError:
             if segment.is_sealed:
-                self._complain("index-missing", "there is no index")
+                self._add_problem("index-missing", "there is no index")
             return []
         except OSError as error:
-            self._complain("index-wrong", str(error))
+            self._add_problem("index-wrong", str(error))
             return []
         whole = len(data) // INDEX_ENTRY_BYTES * INDEX_ENTRY_BYTES
         if data[:INDEX_ENTRY_BYTES] != index_header(salt, segment.base_offset):
-            self._complain("index-wrong", "its header is not that of this segment")
+            self._add_problem("index-wrong", "its header is not that of this segment")
             return []
         if whole != len(data) and segment.is_sealed:
-            self._complain(
+            self._add_problem(
                 "index-wrong", f"its size {len(data)} is not a multiple of an entry's size"
             )
         base = segment.base_offset
@@ -80,12 +84,12 @@ class IndexCheck:
             )
         ]
         if any(after[:2] <= before[:2] for before, after in pairwise(entries)):
-            self._complain("index-wrong", "its entries do not ascend")
+            self._add_problem("index-wrong", "its entries do not ascend")
             return []
         self.entry_count = len(entries)
         return entries
 
-    def _complain(self, kind: str, text: str) -> None:
+    def _add_problem(self, kind: str, text: str) -> None:
         if not self._is_wrong:
             self._is_wrong = True
             self._problems.add(Problem(Level.HARMLESS, kind, self._segment.index_path, text))

@@ -128,9 +128,9 @@ class LogFollower(LogReader):
                 self._checks_headers = True
                 names = self._list()
             else:
-                if not self._has_doubts:
+                if not self._has_misfits:
                     return
-                self._has_doubts = False
+                self._has_misfits = False
                 self._checks_headers = True
                 names = self._list()
         raise LogError(f"{self.directory}: segments are removed faster than they can be opened")

@@ -123,15 +123,15 @@ class ThreadFlusher:
         helper_count = min(len(waiting), self._parallel_max) - 1
         done = threading.Semaphore(0)
 
-        def help_out() -> None:
+        def help_run() -> None:
             try:
-                _work_off(waiting, results)
+                _run_groups(waiting, results)
             finally:
                 done.release()
 
         for _ in range(helper_count):
-            self._helpers.submit(help_out)
-        _work_off(waiting, results)
+            self._helpers.submit(help_run)
+        _run_groups(waiting, results)
         for _ in range(helper_count):
             done.acquire()
         self._report([results[id(request)] for request in appends])
@@ -151,7 +151,7 @@ def grouped(appends: Sequence[FlushRequest]) -> dict[Log, list[FlushRequest]]:
     return groups
 
 
-def _work_off(waiting: deque[list[FlushRequest]], results: dict[int, FlushResult]) -> None:
+def _run_groups(waiting: deque[list[FlushRequest]], results: dict[int, FlushResult]) -> None:
     """Carry out groups that no other thread has taken, until there are none left."""
     while waiting:
         try:

@@ -69,7 +69,7 @@ class Lease:
     expires_ns: int = 0
 
     @property
-    def is_long_over(self) -> bool:
+    def has_long_expired(self) -> bool:
         """Whether the lease ended over an hour ago, by the monotonic clock of its own machine."""
         age_seconds = (time.monotonic_ns() - self.renewed_ns) / 1e9
         over_seconds = age_seconds - min(self.lease_seconds, LEASE_SECONDS_MAX)
@@ -180,7 +180,7 @@ class HeldLease:
                 filesystem.mkdir(directory)
             filesystem.sync_directory(storage_path)
         names = filesystem.listdir(directory)
-        if len(names) >= LEASES_MAX and _remove_over(directory, names, filesystem) >= LEASES_MAX:
+        if len(names) >= LEASES_MAX and _remove_expired(directory, names, filesystem) >= LEASES_MAX:
             raise TooManyLeasesError(
                 f"{directory}: {LEASES_MAX} leases exist already: end some of their readers"
             )
@@ -246,7 +246,7 @@ class HeldLease:
         self.end()
 
 
-def _remove_over(directory: Path, names: list[str], filesystem: FileSystem) -> int:
+def _remove_expired(directory: Path, names: list[str], filesystem: FileSystem) -> int:
     """Remove the leases that expired long ago, and return how many files are left.
 
     A reader that still uses one of them writes it again at its next renewal.
@@ -255,7 +255,7 @@ def _remove_over(directory: Path, names: list[str], filesystem: FileSystem) -> i
     for name in names:
         path = directory / name
         with suppress(OSError, ValueError, RecursionError):
-            if decode_lease(filesystem.read_file(path, LEASE_BYTES_MAX)).is_long_over:
+            if decode_lease(filesystem.read_file(path, LEASE_BYTES_MAX)).has_long_expired:
                 filesystem.unlink(path)
                 left -= 1
     return left
@@ -319,7 +319,7 @@ class Leases:
             lease = seen.lease
             age_seconds = now_seconds - seen.since_seconds
             left_seconds = -age_seconds
-            if lease is not None and not lease.is_long_over:
+            if lease is not None and not lease.has_long_expired:
                 left_seconds += min(lease.lease_seconds, LEASE_SECONDS_MAX)
             if lease is not None and left_seconds > 0:
                 low = min(lease.low_offset, lows.get(lease.incarnation, lease.low_offset))
@@ -346,7 +346,7 @@ class Leases:
             # While it cannot be read, treat it as unchanged.
             if known is None:
                 known = self._seen[name] = _SeenFile(0, now_seconds, None)
-                self._complain(name, error)
+                self._warn_ignored(name, error)
             return known
         content = hash(data)
         if known is None or known.content != content:
@@ -356,10 +356,10 @@ class Leases:
                 known.lease = _decoded(name, data)
             except (ValueError, RecursionError) as error:
                 if not was_broken:
-                    self._complain(name, error)
+                    self._warn_ignored(name, error)
         return known
 
-    def _complain(self, name: str, error: Exception) -> None:
+    def _warn_ignored(self, name: str, error: Exception) -> None:
         # A file that is being written has another suffix for a moment.
         if name.endswith(_SUFFIX):
             logger.warning("lease ignored path=%s error=%s", self._directory / name, error)

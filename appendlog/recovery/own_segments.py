@@ -150,8 +150,8 @@ class _Listing:
         )
         found.listed = filesystem.listdir(self._directory)
         names = self._newest(segment_names(found.listed))
-        doubtful = self._doubtful(names)
-        names = [name for name in names if name not in doubtful or self._is_own(name)]
+        misfits = self._misfits(names)
+        names = [name for name in names if name not in misfits or self._is_own(name)]
         names = self._without_empty(names)
         found.names = self._without_covered(names)
         self._look_for_missing()
@@ -173,15 +173,15 @@ class _Listing:
             newest += whole[-1:] or known[:1] or group[:1]
         return newest
 
-    def _doubtful(self, names: Sequence[SegmentName]) -> set[SegmentName]:
+    def _misfits(self, names: Sequence[SegmentName]) -> set[SegmentName]:
         """Return the segments that do not fit their neighbours, or have none."""
-        doubtful = {*names[:1], *names[-1:]}
+        misfits = {*names[:1], *names[-1:]}
         for at, name in enumerate(names[:-1]):
             following = names[at + 1]
             segment = self._sealed(name)
             if segment is None or not is_fitting(segment, following.base_offset):
-                doubtful |= {name, following}
-        return doubtful
+                misfits |= {name, following}
+        return misfits
 
     def _is_own(self, name: SegmentName) -> bool:
         """Return whether the header fits; a file without a readable header may be a segment."""

@@ -202,13 +202,13 @@ class _Writer:
             self._removed += uncovered(missing, self._explained)
         starts = ranges[0][0] if header.is_control and ranges else header.base_offset
         # The note comes before the chunk, so that a reader finds it in its place.
-        self._go_on_at(starts)
+        self._note_missing_before(starts)
         self._write(found.data)
         self._summary.add(header)
 
     def finish(self, end_offset: int) -> RewrittenSegment:
         """Write the end of the segment and the footer."""
-        self._go_on_at(end_offset)
+        self._note_missing_before(end_offset)
         removed, are_joined = _bounded(sorted(self._removed))
         are_joined |= self._are_joined
         self._summary.steps_back = self.steps_back
@@ -218,19 +218,19 @@ class _Writer:
         result.end_offset = self._summary.end_offset
         return result
 
-    def _go_on_at(self, offset: int) -> None:
+    def _note_missing_before(self, offset: int) -> None:
         """Note the offsets missing before an offset, unless compaction removed them."""
         summary = self._summary
         if offset <= summary.end_offset:
             return
         if uncovered([(summary.end_offset, offset)], self._explained):
-            self._lose(offset)
+            self._note_lost(offset)
             return
         summary.end_offset = offset
         if not summary.record_count:
             summary.first_offset = offset
 
-    def _lose(self, end: int) -> None:
+    def _note_lost(self, end: int) -> None:
         summary = self._summary
         self._gaps.append((summary.end_offset, end))
         marker = encode_gap_marker(

@@ -99,7 +99,7 @@ def read_durable_end(
     return found
 
 
-def promises_nothing(filesystem: FileSystem, directory: Path) -> bool:
+def has_no_durable_end(filesystem: FileSystem, directory: Path) -> bool:
     """Return whether a log's `end` file is missing, or says that nothing is durable yet."""
     last = END_SLOT_POSITIONS[-1] + END_SLOT_BYTES
     try:

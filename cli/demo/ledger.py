@@ -27,15 +27,15 @@ class Ledger:
         self.unmarked = 0
         self.damaged = 0
         self._checksums = array("L")
-        self._has_come = bytearray()
+        self._is_received = bytearray()
 
     @property
     def missing(self) -> int:
         """Number of flights that were published, but never received."""
-        return self.published - self.come
+        return self.published - self.distinct
 
     @property
-    def come(self) -> int:
+    def distinct(self) -> int:
         """Number of flights that were received, each counted once."""
         return self.received - self.repeated
 
@@ -45,7 +45,7 @@ class Ledger:
         self.published += 1
         self.by_carrier[flight.carrier] += 1
         self._checksums.append(crc32(flight.body))
-        self._has_come.append(False)
+        self._is_received.append(False)
 
     def note_received(self, number: int, body: bytes, *, redelivered: bool) -> None:
         """Count a delivery.
@@ -56,7 +56,7 @@ class Ledger:
         self.received += 1
         if self._checksums[number] != crc32(body):
             self.damaged += 1
-        if self._has_come[number]:
+        if self._is_received[number]:
             self.repeated += 1
             self.unmarked += not redelivered
-        self._has_come[number] = True
+        self._is_received[number] = True

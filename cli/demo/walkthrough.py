@@ -127,7 +127,7 @@ class Walkthrough:
             progress("flights seen", ledger.published) as show,
             self._timed("consume the rest"),
         ):
-            consumer = FlightConsumer(broker.port, None, ledger, lambda _: show(ledger.come))
+            consumer = FlightConsumer(broker.port, None, ledger, lambda _: show(ledger.distinct))
             consumer.run()
         _say(f"{consumer.received} received{self._rate('consume the rest', consumer.received)}")
         _say(

@@ -123,7 +123,7 @@ class Claim:
         return claim
 
     @classmethod
-    def for_a_round(cls, directory: Path) -> Self:
+    def as_round_writer(cls, directory: Path) -> Self:
         """Wait up to 30 seconds until no other process writes checkpoints, and claim that.
 
         Args:
@@ -138,7 +138,7 @@ class Claim:
         return claim
 
     def wait_for_round(self, directory: Path) -> None:
-        """Claim what `for_a_round` claims; see there."""
+        """Claim what `as_round_writer` claims; see there."""
         lock = DoubleLock(directory / LOCK_NAME, directory)
         held = HeldLock(lock)
         self._held.append(held)

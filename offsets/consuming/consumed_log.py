@@ -86,7 +86,7 @@ class ConsumedLog:
         had_records = self.follower.log_end_offset > 0
         return had_records and not self._filesystem.exists(self.place.directory)
 
-    def look(self, *, is_thorough: bool = False) -> None:
+    def refresh(self, *, is_thorough: bool = False) -> None:
         """Refresh the view of the log: appended records, and what retention has removed.
 
         Args:
@@ -137,7 +137,7 @@ class ConsumedLog:
                 return None
         return None
 
-    def go_back(self, offset: int) -> None:
+    def rewind(self, offset: int) -> None:
         """Read again from `offset` on, if that was read before; settled records stay settled."""
         self.position = max(min(self.position, offset), self.group.start or 0)
 
@@ -165,7 +165,7 @@ class ConsumedLog:
 
     def seek(self, position: Position) -> int:
         """Move to any position in the log; return the offset that is read next."""
-        self.look(is_thorough=True)
+        self.refresh(is_thorough=True)
         log = self.follower
         offset = position.find(log)
 

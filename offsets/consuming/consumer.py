@@ -37,7 +37,7 @@ from offsets.group_offsets import check_group_name
 BATCH_RECORDS: Final = 1_000
 BATCH_BYTES: Final = 4 << 20
 POLL_INTERVAL_SECONDS: Final = 0.05
-SHOWN_INTERVAL_SECONDS: Final = 10.0
+TOUCH_INTERVAL_SECONDS: Final = 10.0
 """Interval at which a consumer shows its activity, for `group_expires_after_seconds`."""
 
 
@@ -112,7 +112,7 @@ class Consumer:
         self._delivered = self._acked = 0
         self._synced_at: float | None = None
         self._sync_due_at = time.monotonic() + sync_interval_seconds
-        self._shown_at = time.monotonic()
+        self._touched_at = time.monotonic()
         self._claim = Claim.as_member(self._root)
         self._filesystem = filesystem or FileSystem()
         self._catalog = LogCatalog(self._root, vhost, self._filesystem)
@@ -182,7 +182,7 @@ class Consumer:
         with self._lock:
             if self._offered is not None:
                 log, position = self._offered
-                log.go_back(position)
+                log.rewind(position)
                 self._offered = None
 
     def ack(self, log: str, offset: int) -> int:
@@ -221,7 +221,7 @@ class Consumer:
         """
         with self._lock:
             if batch.log in self._logs:
-                self._logs[batch.log].go_back(batch.offsets[0])
+                self._logs[batch.log].rewind(batch.offsets[0])
 
     def commit(self, log: str, offset: int) -> int:
         """Ack everything below `offset`; return how many offsets were not acked before.
@@ -282,7 +282,7 @@ class Consumer:
         with self._lock:
             self._check()
             for each in self._logs.values():
-                each.look(is_thorough=True)
+                each.refresh(is_thorough=True)
             logs = {name: self._logs[name].lag for name in self.logs}
         return Lag(sum(logs.values()), logs)
 
@@ -407,7 +407,7 @@ class Consumer:
                     self._take_dropped()
                     is_first = False
                 now = time.monotonic()
-                self._do_what_is_due(now)
+                self._run_due_work(now)
                 batch = self._next(max_records, max_bytes)
                 self._take_dropped(add=True)
             if batch is not None or now >= deadline or self._stopping.is_set():
@@ -417,7 +417,7 @@ class Consumer:
     def _rewind_unreturned(self) -> None:
         if self._unreturned is not None:
             log, position = self._unreturned
-            log.go_back(position)
+            log.rewind(position)
             self._unreturned = None
 
     def _restore(self) -> None:
@@ -450,7 +450,7 @@ class Consumer:
             self._unreturned = (log, log.position)
             batch = log.read(max_records, max_bytes)
             if batch is None:
-                log.look()
+                log.refresh()
                 batch = log.read(max_records, max_bytes)
             if batch is not None:
                 self._turn = (self._turn + step + 1) % len(logs)
@@ -462,22 +462,22 @@ class Consumer:
         dropped = sum(each.group.take_dropped() for each in self._logs.values())
         self.dropped_since_last_poll = dropped + (self.dropped_since_last_poll if add else 0)
 
-    def _do_what_is_due(self, now: float) -> None:
+    def _run_due_work(self, now: float) -> None:
         if now >= self._discovery_due_at:
             # All records of a log that appears now are newer than this consumer: read all of them.
             self._discover(FIRST_RECORD)
             for each in self._logs.values():
-                each.look(is_thorough=True)
-            self._show_itself(now)
+                each.refresh(is_thorough=True)
+            self._touch_lock_files(now)
         if self._sync_interval_seconds and now >= self._sync_due_at:
             self.sync()
 
-    def _show_itself(self, now: float) -> None:
+    def _touch_lock_files(self, now: float) -> None:
         """Update the lock files, so that retention sees a consumer even if it is killed later."""
-        if now >= self._shown_at + SHOWN_INTERVAL_SECONDS:
+        if now >= self._touched_at + TOUCH_INTERVAL_SECONDS:
             for each in self._logs.values():
                 each.claim.touch()
-            self._shown_at = now
+            self._touched_at = now
 
     def _discover(self, start: Position) -> None:
         found = self._catalog.find(self._pattern)
@@ -487,12 +487,12 @@ class Consumer:
             self._logs.pop(name).close_removed()
         fresh = [place for name, place in mine.items() if name not in self._logs]
         if fresh:
-            self._take_up(fresh, start)
+            self._begin_reading(fresh, start)
             # From now on retention knows what the group has not read.
             self.sync()
         self._discovery_due_at = time.monotonic() + self._discovery_interval_seconds
 
-    def _take_up(self, places: list[LogPlace], start: Position) -> None:
+    def _begin_reading(self, places: list[LogPlace], start: Position) -> None:
         claims: list[tuple[LogPlace, GroupClaim]] = []
         try:
             for place in places:

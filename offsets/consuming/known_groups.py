@@ -101,7 +101,7 @@ class KnownGroups:
         if known is not None and pattern in known.patterns:
             return known
         # Two consumers of the group may start at the same time, each with its own pattern.
-        with Claim.for_a_round(self._root / "offsets"):
+        with Claim.as_round_writer(self._root / "offsets"):
             known = self._read(path)
             patterns = () if known is None else known.patterns
             if pattern not in patterns:

@@ -16,7 +16,7 @@ def test_what_has_not_come_is_missing() -> None:
 
     ledger.note_received(1, b"b", redelivered=False)
 
-    assert (ledger.missing, ledger.come) == (2, 1)
+    assert (ledger.missing, ledger.distinct) == (2, 1)
 
 
 def test_what_comes_twice_and_marked_is_repeated_and_nothing_else() -> None:

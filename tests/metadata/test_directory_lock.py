@@ -214,11 +214,11 @@ def test_a_deleted_lock_file_of_a_round_lets_no_other_round_begin(
 ) -> None:
     monkeypatch.setattr("offsets.consuming.claims._ROUND_WAIT_SECONDS", 0)
     offsets = tmp_path / "offsets"
-    with Claim.for_a_round(offsets):
+    with Claim.as_round_writer(offsets):
         (offsets / "LOCK").unlink()
         with pytest.raises(StorageLockedError):
-            Claim.for_a_round(offsets)
-    Claim.for_a_round(offsets).release()
+            Claim.as_round_writer(offsets)
+    Claim.as_round_writer(offsets).release()
 
 
 def test_a_deleted_lock_file_is_made_again(tmp_path: Path) -> None:

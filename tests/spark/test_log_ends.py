@@ -30,10 +30,10 @@ def test_a_log_is_opened_again_only_when_its_end_has_moved(
 
     monkeypatch.setattr(log_ends, "open_reader", count)
     ends = LogEnds(Clock())
-    assert [ends.look(queue.location) for _ in range(3)] == [LogSpan(0, 10)] * 3
+    assert [ends.span_of(queue.location) for _ in range(3)] == [LogSpan(0, 10)] * 3
     assert len(opened) == 1
     queue.append(plain_messages(5))
-    assert ends.look(queue.location) == LogSpan(0, 15)
+    assert ends.span_of(queue.location) == LogSpan(0, 15)
     assert len(opened) == 2
     queue.close()
 
@@ -48,13 +48,13 @@ def test_many_logs_are_looked_at_less_often(
     ends = LogEnds(clock)
     for queue in queues:
         queue.append(plain_messages(1))
-        ends.look(queue.location)
+        ends.span_of(queue.location)
         queue.append(plain_messages(1))
-    assert [ends.look(queue.location).end_offset for queue in queues] == [1, 1, 1]
+    assert [ends.span_of(queue.location).end_offset for queue in queues] == [1, 1, 1]
     clock.seconds += 0.21
-    assert [ends.look(queue.location).end_offset for queue in queues] == [2, 2, 2]
+    assert [ends.span_of(queue.location).end_offset for queue in queues] == [2, 2, 2]
     ends.keep_only([queues[0].location])
     queues[0].append(plain_messages(1))
-    assert ends.look(queues[0].location).end_offset == 3
+    assert ends.span_of(queues[0].location).end_offset == 3
     for queue in queues:
         queue.close()

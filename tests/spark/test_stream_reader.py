@@ -128,7 +128,7 @@ def test_available_now_ends_before_a_queue_that_was_declared_again_meanwhile(
     end = reader.latestOffset(reader.initialOffset(), ALL)
     directory.delete("orders")
     directory.add("orders", 2)
-    reader._run.planner._queues.look_now()
+    reader._run.planner._queues.list_now()
     assert reader.latestOffset(end, ALL) == end
 
 

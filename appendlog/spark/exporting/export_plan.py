@@ -256,7 +256,7 @@ def _pack(pieces: Sequence[PlannedPiece], task_bytes: int) -> Iterator[PlannedPi
 def _joined(pieces: Sequence[PlannedPiece]) -> PlannedPiece:
     splits: list[Split] = []
     for split in (split for piece in pieces for split in piece.splits):
-        if splits and _meet(splits[-1], split):
+        if splits and _are_adjacent(splits[-1], split):
             splits[-1] = replace(
                 splits[-1], end_position=split.end_position, end_offset=split.end_offset
             )
@@ -265,7 +265,7 @@ def _joined(pieces: Sequence[PlannedPiece]) -> PlannedPiece:
     return PlannedPiece(pieces[0].part, tuple(splits))
 
 
-def _meet(before: Split, after: Split) -> bool:
+def _are_adjacent(before: Split, after: Split) -> bool:
     place = (before.segment_base_offset, before.generation, before.end_offset)
     return place == (after.segment_base_offset, after.generation, after.start_offset)
 

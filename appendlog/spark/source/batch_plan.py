@@ -189,7 +189,7 @@ def _cut_once(
         is_before = times[0] is not None and times[0] > reader.log_start_offset
         first, last = (0, 0) if is_before else clip(*found.lost, narrow)
         if first < last:
-            _lose(log, first, last, is_fatal=shared.is_loss_fatal)
+            _report_loss(log, first, last, is_fatal=shared.is_loss_fatal)
     start, end = clip(found.start_offset, found.end_offset, narrow)
     if start == end:
         return None
@@ -199,7 +199,7 @@ def _cut_once(
     return _Cut(log, reader, start, end, choice)
 
 
-def _lose(log: QueueLog, start: int, end: int, *, is_fatal: bool) -> None:
+def _report_loss(log: QueueLog, start: int, end: int, *, is_fatal: bool) -> None:
     loss = ReadLossError(log.queue, start, end)
     if is_fatal:
         raise loss

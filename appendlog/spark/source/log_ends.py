@@ -52,7 +52,7 @@ class LogEnds:
         self._pause_seconds = pause_seconds
         self._known: dict[UUID, _Known] = {}
 
-    def look(self, log: QueueLog) -> LogSpan:
+    def span_of(self, log: QueueLog) -> LogSpan:
         """Return the span of a log; an empty span if it has no directory.
 
         Raises:

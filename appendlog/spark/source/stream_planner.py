@@ -90,7 +90,7 @@ class StreamPlanner:
             OSError: A file cannot be read.
         """
         self._target = {
-            log.incarnation: self._ends.look(log).end_offset for log in self._queues.look_now()
+            log.incarnation: self._ends.span_of(log).end_offset for log in self._queues.list_now()
         }
 
     def latest(
@@ -128,10 +128,10 @@ class StreamPlanner:
 
     def _waiting(self, start: StreamOffsets) -> list[Waiting]:
         """Return the unread offsets of each log, by queue."""
-        spans = self._spans(self._queues.look())
-        if self._is_odd(start, spans):
+        spans = self._spans(self._queues.logs())
+        if self._has_changed_logs(start, spans):
             # The remembered queues may be old, or one is being deleted at this moment.
-            spans = self._spans(self._queues.look_now())
+            spans = self._spans(self._queues.list_now())
         self._ends.keep_only([log for log, _ in spans])
         for queue, place in self._absent(start, spans):
             self._loss.deleted(queue, place.incarnation)
@@ -139,7 +139,7 @@ class StreamPlanner:
         return [each for each in found if each is not None]
 
     def _spans(self, logs: list[QueueLog]) -> list[tuple[QueueLog, LogSpan]]:
-        return [(log, self._ends.look(log)) for log in logs]
+        return [(log, self._ends.span_of(log)) for log in logs]
 
     def _absent(
         self, start: StreamOffsets, spans: list[tuple[QueueLog, LogSpan]]
@@ -152,7 +152,10 @@ class StreamPlanner:
             if queue not in present and self._queues.is_wanted(queue)
         ]
 
-    def _is_odd(self, start: StreamOffsets, spans: list[tuple[QueueLog, LogSpan]]) -> bool:
+    def _has_changed_logs(
+        self, start: StreamOffsets, spans: list[tuple[QueueLog, LogSpan]]
+    ) -> bool:
+        """Return whether a log of the start is absent, another one, or shorter than it was read."""
         known = ((start.places.get(log.queue), log, span) for log, span in spans)
         return bool(self._absent(start, spans)) or any(
             place.incarnation != log.incarnation or place.offset > span.end_offset

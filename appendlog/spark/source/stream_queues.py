@@ -45,17 +45,17 @@ class StreamQueues:
         except NoQueueMatchesError:
             return []
 
-    def look(self) -> list[QueueLog]:
+    def logs(self) -> list[QueueLog]:
         """Return the logs by name; the answer may be `DISCOVERY_SECONDS` old.
 
         Raises:
             StorageNotFoundError: There is no data directory, or a definition is unreadable.
         """
         if self._next_look_seconds is None or self._clock() >= self._next_look_seconds:
-            return self.look_now()
+            return self.list_now()
         return self._found
 
-    def look_now(self) -> list[QueueLog]:
+    def list_now(self) -> list[QueueLog]:
         """Return the present logs, by name.
 
         Raises:

@@ -89,7 +89,7 @@ def vacuum_queue(
                     reason = RUNNING if is_running else TOO_YOUNG
                     spared += _orphans(job.files, reason)
                     continue
-            removed += _orphans(_useless(manifests, survey, job), UNFINISHED)
+            removed += _orphans(_leftover_files(manifests, survey, job), UNFINISHED)
         (removed if is_alone else spared).extend(_orphans(survey.strays, STRAY))
         if not is_dry_run:
             manifests.complete(survey)
@@ -125,7 +125,7 @@ def _in_place(
     return ours, foreign
 
 
-def _useless(manifests: Manifests, survey: Survey, job: JobFolder) -> list[StoredFile]:
+def _leftover_files(manifests: Manifests, survey: Survey, job: JobFolder) -> list[StoredFile]:
     if job.number >= survey.manifests:
         return list(job.files)
     manifest = manifests.read(job.number)

@@ -94,7 +94,7 @@ class LocalStore(OutputStore):
             directory = pending.pop()
             # Files and folders that go away during the listing are left out.
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
-                if _is_again(directory, seen):
+                if _is_listed(directory, seen):
                     continue
                 for entry in entries:
                     if entry.is_dir():
@@ -265,7 +265,7 @@ class LocalStore(OutputStore):
             directory = directory.parent
 
 
-def _is_again(directory: Path, seen: set[tuple[int, int]]) -> bool:
+def _is_listed(directory: Path, seen: set[tuple[int, int]]) -> bool:
     """Return whether a directory was listed already: a link can lead to a parent."""
     found = directory.stat()
     place = (found.st_dev, found.st_ino)
