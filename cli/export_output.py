@@ -73,8 +73,8 @@ def open_output(
     store = open_store(out, reached_by.as_dict())
     if table := open_table(store):
         raise OutputError(
-            f"{store.url}: {table.cleaned_by} removes what killed exports have left in it, for "
-            "it alone knows which files its older versions need"
+            f"{store.url}: {table.cleaned_by} removes what killed exports have left in it: "
+            "only it knows which files its older versions need"
         )
     return store, exported_queues(store, queue)
 

@@ -27,8 +27,7 @@ from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.settlement import Include
 from appendlog.spark.running.configuration import parse_spark_conf
 from appendlog.spark.running.java import check_java
-from appendlog.spark.running.local_cores import local_cores
-from appendlog.spark.running.masters import check_master
+from appendlog.spark.running.masters import check_master, local_cores
 from appendlog.spark.running.session import spark_session
 from cli.command_failure import CommandFailedError
 from cli.exit_codes import EXIT_INTERRUPTED

@@ -1,5 +1,6 @@
-"""Checks URLs of Spark's masters, and finds the address at which a master reaches this machine."""
+"""URLs of Spark's masters: their check, cores of a local one, this machine's address for one."""
 
+import os
 import re
 import socket
 from typing import Final
@@ -12,6 +13,7 @@ PORT: Final = 7077
 _MASTER: Final = re.compile(
     r"(?:local(?:\[(?:\d+|\*)(?:, *\d+)?\])?|yarn|(?:spark|k8s)://\S+|local-cluster\[.*\])\Z"
 )
+_LOCAL_CORES: Final = re.compile(r"local(?:\[(\d+|\*)(?:, *\d+)?\])?\Z")
 _CONNECT_SECONDS: Final = 5
 
 
@@ -51,3 +53,13 @@ def own_address(master: str) -> str:
         except (OSError, ValueError, OverflowError) as error:
             failed = str(getattr(error, "strerror", None) or error)
     raise MasterError(f"{master}: no master of Spark answers there: {failed}")
+
+
+def local_cores(master: str) -> int | None:
+    """Return how many tasks a local master runs at once, at least one; None for a cluster."""
+    found = _LOCAL_CORES.match(master)
+    if found is None:
+        return None
+    if found[1] == "*":
+        return os.cpu_count() or 1
+    return max(int(found[1] or 1), 1)
