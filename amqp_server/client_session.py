@@ -419,8 +419,8 @@ class ClientSession:
         if channel is None:
             self._handle_without_channel(event)
             return None
-        if channel.virtual_host.is_deleted:
-            # What its clients had sent before must leave nothing behind.
+        if self._is_lost and channel.virtual_host.is_deleted:
+            # The deletion waits for what open connections do, but not for the rest of lost ones.
             return None
         return self._handle_on_channel(channel, event)
 
