@@ -140,10 +140,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Whether so much is unsent that the session should send no more replies."""
         return _UNSENT in self._pauses
 
-    def is_paused_by(self, reason: object) -> bool:
-        """Whether this is one of the reasons for which the socket is not read."""
-        return reason in self._pauses
-
     @property
     def unsent_bytes(self) -> int:
         """Bytes that wait in this process to be sent to the client, without the kernel's buffer."""

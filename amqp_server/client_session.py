@@ -108,6 +108,8 @@ class ClientSession:
         self._is_releasing = False
         self._after_release: list[Callable[[], None]] = []
         self._is_lost = False
+        # Whether the client is not read, because what it has sent is not handled yet.
+        self._is_waiting = False
         self._virtual_host: VirtualHost | None = None
         self._closing_channels: set[int] = set()
         self._replies = ReplyQueue(self.resume_handling)
@@ -314,7 +316,7 @@ class ClientSession:
         if self._is_lost:
             self._go_on_to_end(self._turn.time_slice)
             return
-        was_waiting = self._connection.is_paused_by(_WAITING)
+        was_waiting = self._is_waiting
         self._handle_events(self._turn.time_slice)
         if was_waiting and not self._is_busy:
             rest = self._connection.rest
@@ -338,29 +340,26 @@ class ClientSession:
             Whether the time was too short; the rest is handled in the next turn.
         """
         is_cut = False
-        while self._may_handle():
+        events, admits, connection = self._events, self._replies.admits, self._connection
+        while True:
             try:
-                if self._steps is None and self._closings:
-                    self._steps = self._closing = self._closings.popleft()
-                elif self._steps is None:
-                    self._event = self._events.popleft()
-                    self._steps = self._handle(self._event)
+                if self._steps is None:
+                    if self._closings:
+                        self._steps = self._closing = self._closings.popleft()
+                    elif events and admits(events[0]) and not connection.is_clogged:
+                        self._event = events.popleft()
+                        self._steps = self._handle(self._event)
+                    else:
+                        break
                 if self._steps is not None:
                     for _ in self._steps:
                         if time_slice is not None and time_slice.is_over:
                             break
                     else:
                         self._steps = None
-            except SoftError as error:
+            except Exception as error:  # noqa: BLE001 - logged unless the client is to blame
                 self._steps = None
-                self._replies.end_with(partial(self.close_channel, self._event[1], error))
-            except HardError as error:
-                self._steps = None
-                self._replies.end_with(partial(self._fail, close_error_for(self._event, error)))
-            except Exception:
-                self._steps = None
-                logger.exception("internal error peer=%s", self.name)
-                self._replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
+                self._end_with(error)
             if time_slice is not None and self._is_busy and time_slice.is_over:
                 self._turn.mark(self, self.line)
                 is_cut = True
@@ -373,24 +372,32 @@ class ClientSession:
         self._pause_for_events()
         return is_cut
 
+    def _end_with(self, error: Exception) -> None:
+        """Close the channel or the connection with an error of the event that is handled now."""
+        match error:
+            case SoftError():
+                self._replies.end_with(partial(self.close_channel, self._event[1], error))
+            case HardError():
+                self._replies.end_with(partial(self._fail, close_error_for(self._event, error)))
+            case _:
+                logger.error("internal error peer=%s", self.name, exc_info=error)
+                self._replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
+
     @property
     def _is_busy(self) -> bool:
         """Whether something that the client has sent is not handled yet."""
         return self._steps is not None or bool(self._events or self._closings)
-
-    def _may_handle(self) -> bool:
-        """Whether there is an event to handle now, or the rest of one."""
-        if self._steps is not None or self._closings:
-            return True
-        events = self._events
-        return bool(events and self._replies.admits(events[0]) and not self._connection.is_clogged)
 
     def _pause_for_events(self) -> None:
         """Read the client only while all that it has sent is handled.
 
         One that does not read its replies is not read for that reason already.
         """
-        if self._is_busy and not self._connection.is_clogged:
+        is_waiting = self._is_busy and not self._connection.is_clogged
+        if is_waiting == self._is_waiting:
+            return
+        self._is_waiting = is_waiting
+        if is_waiting:
             self.pause_reading(_WAITING)
         else:
             self.resume_reading(_WAITING)

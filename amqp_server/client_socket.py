@@ -31,9 +31,6 @@ class ClientSocket(Protocol):
     def pause_reading(self, reason: object) -> None:
         """Stop reading the socket until every reason is lifted."""
 
-    def is_paused_by(self, reason: object) -> bool:
-        """Return whether this is one of the reasons for which the socket is not read."""
-
     def resume_reading(self, reason: object) -> None:
         """Lift one reason for not reading."""
 

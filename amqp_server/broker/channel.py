@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 STEP_RUNS: Final = 256
 """Most runs of deliveries that are settled in one step."""
+STEP_RANGES: Final = 32
+"""Most ranges of delivery tags that are settled in one step."""
 
 
 class Channel:
@@ -167,15 +170,25 @@ class Channel:
         Raises:
             PreconditionFailed: A tag is not outstanding; the ones before it are settled.
         """
-        if len(ranges) > 2:
-            return self._settle_each(ranges)
-        runs = self.take_unacked(*ranges)
-        return self.resolve(Outcome.ACKNOWLEDGED, runs)
-
-    def _settle_each(self, ranges: list[int]) -> Iterator[None]:
         for at in range(0, len(ranges), 2):
-            yield from self.settle_ranges(ranges[at : at + 2]) or ()
+            if at == 2 * STEP_RANGES:
+                return self._settle_rest(ranges[at:])
+            steps = self._settle_range(ranges[at], ranges[at + 1])
+            if steps is not None:
+                return chain(steps, self._settle_rest(ranges[at + 2 :]))
+        return None
+
+    def _settle_rest(self, ranges: list[int]) -> Iterator[None]:
+        for at in range(0, len(ranges), 2):
             yield
+            yield from self._settle_range(ranges[at], ranges[at + 1]) or ()
+
+    def _settle_range(self, first_tag: int, last_tag: int) -> Iterator[None] | None:
+        runs = self.take_unacked(first_tag, last_tag)
+        if self.transaction is not None or len(runs) > STEP_RUNS:
+            return self.resolve(Outcome.ACKNOWLEDGED, runs)
+        self.settle(runs)
+        return None
 
     def take_unacked(self, first_tag: int, last_tag: int) -> list[UnackedRun]:
         """Remove and return deliveries; `first_tag` 0 means all up to `last_tag`.

@@ -181,7 +181,8 @@ class Turn:
         if line is None:
             line = self._line
         line.mark(task, self.number)
-        self._schedule(line)
+        if not (line.is_waiting and self._is_scheduled):
+            self._schedule(line)
 
     def mark_now(self, task: TurnTask, line: Line) -> None:
         """Run `task` in this turn if there is time left and it has not run, or in the next.

@@ -35,6 +35,7 @@ def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publishing, "STEP_QUEUES", 1)
     monkeypatch.setattr(forwarder, "STEP_QUEUES", 1)
     monkeypatch.setattr(channel_module, "STEP_RUNS", 1)
+    monkeypatch.setattr(channel_module, "STEP_RANGES", 1)
     monkeypatch.setattr(queue_module, "PURGE_STEP_OFFSETS", 1)
     monkeypatch.setattr("amqp_server.broker.handlers.queue.PURGE_STEP_OFFSETS", 1)
 
