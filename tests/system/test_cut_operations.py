@@ -577,7 +577,7 @@ def test_dead_letters_reach_all_queues_though_others_are_served_in_between(
         greedy.declare(name, durable=True, arguments={"x-dead-letter-exchange": "all"})
         for number in range(3):
             greedy.publish(b"%s %d" % (name.encode(), number), name)
-    greedy.expect_confirmed()
+        greedy.expect_confirmed()
     taken = [modest.get(name, no_ack=False) for name in ("source", "other source") * 3]
     tags = [each.tag for each in taken if each]
     delete = frame.marshal(Queue.Delete(queue=names.pop()), 1)
