@@ -7,6 +7,7 @@ from pathlib import Path
 
 from appendlog.files.deleted_mark import DELETED_MARK_NAME
 from appendlog.files.descriptors import Descriptors
+from appendlog.files.durable_directories import existing_root
 from appendlog.files.filesystem import FileSystem
 from appendlog.segments.segment import Segment
 
@@ -62,4 +63,8 @@ def remove_directory(directory: Path, filesystem: FileSystem) -> None:
             filesystem.sync_directory(directory)
         filesystem.unlink(directory / DELETED_MARK_NAME)
     filesystem.rmdir(directory)
-    filesystem.sync_directory(directory.parent)
+    try:
+        filesystem.sync_directory(directory.parent)
+    except FileNotFoundError:
+        # Another log of the same name was the last to go, and took the empty parent with it.
+        filesystem.sync_directory(existing_root(filesystem, directory.parent))
