@@ -9,7 +9,10 @@ cdef bytes EMPTY
 cdef tuple NO_EVENT
 cdef tuple FLAGS_OCTETS
 cdef int PUBLISH
+cdef unsigned int _HEADERS
+cdef unsigned int CHECKED_PROPERTIES
 cdef int ROW
+cdef int REPEATS_MAX
 cdef int _MORE
 cdef int _SINGLY
 
@@ -30,6 +33,10 @@ cpdef Py_ssize_t delivery_mode_position(
 )
 
 
+@cython.locals(checked=cython.uint)
+cpdef unsigned int checked_flags_of(unsigned int flags, bytes properties)
+
+
 cdef class FrameScanner:
     cdef public Py_ssize_t frame_max
     cdef public Py_ssize_t body_bytes_max
@@ -43,7 +50,8 @@ cdef class FrameScanner:
     cdef bytes method_payload
     cdef bytes method_frame
     cdef int channel
-    cdef unsigned int property_flags
+    cdef int repeats
+    cdef unsigned int checked_flags
     cdef unsigned int message_flags
 
     @cython.locals(
@@ -90,6 +98,7 @@ cdef class FrameScanner:
         last=cython.Py_ssize_t,
         route_end=cython.Py_ssize_t,
         message_flags=cython.uint,
+        checked_flags=cython.uint,
         fresh=cython.int,
         channel=cython.int,
         frame=bytes,

@@ -24,7 +24,10 @@ from amqp_server.protocol.frame_text import frame_text
 COMPILED = __name__.endswith("_c")
 
 PUBLISH = 1
-"""Event `(PUBLISH, channel, method_payload, messages, property_flags, message_flags)`."""
+"""Event `(PUBLISH, channel, method_payload, messages, checked_flags, message_flags)`.
+
+`checked_flags` are the same for all of its messages; see `checked_flags_of`.
+"""
 ACK = 2
 """Event `(ACK, channel, ranges)`: flat pairs first, last (inclusive); first 0 = multiple."""
 METHOD = 3
@@ -34,20 +37,25 @@ HEADER = 4
 BODY = 5
 """Event `(BODY, channel, payload)`: a content body frame that is part of no run."""
 ROW = 6
-"""Event `(ROW, channel, method_payloads, messages, property_flags, message_flags)`.
+"""Event `(ROW, channel, method_payloads, messages, checked_flags, message_flags)`.
 
-Each message has another method payload than the one before it.
+Neighbours with different method payloads; at most `REPEATS_MAX` in a row have equal ones.
 """
 HEARTBEAT = 8
 """Event `(HEARTBEAT, channel)`."""
 ERROR = 9
 """Event `(ERROR, channel, text)`: a frame error (501), always the last one of a connection."""
 
+_HEADERS = 1 << 13
+CHECKED_PROPERTIES = 1 << 9 | 1 << 8 | 1 << 4
+"""Flags of reply-to, expiration and user-id, whose values the broker checks."""
 EMPTY = b""
 """Adding a slice to it makes bytes from both kinds of buffer; calling `bytes` costs more."""
 NO_EVENT: tuple[Any, ...] = (0,)
 FLAGS_OCTETS = tuple(pack("B", flags) for flags in range(16))
 """First octet of a message, by its flags."""
+REPEATS_MAX = 8
+"""Most neighbours with equal method payloads in a row; more of them are a run of their own."""
 _MORE = -1
 _SINGLY = -2
 
@@ -99,6 +107,22 @@ def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
     return at
 
 
+def checked_flags_of(flags: int, properties: bytes) -> int:
+    """Return the flags of those properties that the broker must look at.
+
+    These are `CHECKED_PROPERTIES`, and the headers if `CC` or `BCC` may be among them. The other
+    properties make no difference, so messages with and without a correlation-id go together.
+
+    Args:
+        flags: First word of the property flags.
+        properties: The property list.
+    """
+    checked = flags & CHECKED_PROPERTIES
+    if flags & _HEADERS and (b"\x02CC" in properties or b"\x03BCC" in properties):
+        checked |= _HEADERS
+    return checked
+
+
 class FrameScanner:
     """Converts the read buffers of one connection into events; keeps no octets of its own.
 
@@ -121,7 +145,8 @@ class FrameScanner:
         self.method_payload = b""
         self.method_frame = b""
         self.channel = 0
-        self.property_flags = 0
+        self.repeats = 0
+        self.checked_flags = 0
         self.message_flags = 0
 
     def scan(
@@ -275,25 +300,31 @@ class FrameScanner:
         messages: list[bytes] = []
         if kind in (ROW, PUBLISH) and (
             last[1] == self.channel
-            and last[4] == self.property_flags
+            and last[4] == self.checked_flags
             and last[5] == self.message_flags
         ):
             messages = last[3]
             if kind == ROW:
                 payloads = last[2]
-                if payloads[len(payloads) - 1] is not self.method_payload:
+                if payloads[len(payloads) - 1] is self.method_payload:
+                    self.repeats += 1
+                else:
+                    self.repeats = 1
+                if self.repeats <= REPEATS_MAX:
                     payloads.append(self.method_payload)
                     messages.append(message)
                     return None
-            elif len(messages) == 1 and last[2] is not self.method_payload:
-                payloads = [last[2], self.method_payload]
+            elif len(messages) <= REPEATS_MAX and last[2] is not self.method_payload:
+                payloads = [last[2]] * len(messages)
+                payloads.append(self.method_payload)
                 messages.append(message)
+                self.repeats = 1
                 events[len(events) - 1] = (
                     ROW,
                     self.channel,
                     payloads,
                     messages,
-                    self.property_flags,
+                    self.checked_flags,
                     self.message_flags,
                 )
                 return None
@@ -304,7 +335,7 @@ class FrameScanner:
                 self.channel,
                 self.method_payload,
                 run,
-                self.property_flags,
+                self.checked_flags,
                 self.message_flags,
             )
         )
@@ -411,11 +442,12 @@ class FrameScanner:
             channel = channel << 8 | data[at + 2]
             self.channel = channel
             fresh = 1
-        if flags != self.property_flags or message_flags != self.message_flags:
-            fresh = 1
-        self.property_flags = flags
-        self.message_flags = message_flags
         properties = EMPTY + data[flags_at : header_end - 1]
+        checked_flags = checked_flags_of(flags, properties)
+        if checked_flags != self.checked_flags or message_flags != self.message_flags:
+            fresh = 1
+        self.checked_flags = checked_flags
+        self.message_flags = message_flags
         if len(properties) != self.properties_bytes:
             self.properties_bytes = len(properties)
             self.size_octets = pack("<I", len(properties))

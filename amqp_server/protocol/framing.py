@@ -17,6 +17,7 @@ from amqp_server.protocol import _filtering_py, _scanning_py, _writing_py
 from amqp_server.protocol._scanning_py import (
     ACK,
     BODY,
+    CHECKED_PROPERTIES,
     ERROR,
     HEADER,
     HEARTBEAT,
@@ -28,6 +29,7 @@ from amqp_server.protocol._scanning_py import (
 __all__ = [
     "ACK",
     "BODY",
+    "CHECKED_PROPERTIES",
     "COMPILED",
     "ERROR",
     "HEADER",
@@ -36,6 +38,7 @@ __all__ = [
     "PUBLISH",
     "ROW",
     "FrameScanner",
+    "checked_flags_of",
     "delivery_mode_position",
     "encode_content",
     "encode_deliveries",
@@ -63,6 +66,7 @@ def _load() -> tuple[ModuleType, ModuleType, ModuleType, bool]:
 _scanning, _writing, _filtering, COMPILED = _load()
 
 FrameScanner: type[_scanning_py.FrameScanner] = _scanning.FrameScanner
+checked_flags_of = _scanning.checked_flags_of
 property_list_end = _scanning.property_list_end
 delivery_mode_position = _scanning.delivery_mode_position
 encode_deliveries = _writing.encode_deliveries

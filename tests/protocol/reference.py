@@ -5,13 +5,14 @@ another method, a heartbeat. However the scanner groups its events, the statemen
 their order are the same.
 """
 
-from itertools import pairwise
+from itertools import groupby
 from struct import unpack_from
 from typing import Any
 
 from pamqp import body, commands, frame, header, heartbeat
 
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget, ContentAssembly
+from amqp_server.protocol._scanning_py import REPEATS_MAX
 from amqp_server.protocol.framing import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH, ROW
 from amqp_server.protocol.methods import BasicPublish, decode_method
 from appendlog.layout.message import encode_message
@@ -35,18 +36,19 @@ class Teller:
     def _take(self, event: tuple[Any, ...]) -> None:
         kind, channel = event[:2]
         if kind == PUBLISH:
-            _, _, method_payload, messages, property_flags, message_flags = event
+            _, _, method_payload, messages, checked_flags, message_flags = event
             assert messages, "a run without messages"
             for message in messages:
                 assert message[0] == message_flags
-                self._say_publish(channel, method_payload, message, property_flags)
+                self._say_publish(channel, method_payload, message, checked_flags)
         elif kind == ROW:
-            _, _, payloads, messages, property_flags, message_flags = event
+            _, _, payloads, messages, checked_flags, message_flags = event
             assert len(messages) > 1, "a row without neighbours"
-            assert all(one is not other for one, other in pairwise(payloads)), "one frame twice"
+            repeats = [len(list(same)) for _, same in groupby(payloads, key=id)]
+            assert max(repeats) <= REPEATS_MAX, "a run inside a row"
             for method_payload, message in zip(payloads, messages, strict=True):
                 assert message[0] == message_flags
-                self._say_publish(channel, method_payload, message, property_flags)
+                self._say_publish(channel, method_payload, message, checked_flags)
         elif kind == ACK:
             ranges = event[2]
             assert ranges, "a run without acknowledgements"
@@ -81,12 +83,12 @@ class Teller:
         if is_whole:
             done = self._assemblies.pop(channel)
             assert done.message[0] == done.message_flags
-            self._say_publish(channel, done.method_payload, done.message, done.property_flags)
+            self._say_publish(channel, done.method_payload, done.message, done.checked_flags)
 
     def _say_publish(
-        self, channel: int, method_payload: bytes, message: bytes, property_flags: int
+        self, channel: int, method_payload: bytes, message: bytes, checked_flags: int
     ) -> None:
-        self.statements.append(("publish", channel, method_payload, message, property_flags))
+        self.statements.append(("publish", channel, method_payload, message, checked_flags))
 
 
 def statements_by_pamqp(octets: bytes) -> list[Statement]:
@@ -143,5 +145,11 @@ def _publish_by_pamqp(
     )
     exchange, routing_key = method.exchange.encode(), method.routing_key.encode()
     message = encode_message(flags, exchange, routing_key, properties, content_body)
-    property_flags = int.from_bytes(properties[:2], "big")
-    return ("publish", channel, method_payload, message, property_flags)
+    return ("publish", channel, method_payload, message, checked_flags_of(properties))
+
+
+def checked_flags_of(properties: bytes) -> int:
+    """The flags of the properties that the broker must look at."""
+    flags = int.from_bytes(properties[:2], "big")
+    names_copies = b"\x02CC" in properties or b"\x03BCC" in properties
+    return flags & (0b11_0001_0000 | (0x2000 if names_copies else 0))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqp_server.protocol._scanning_py import REPEATS_MAX
 from amqp_server.protocol.framing import (
     ACK,
     BODY,
@@ -19,7 +20,7 @@ from amqp_server.protocol.framing import (
     ROW,
     FrameScanner,
 )
-from appendlog.layout.message import HAS_PRIORITY, PERSISTENT
+from appendlog.layout.message import HAS_EXPIRATION, HAS_HEADERS, HAS_PRIORITY, PERSISTENT
 from tests.protocol import wire
 from tests.protocol.reference import Statement, Teller, statements_by_pamqp
 
@@ -87,17 +88,37 @@ def test_publishes_of_other_sizes_and_property_values_stay_in_the_run() -> None:
     events, _ = scan(wire.octets_of(*run[:2]))
 
     messages = [each.message for each in run[:2]]
-    assert events == [(PUBLISH, 1, run[0].method_payload, messages, 0x9000, 0)]
+    assert events == [(PUBLISH, 1, run[0].method_payload, messages, 0, 0)]
     events, _ = scan(wire.octets_of(*run))
-    assert len(events) == 2, "another set of properties begins another run"
+    assert [len(event[3]) for event in events] == [3], "other properties make no difference"
+
+
+@pytest.mark.parametrize(
+    ("octets", "checked_flags"),
+    [
+        (b"\x02\x00\x01r", 1 << 9),
+        (b"\x01\x00\x019", 1 << 8),
+        (b"\x00\x10\x01u", 1 << 4),
+        (b"\x20\x00\x00\x00\x00\x08\x02CCA\x00\x00\x00\x00", 0x2000),
+        (b"\x20\x00\x00\x00\x00\x09\x03BCCA\x00\x00\x00\x00", 0x2000),
+    ],
+    ids=["reply-to", "expiration", "user-id", "CC", "BCC"],
+)
+def test_a_property_that_the_broker_looks_at_begins_another_run(
+    octets: bytes, checked_flags: int
+) -> None:
+    flags = HAS_HEADERS if octets[0] == 0x20 else HAS_EXPIRATION if octets[0] == 1 else 0
+    checked = publish(b"b", properties=wire.PropertyList(octets, flags))
+
+    events, _ = scan(wire.octets_of(publish(b"a"), checked, publish(b"c")))
+
+    assert [event[4] for event in events] == [0, checked_flags, 0]
 
 
 @pytest.mark.parametrize(
     "other",
     [
         publish(b"b", channel=2),
-        publish(b"b", routing_key=b"r"),
-        publish(b"b", exchange=b"e"),
         publish(b"b", properties=wire.PropertyList(b"\x10\x00\x02", PERSISTENT)),
     ],
 )
@@ -120,13 +141,25 @@ def test_publishes_with_frames_of_their_own_are_one_row() -> None:
     assert events == [(ROW, 1, payloads, messages, 0, 0)]
 
 
-def test_a_frame_that_comes_again_at_once_ends_a_row_and_begins_a_run() -> None:
+def test_a_frame_that_comes_again_stays_in_the_row() -> None:
     a, b = publish(b"a", routing_key=b"a"), publish(b"b", routing_key=b"b")
 
-    events, _ = scan(wire.octets_of(a, b, b, b, a, b))
+    events, _ = scan(wire.octets_of(a, a, b, b, b, a, b))
 
-    assert [event[0] for event in events] == [ROW, PUBLISH, ROW]
-    assert [len(event[3]) for event in events] == [2, 2, 2]
+    assert [(event[0], len(event[3])) for event in events] == [(ROW, 7)]
+
+
+def test_a_frame_that_comes_again_and_again_ends_a_row_and_begins_a_run() -> None:
+    a, b = publish(b"a", routing_key=b"a"), publish(b"b", routing_key=b"b")
+    many = REPEATS_MAX + 100
+
+    events, _ = scan(wire.octets_of(a, *[b] * many, a, b))
+
+    assert [(event[0], len(event[3])) for event in events] == [
+        (ROW, 1 + REPEATS_MAX),
+        (PUBLISH, 100),
+        (ROW, 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -144,10 +177,10 @@ def test_a_row_is_of_one_channel_and_one_kind(other: wire.Publish) -> None:
     assert [event[0] for event in events] == [PUBLISH, PUBLISH, ROW, PUBLISH]
 
 
-def test_a_run_reports_its_property_and_message_flags() -> None:
+def test_a_run_reports_its_message_flags() -> None:
     events, _ = scan(wire.octets_of(publish(properties=PERSISTENT_PRIORITY)))
 
-    assert events[0][4:] == (0x1800, PERSISTENT | HAS_PRIORITY)
+    assert events[0][4:] == (0, PERSISTENT | HAS_PRIORITY)
 
 
 def test_runs_of_acks_become_ranges() -> None:

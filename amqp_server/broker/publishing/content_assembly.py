@@ -20,7 +20,11 @@ from amqp_server.protocol.errors import (
     ResourceError,
     UnexpectedFrame,
 )
-from amqp_server.protocol.framing import delivery_mode_position, property_list_end
+from amqp_server.protocol.framing import (
+    checked_flags_of,
+    delivery_mode_position,
+    property_list_end,
+)
 from appendlog.layout.message import (
     HAS_EXPIRATION,
     HAS_HEADERS,
@@ -106,7 +110,7 @@ class ContentAssembly:
     ) -> None:
         self.method = method
         self.method_payload = method_payload
-        self.property_flags = 0
+        self.checked_flags = 0
         self.message_flags = 0
         self._message_bytes_max = message_bytes_max
         self._budget = budget
@@ -166,7 +170,7 @@ class ContentAssembly:
             )
         self._properties = payload[12:]
         self._missing_bytes = body_bytes
-        self.property_flags = flags
+        self.checked_flags = checked_flags_of(flags, self._properties)
         self.message_flags = _message_flags(payload, flags)
         method = self.method
         before_body = encode_message(

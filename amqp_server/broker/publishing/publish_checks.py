@@ -1,6 +1,6 @@
 """Checks the properties of published messages, and fills in the key for direct replies.
 
-A run is checked only if its flags say that one of these properties is present. Consecutive
+Messages are checked only if their flags say that one of these properties is present. Consecutive
 messages whose properties are the same octets are checked once.
 
 Source: RabbitMQ, `rabbit_channel:handle_method(#'basic.publish'{})`, for the order and the texts.
@@ -27,20 +27,17 @@ if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.client import Client
 
-CHECKED_PROPERTIES = REPLY_TO | USER_ID | EXPIRATION
-"""Property flags that make a check necessary; a run with none of them is not checked."""
-
 
 def checked(
-    messages: list[bytes], property_flags: int, channel: Channel
+    messages: list[bytes], checked_flags: int, channel: Channel
 ) -> tuple[list[bytes], PreconditionFailed | None]:
     """Return the messages before the first one that must be refused, and the reason.
 
     If a message asks for direct replies, its `reply_to` becomes the channel's own key.
 
     Args:
-        messages: Messages that all have the properties of `property_flags`; not changed.
-        property_flags: First word of the property flags.
+        messages: Messages that all have the properties of `checked_flags`; not changed.
+        checked_flags: Flags of the properties to check; others are ignored.
         channel: Channel on which they are published.
     """
     head = new_head = b""
@@ -49,7 +46,7 @@ def checked(
         if not head or not message.startswith(head):
             head = message[: body_position(message)]
             try:
-                new_head = _checked_head(head, property_flags, channel)
+                new_head = _checked_head(head, checked_flags, channel)
             except PreconditionFailed as fault:
                 return good, fault
         good.append(message if new_head is head else new_head + message[len(head) :])

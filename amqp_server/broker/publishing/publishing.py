@@ -10,15 +10,16 @@ from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.content_assembly import ContentAssembly
 from amqp_server.broker.publishing.enqueue import enqueue
-from amqp_server.broker.publishing.publish_checks import CHECKED_PROPERTIES, checked
+from amqp_server.broker.publishing.publish_checks import checked
 from amqp_server.broker.publishing.row import Row, barriers_of, by_queue, fan_out, may_refuse
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transactions.transaction import DeferredPublish
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import AmqpError, UnexpectedFrame
-from amqp_server.protocol.framing import encode_content
+from amqp_server.protocol.framing import CHECKED_PROPERTIES, encode_content
 from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, decode_method
+from amqp_server.protocol.property_octets import HEADERS
 from appendlog.layout.message import HAS_HEADERS
 
 if TYPE_CHECKING:
@@ -82,9 +83,15 @@ class Publishing:
         self.confirms = None
 
     def publish_run(
-        self, method_payload: bytes, messages: list[bytes], property_flags: int, message_flags: int
+        self, method_payload: bytes, messages: list[bytes], checked_flags: int, message_flags: int
     ) -> Iterator[None] | None:
-        """Route and enqueue messages that share one publish frame and their property flags.
+        """Route and enqueue messages that share one publish frame.
+
+        Args:
+            method_payload: Payload of that frame.
+            messages: Messages, in the order in which they were published.
+            checked_flags: Flags of the properties to look at; see `framing.checked_flags_of`.
+            message_flags: Flags octet that all of them have.
 
         Returns:
             The steps that are left, or None.
@@ -102,12 +109,11 @@ class Publishing:
             return None
         target = self._targets.find(method_payload)
         fault = None
-        if property_flags & CHECKED_PROPERTIES:
-            messages, fault = checked(messages, property_flags, self._channel)
-        if target.routes_singly or (
-            message_flags & HAS_HEADERS and any(map(may_have_copies, messages))
-        ):
-            steps: Iterator[None] | None = self._publish_singly(target, messages, message_flags)
+        steps: Iterator[None] | None
+        if checked_flags & CHECKED_PROPERTIES:
+            messages, fault = checked(messages, checked_flags, self._channel)
+        if target.routes_singly or checked_flags & HEADERS:
+            steps = self._publish_singly(target, messages, message_flags)
         elif messages:
             steps = self._enqueue(target, target.queues, target.reply_keys, messages, message_flags)
         else:
@@ -121,8 +127,8 @@ class Publishing:
     def publish_row(
         self,
         method_payloads: Sequence[bytes],
-        messages: Sequence[bytes],
-        property_flags: int,
+        messages: list[bytes],
+        checked_flags: int,
         message_flags: int,
     ) -> Iterator[None] | None:
         """Route and take in neighbours that each have a publish frame of their own.
@@ -133,15 +139,29 @@ class Publishing:
             The steps that are left, or None. A step raises AmqpError as `publish_run` does; the
             messages before that one were taken in.
         """
-        pairs = zip(method_payloads, messages, strict=True)
         if (
             self._assembly is not None
             or self.is_refusing
             or self._channel.transaction is not None
-            or property_flags & CHECKED_PROPERTIES
-            or (message_flags & HAS_HEADERS and any(map(may_have_copies, messages)))
+            or checked_flags & HEADERS
         ):
-            return self._publish_apart(pairs, property_flags, message_flags)
+            pairs = zip(method_payloads, messages, strict=True)
+            return self._publish_apart(pairs, checked_flags, message_flags)
+        if not checked_flags:
+            return self._publish_checked(method_payloads, messages, message_flags)
+        good, fault = checked(messages, checked_flags, self._channel)
+        steps = self._publish_checked(method_payloads[: len(good)], good, message_flags)
+        if fault is None:
+            return steps
+        bad = slice(len(good), len(good) + 1)
+        pairs = zip(method_payloads[bad], messages[bad], strict=True)
+        return chain(steps or (), self._publish_apart(pairs, checked_flags, message_flags))
+
+    def _publish_checked(
+        self, method_payloads: Sequence[bytes], messages: list[bytes], message_flags: int
+    ) -> Iterator[None] | None:
+        """Route and take in neighbours whose properties are checked; see `publish_row`."""
+        pairs = zip(method_payloads, messages, strict=True)
         row = Row(message_flags)
         recent = self._targets.recent()
         for payload, message in pairs:
@@ -152,7 +172,7 @@ class Publishing:
                 or not target.is_plain
             ):
                 rest = chain(((payload, message),), pairs)
-                return self._publish_mixed(row, rest, property_flags)
+                return self._publish_mixed(row, rest)
             row.add(target, message)
         return self._enqueue_row(row)
 
@@ -232,27 +252,24 @@ class Publishing:
         return self.publish_run(
             assembly.method_payload,
             [assembly.message],
-            assembly.property_flags,
+            assembly.checked_flags,
             assembly.message_flags,
         )
 
     def _publish_apart(
-        self, pairs: Iterable[tuple[bytes, bytes]], property_flags: int, message_flags: int
+        self, pairs: Iterable[tuple[bytes, bytes]], checked_flags: int, message_flags: int
     ) -> Iterator[None]:
         """Publish messages with frames of their own one after the other."""
         for payload, message in pairs:
-            yield from self.publish_run(payload, [message], property_flags, message_flags) or ()
+            yield from self.publish_run(payload, [message], checked_flags, message_flags) or ()
             yield
 
-    def _publish_mixed(
-        self, row: Row, pairs: Iterable[tuple[bytes, bytes]], property_flags: int
-    ) -> Iterator[None]:
+    def _publish_mixed(self, row: Row, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[None]:
         """Publish messages with frames of their own, some of which need more than their queues.
 
         Args:
             row: Messages before them, which are not in their queues yet.
-            pairs: Publish frames and messages.
-            property_flags: Property flags that all of them have.
+            pairs: Publish frames and messages whose properties are checked.
         """
         find, recent = self._targets.find, self._targets.recent()
         try:
@@ -266,7 +283,7 @@ class Publishing:
                     row.add(target, message)
                 else:
                     yield from self._enqueue_row(row) or ()
-                    yield from self.publish_run(payload, [message], property_flags, row.flags) or ()
+                    yield from self.publish_run(payload, [message], 0, row.flags) or ()
         finally:
             yield from self._enqueue_row(row) or ()
 
