@@ -53,6 +53,12 @@ def as_persistent(message: bytes) -> bytes:
     return message if message[0] & PERSISTENT else bytes((message[0] | PERSISTENT,)) + message[1:]
 
 
+def routing_key_of(message: bytes) -> bytes:
+    """Return the routing key that a message was published with."""
+    at = 2 + message[1]
+    return message[at + 1 : at + 1 + message[at]]
+
+
 def properties_position(message: bytes) -> int:
     """Return where the properties begin, after their length field."""
     routing_key_at = 2 + message[1]

@@ -28,9 +28,9 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     walk = Routing._walk
 
-    def counted(self: Routing, exchange: object, envelope: object) -> object:
+    def counted(self: Routing, exchange: object, *arguments: object) -> object:
         found.append(exchange.name)  # type: ignore[attr-defined]
-        return walk(self, exchange, envelope)  # type: ignore[arg-type]
+        return walk(self, exchange, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Routing, "_walk", counted)
     return found

@@ -1,13 +1,15 @@
-"""Cache of the routes of `basic.publish` frames, shared by all channels of a virtual host.
+"""Where `basic.publish` frames lead, shared by all channels of a virtual host.
 
-A client sends the same few publish frames again and again, or one for each routing key. So the
-broker decodes and routes the octets of a frame once, until an exchange on the route changes.
+A client sends the same few publish frames again and again, or one with a routing key of its own for
+each message. Frames that come again are remembered whole. For the others it is remembered what
+precedes the routing key, and the route tree of the exchange finds the rest. So routing keys that
+never come again cost little, and take no memory.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.routing.envelope import Envelope
@@ -20,22 +22,31 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.routing.route_tree import Route
     from amqp_server.broker.virtual_host import VirtualHost
 
-TARGETS_MAX = 16_384
-"""Publish frames whose routes are kept for certain: one for each routing key in use.
+FRAMES_MAX: Final = 16_384
+"""Publish frames that are remembered for certain, of those that came again.
 
 There may be up to twice as many, of half a kilobyte each (1.2 with the longest names).
 """
+HEADS_MAX: Final = 1024
+"""Exchanges of frames that are remembered for certain; twice as many at most."""
+ROUTES_MAX: Final = 1024
+"""Targets that are remembered for each of them."""
+_SEEN_MASK: Final = FRAMES_MAX - 1
+_EXCHANGE_AT: Final = 6
+"""Position of the exchange's name: after class, method and a reserved word."""
+_PAYLOAD_BYTES_MIN: Final = 9
+"""Length of a frame's payload with two empty names."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishTarget:
-    """Where the messages of one `basic.publish` frame go.
+    """Where the messages of a `basic.publish` frame go; frames of one route share it.
 
     Attributes:
         exchange: Exchange that they are published to.
-        routing_key: Routing key of the frame.
         mandatory: Whether they are returned when no queue takes them.
         routes_singly: Whether each message may have another route.
         queues: Queues that take them, unless `routes_singly`.
@@ -46,7 +57,6 @@ class PublishTarget:
     """
 
     exchange: Exchange
-    routing_key: str
     mandatory: bool
     routes_singly: bool
     queues: Sequence[Queue]
@@ -55,28 +65,96 @@ class PublishTarget:
     routes_version: int
 
 
+class _Head:
+    """Frames that differ in nothing but the routing key, to one exchange that is not the default.
+
+    Args:
+        exchange: Exchange that they are published to.
+        mandatory: Whether messages without a queue are returned.
+        routes_singly: Whether each message may have another route, whatever its key.
+    """
+
+    __slots__ = ("exchange", "mandatory", "routes_version", "single", "targets")
+
+    def __init__(self, exchange: Exchange, *, mandatory: bool, routes_singly: bool) -> None:
+        self.exchange = exchange
+        self.mandatory = mandatory
+        self.routes_version = exchange.routes_version
+        self.single = self._target((), routes_singly=True) if routes_singly else None
+        self.targets: dict[Route, PublishTarget] = {}
+
+    def target_of(self, route: Route) -> PublishTarget:
+        """Return the target of frames with this route."""
+        target = self.targets.get(route)
+        if target is None:
+            if len(self.targets) >= ROUTES_MAX:
+                self.targets.clear()
+            target = self.targets[route] = self._target(route.queues, routes_singly=False)
+        return target
+
+    def _target(self, queues: tuple[Queue, ...], *, routes_singly: bool) -> PublishTarget:
+        return PublishTarget(
+            self.exchange,
+            self.mandatory,
+            routes_singly,
+            queues,
+            (),
+            is_plain=not routes_singly and (bool(queues) or not self.mandatory),
+            routes_version=self.routes_version,
+        )
+
+
 class PublishTargets:
     """The publish targets of one virtual host.
 
     Args:
         virtual_host: Virtual host of the targets. The `routes_version` of an exchange says whether
-            a cached target is still valid.
+            what is remembered of it is still valid.
     """
 
     def __init__(self, virtual_host: VirtualHost) -> None:
         self._virtual_host = virtual_host
-        self._targets = RecentlyUsed[bytes, PublishTarget](TARGETS_MAX)
+        self._frames = RecentlyUsed[bytes, PublishTarget](FRAMES_MAX)
+        self._heads = RecentlyUsed[bytes, _Head](HEADS_MAX)
+        # Hashes of frames that came once: one that never comes again displaces no other.
+        self._seen = [0] * FRAMES_MAX
 
     def recent(self) -> dict[bytes, PublishTarget]:
         """Return the most recently used targets by method payload; do not change or keep it.
 
         The caller compares the `routes_version` of each target with that of its exchange.
         """
-        return self._targets.recent
+        return self._frames.recent
 
     def forget_all(self) -> None:
-        """Clear the cache."""
-        self._targets.clear()
+        """Forget all targets."""
+        self._frames.clear()
+        self._heads.clear()
+
+    def find_known(self, method_payload: bytes) -> PublishTarget | None:
+        """Return the target of a frame if it is known, without a search of the bindings."""
+        target = self._frames.get(method_payload)
+        if target is not None and target.routes_version == target.exchange.routes_version:
+            return target
+        if len(method_payload) < _PAYLOAD_BYTES_MIN:
+            return None
+        key_at = _EXCHANGE_AT + 1 + method_payload[_EXCHANGE_AT]
+        if key_at >= len(method_payload) or key_at + 2 + method_payload[key_at] != len(
+            method_payload
+        ):
+            return None
+        head = self._heads.get(method_payload[_EXCHANGE_AT:key_at] + method_payload[-1:])
+        if head is None or head.routes_version != head.exchange.routes_version:
+            return None
+        if head.single is not None:
+            return head.single
+        key = method_payload[key_at + 1 : -1].decode("utf-8", "surrogateescape")
+        route = self._virtual_host.routing.known_route_of(head.exchange, key)
+        if route is None:
+            return None
+        target = head.target_of(route)
+        self._note(method_payload, target)
+        return target
 
     def find(self, method_payload: bytes) -> PublishTarget:
         """Return the target of a frame.
@@ -86,15 +164,15 @@ class PublishTargets:
             AccessRefused: The exchange is internal.
             NotImplementedAmqp: The frame sets `immediate`.
         """
-        target = self._targets.get(method_payload)
-        if target is None or target.routes_version != target.exchange.routes_version:
-            target = self._resolve(method_payload)
-            # Do not cache the route to a missing queue: a later declare of the queue would not
-            # end it.
-            has_queue = target.routing_key in self._virtual_host.queues
-            if target.exchange.name or has_queue or target.reply_keys:
-                self._targets.put(method_payload, target)
-        return target
+        return self.find_known(method_payload) or self._resolve(method_payload)
+
+    def _note(self, method_payload: bytes, target: PublishTarget) -> None:
+        """Remember the target of a frame that came before."""
+        value = hash(method_payload)
+        if self._seen[value & _SEEN_MASK] == value:
+            self._frames.put(method_payload, target)
+        else:
+            self._seen[value & _SEEN_MASK] = value
 
     def _resolve(self, method_payload: bytes) -> PublishTarget:
         method = decode_method(method_payload)
@@ -111,17 +189,38 @@ class PublishTargets:
                 60,
                 40,
             )
-        singly = vhost.routing.routes_singly(exchange)
+        if not exchange.name:
+            return self._resolve_default(method_payload, exchange, method)
+        key_at = _EXCHANGE_AT + 1 + method_payload[_EXCHANGE_AT]
+        name = method_payload[_EXCHANGE_AT:key_at] + method_payload[-1:]
+        head = self._heads.get(name)
+        if head is None or head.routes_version != head.exchange.routes_version:
+            singly = vhost.routing.routes_singly(exchange)
+            head = _Head(exchange, mandatory=method.mandatory, routes_singly=singly)
+            self._heads.put(name, head)
+        if head.single is not None:
+            return head.single
+        target = head.target_of(vhost.routing.route_of(exchange, method.routing_key))
+        self._note(method_payload, target)
+        return target
+
+    def _resolve_default(
+        self, method_payload: bytes, exchange: Exchange, method: BasicPublish
+    ) -> PublishTarget:
+        """Return the target of a frame to the default exchange, whose routes are queue names."""
         key = method.routing_key
-        queues = () if singly else vhost.routing.route(exchange, Envelope((key,)))
+        queues = self._virtual_host.routing.route(exchange, Envelope((key,)))
         replies = reply_keys_of(exchange, (key,))
-        return PublishTarget(
+        target = PublishTarget(
             exchange,
-            key,
             method.mandatory,
-            singly,
-            queues,
-            replies,
-            is_plain=not singly and not replies and (bool(queues) or not method.mandatory),
+            routes_singly=False,
+            queues=queues,
+            reply_keys=replies,
+            is_plain=not replies and (bool(queues) or not method.mandatory),
             routes_version=exchange.routes_version,
         )
+        # Do not cache the route to a missing queue: a later declare of the queue would not end it.
+        if key in self._virtual_host.queues or replies:
+            self._frames.put(method_payload, target)
+        return target

@@ -20,7 +20,7 @@ from amqp_server.protocol.errors import AmqpError, UnexpectedFrame
 from amqp_server.protocol.framing import CHECKED_PROPERTIES, encode_content
 from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, decode_method
 from amqp_server.protocol.property_octets import HEADERS
-from appendlog.layout.message import HAS_HEADERS
+from appendlog.layout.message import HAS_HEADERS, routing_key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -163,14 +163,12 @@ class Publishing:
         """Route and take in neighbours whose properties are checked; see `publish_row`."""
         pairs = zip(method_payloads, messages, strict=True)
         row = Row(message_flags)
-        recent = self._targets.recent()
+        recent, find_known = self._targets.recent(), self._targets.find_known
         for payload, message in pairs:
             target = recent.get(payload)
-            if (
-                target is None
-                or target.routes_version != target.exchange.routes_version
-                or not target.is_plain
-            ):
+            if target is None or target.routes_version != target.exchange.routes_version:
+                target = find_known(payload)
+            if target is None or not target.is_plain:
                 rest = chain(((payload, message),), pairs)
                 return self._publish_mixed(row, rest)
             row.add(target, message)
@@ -271,11 +269,11 @@ class Publishing:
             row: Messages before them, which are not in their queues yet.
             pairs: Publish frames and messages whose properties are checked.
         """
-        find, recent = self._targets.find, self._targets.recent()
+        find, find_known = self._targets.find, self._targets.find_known
         try:
             for payload, message in pairs:
-                target = recent.get(payload)
-                if target is None or target.routes_version != target.exchange.routes_version:
+                target = find_known(payload)
+                if target is None:
                     target = find(payload)
                     # Finding a route may take long.
                     yield
@@ -321,7 +319,7 @@ class Publishing:
             copies, stored = take_copies(message)
         if not copies and not target.routes_singly:
             return target.queues, target.reply_keys, stored
-        keys = (target.routing_key, *copies)
+        keys = (routing_key_of(message).decode("utf-8", "surrogateescape"), *copies)
         queues = self._virtual_host.routing.route(target.exchange, Envelope(keys, stored))
         if copies and queues == (self._virtual_host.delay_queues.get(target.exchange),):
             # The delay queue stores the message unchanged; `BCC` is removed after the delay.

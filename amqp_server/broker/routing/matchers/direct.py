@@ -39,3 +39,7 @@ class DirectMatcher(Matcher):
             for key in envelope.routing_keys
             for binding in self._by_key.get(key, ())
         ]
+
+    def branch_of(self, routing_key: str) -> str | bool:
+        """Return the key, or False for all keys without a binding."""
+        return routing_key if routing_key in self._by_key else False

@@ -32,3 +32,7 @@ class FanoutMatcher(Matcher):
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return every destination."""
         return [binding.destination for binding in self._bindings]
+
+    def branch_of(self, routing_key: str) -> bool:
+        """Return the same for every key."""
+        return True

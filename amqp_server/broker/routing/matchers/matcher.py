@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from amqp_server.broker.routing.envelope import Envelope
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from amqp_server.broker.binding import Binding, Destination
-    from amqp_server.broker.routing.envelope import Envelope
     from amqp_server.protocol.tables import Table
 
 
@@ -37,3 +38,15 @@ class Matcher(Protocol):
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the destinations whose bindings fit any of the keys; one may come twice."""
+
+    def branch_of(self, routing_key: str) -> Hashable:
+        """Return what decides where messages go: keys of one branch fit the same bindings.
+
+        Asked only where the key alone decides (`routes_singly` is False). A branch is not None, and
+        stays what it is while the bindings do not change.
+        """
+        return tuple(self.match(Envelope((routing_key,))))
+
+    def known_branch_of(self, routing_key: str) -> Hashable | None:
+        """Return the branch of a key; None if finding it may take long."""
+        return self.branch_of(routing_key)

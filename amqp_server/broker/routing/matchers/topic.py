@@ -16,6 +16,7 @@ Thompson, "Regular expression search algorithm", 1968, for the sets of nodes.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.routing.matchers.matcher import Matcher
@@ -52,15 +53,17 @@ class _State:
     """All nodes that some words lead to, and the states that one more word leads to.
 
     Attributes:
+        number: Number that no other state of the exchange has had.
         nodes: The nodes, each once. A node whose next word may be `#` has that child here too.
         following: The next state, by word; only words that a binding names at this place.
         otherwise: The next state for all other words; None until one comes.
         destinations: Where keys go that end here, each once; None until a key ends here.
     """
 
-    __slots__ = ("destinations", "following", "named", "nodes", "otherwise")
+    __slots__ = ("destinations", "following", "named", "nodes", "number", "otherwise")
 
-    def __init__(self, nodes: tuple[_Node, ...]) -> None:
+    def __init__(self, number: int, nodes: tuple[_Node, ...]) -> None:
+        self.number = number
         self.nodes = nodes
         self.named = [node.words for node in nodes if node.words]
         self.following: dict[str, _State] = {}
@@ -69,7 +72,10 @@ class _State:
 
     def names(self, word: str) -> bool:
         """Return whether a binding names this word at this place."""
-        return any(word in words for words in self.named)
+        for words in self.named:  # noqa: SIM110 - a generator costs more than the search
+            if word in words:
+                return True
+        return False
 
 
 class TopicMatcher(Matcher):
@@ -80,6 +86,7 @@ class TopicMatcher(Matcher):
     def __init__(self) -> None:
         self._root = _Node()
         self._states: dict[frozenset[_Node], _State] = {}
+        self._numbers = count(1)
         self._remembered_nodes = 0
         self._start: _State | None = None
 
@@ -113,6 +120,24 @@ class TopicMatcher(Matcher):
         if len(ends) == 1:
             return self._destinations(*ends)
         return [destination for end in ends for destination in self._destinations(end)]
+
+    def branch_of(self, routing_key: str) -> int:
+        """Return the number of the state that all words of a key lead to."""
+        return self._end_of(routing_key).number
+
+    def known_branch_of(self, routing_key: str) -> int | None:
+        """Return that number if each word on the way has led to a state before."""
+        state = self._start
+        if state is None:
+            return None
+        for word in routing_key.split(".") if routing_key else ():
+            after = state.following.get(word)
+            if after is None:
+                after = state.otherwise
+                if after is None or state.names(word):
+                    return None
+            state = after
+        return state.number
 
     def _end_of(self, routing_key: str) -> _State:
         """Return the state that all words of a key lead to."""
@@ -160,7 +185,7 @@ class TopicMatcher(Matcher):
         key = frozenset(nodes)
         state = self._states.get(key)
         if state is None:
-            state = self._states[key] = _State(tuple(nodes))
+            state = self._states[key] = _State(next(self._numbers), tuple(nodes))
             self._remembered_nodes += len(key) + _STATE_NODES
         return state
 

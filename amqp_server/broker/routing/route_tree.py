@@ -1,0 +1,100 @@
+"""A route tree: from a routing key to a route that is already known, however many keys there are.
+
+A route is decided step by step: each exchange on the way looks at the key, and some keys make no
+difference to it. What an exchange sees of a key is its *branch* (`Matcher.branch_of`): for a topic
+exchange, the place in its automaton where the words of the key end. A tree follows the branches of
+one exchange, then of the exchange that this branch leads to, until the route is known. So a key
+that never came before costs no search, and takes no memory, if keys like it have come.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.queue import Queue
+
+
+class Route:
+    """The queues that messages go to, each once. One object stands for many routing keys."""
+
+    __slots__ = ("queues",)
+
+    def __init__(self, queues: tuple[Queue, ...]) -> None:
+        self.queues = queues
+
+
+class _Step:
+    """A place on the way of a key: the exchange that looks at it next, or the end.
+
+    Attributes:
+        exchange: Exchange whose branches lead on; None at the end and before it is known.
+        following: The next steps, by branch.
+        route: The route, at the end.
+    """
+
+    __slots__ = ("exchange", "following", "route")
+
+    def __init__(self) -> None:
+        self.exchange: Exchange | None = None
+        self.following: dict[Hashable, _Step] = {}
+        self.route: Route | None = None
+
+
+class RouteTree:
+    """The known routes of messages that are published to one exchange.
+
+    Args:
+        routes_version: `routes_version` of that exchange; the tree is valid while the two are
+            equal.
+
+    Attributes:
+        step_count: Number of steps, which bounds the tree's memory.
+    """
+
+    def __init__(self, routes_version: int) -> None:
+        self.routes_version = routes_version
+        self.step_count = 1
+        self._start = _Step()
+
+    def find(self, routing_key: str) -> Route | None:
+        """Return the route of a key if it is known; O(words of the key), times the exchanges."""
+        step = self._start
+        while step.route is None:
+            exchange = step.exchange
+            if exchange is None:
+                return None
+            branch = exchange.matcher.known_branch_of(routing_key)
+            after = step.following.get(branch) if branch is not None else None
+            if after is None:
+                return None
+            step = after
+        return step.route
+
+    def learn(self, routing_key: str, exchanges: Iterable[Exchange], route: Route) -> Route:
+        """Remember the route of a key that is not known.
+
+        Args:
+            routing_key: Key that was matched.
+            exchanges: Exchanges that were asked on the way, in order. All keys of the same branches
+                ask the same ones.
+            route: Route to remember, unless an equal one is known at this place.
+
+        Returns:
+            The route that is known from now on.
+        """
+        step = self._start
+        for exchange in exchanges:
+            step.exchange = exchange
+            branch = exchange.matcher.branch_of(routing_key)
+            after = step.following.get(branch)
+            if after is None:
+                after = step.following[branch] = _Step()
+                self.step_count += 1
+            step = after
+        if step.route is None:
+            step.route = route
+        return step.route
