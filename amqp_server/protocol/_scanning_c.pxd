@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp_server.protocol._octets_c cimport is_same, joined, octets
+from amqp_server.protocol._octets_c cimport contains, is_repeated, is_same, joined, message_of, octets
 
 cdef bint COMPILED
 cdef bytes EMPTY
@@ -34,7 +34,12 @@ cpdef Py_ssize_t delivery_mode_position(
 
 
 @cython.locals(checked=cython.uint)
-cpdef unsigned int checked_flags_of(unsigned int flags, bytes properties)
+cpdef unsigned int checked_flags_of(
+    octets data, Py_ssize_t start, Py_ssize_t end, unsigned int flags
+)
+
+
+cdef bint _holds(octets data, Py_ssize_t start, Py_ssize_t end, bytes part)
 
 
 cdef class FrameScanner:
@@ -43,10 +48,12 @@ cdef class FrameScanner:
     cdef bytes group_prefix
     cdef Py_ssize_t group_prefix_bytes
     cdef Py_ssize_t group_body_bytes
+    cdef Py_ssize_t group_at
+    cdef Py_ssize_t route_at
+    cdef Py_ssize_t route_end
+    cdef Py_ssize_t properties_at
+    cdef Py_ssize_t properties_end
     cdef bytes message_prefix
-    cdef bytes before_properties
-    cdef Py_ssize_t properties_bytes
-    cdef bytes size_octets
     cdef bytes method_payload
     cdef bytes method_frame
     cdef int channel
@@ -76,6 +83,19 @@ cdef class FrameScanner:
         self, octets data, Py_ssize_t start, Py_ssize_t end, list events
     )
 
+    @cython.locals(size=cython.Py_ssize_t, group_at=cython.Py_ssize_t)
+    cdef bint _is_alike(self, octets data, Py_ssize_t at)
+
+    cdef void _keep_group(self, octets data)
+
+    @cython.locals(
+        route_at=cython.Py_ssize_t,
+        route_end=cython.Py_ssize_t,
+        start=cython.Py_ssize_t,
+        end=cython.Py_ssize_t,
+    )
+    cdef bytes _message(self, octets data, Py_ssize_t body_at, Py_ssize_t body_end)
+
     @cython.locals(last=tuple, kind=cython.int, payloads=list, messages=list, run=list)
     cdef list _begin_run(self, bytes message, list events)
 
@@ -101,9 +121,7 @@ cdef class FrameScanner:
         checked_flags=cython.uint,
         fresh=cython.int,
         channel=cython.int,
-        frame=bytes,
-        properties=bytes,
-        route=bytes,
+        size=cython.Py_ssize_t,
     )
     cdef int _remember(
         self,

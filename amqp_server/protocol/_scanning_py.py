@@ -107,20 +107,31 @@ def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
     return at
 
 
-def checked_flags_of(flags: int, properties: bytes) -> int:
+def checked_flags_of(data: bytes | bytearray, start: int, end: int, flags: int) -> int:
     """Return the flags of those properties that the broker must look at.
 
     These are `CHECKED_PROPERTIES`, and the headers if `CC` or `BCC` may be among them. The other
     properties make no difference, so messages with and without a correlation-id go together.
 
     Args:
+        data: Octets that hold the property list.
+        start: Where it starts.
+        end: One past its last octet.
         flags: First word of the property flags.
-        properties: The property list.
     """
     checked = flags & CHECKED_PROPERTIES
-    if flags & _HEADERS and (b"\x02CC" in properties or b"\x03BCC" in properties):
+    if flags & _HEADERS and (
+        _holds(data, start, end, b"\x02CC") or _holds(data, start, end, b"\x03BCC")
+    ):
         checked |= _HEADERS
     return checked
+
+
+def _holds(data: bytes | bytearray, start: int, end: int, part: bytes) -> bool:
+    """Return whether `part` is in `data[start:end]`."""
+    if COMPILED:  # pragma: no cover - as it is interpreted
+        return contains(data, start, end, part)  # type: ignore[name-defined, no-any-return]  # noqa: F821
+    return data.find(part, start, end) >= 0
 
 
 class FrameScanner:
@@ -135,13 +146,14 @@ class FrameScanner:
     def __init__(self, frame_max: int, body_bytes_max: int) -> None:
         self.frame_max = frame_max
         self.body_bytes_max = min(body_bytes_max, frame_max - 8)
+        # The frames of the last publish before its body. They are copied only when a publish is
+        # alike, or when the buffer ends; until then they begin at `group_at` in the buffer.
         self.group_prefix = b""
         self.group_prefix_bytes = 0
         self.group_body_bytes = 0
+        self.group_at = 0
+        self.route_at = self.route_end = self.properties_at = self.properties_end = 0
         self.message_prefix = b""
-        self.before_properties = b""
-        self.properties_bytes = -1
-        self.size_octets = b""
         self.method_payload = b""
         self.method_frame = b""
         self.channel = 0
@@ -183,12 +195,10 @@ class FrameScanner:
                 if (
                     stop <= end
                     and (body_bytes == 0 or data[stop - 1] == 0xCE)
-                    and (
-                        is_same(data, at, self.group_prefix, prefix_bytes)  # type: ignore[name-defined]  # noqa: F821
-                        if COMPILED
-                        else data[at:body_at] == self.group_prefix
-                    )
+                    and self._is_alike(data, at)
                 ):
+                    if len(self.group_prefix) == 0:
+                        self._keep_group(data)
                     if COMPILED and body_bytes != 0:  # pragma: no cover - as it is interpreted
                         # This makes one object and one copy instead of two of each.
                         message = joined(self.message_prefix, data, body_at, stop - 1)  # type: ignore[name-defined]  # noqa: F821
@@ -265,12 +275,10 @@ class FrameScanner:
                         prefix_bytes = self.group_prefix_bytes
                         body_bytes = self.group_body_bytes
                         body_at = at + prefix_bytes
+                        message = self._message(data, body_at, body_at + body_bytes)
+                        at = body_at + body_bytes
                         if body_bytes != 0:
-                            message = self.message_prefix + data[body_at : body_at + body_bytes]
-                            at = body_at + body_bytes + 1
-                        else:
-                            message = self.message_prefix
-                            at = body_at
+                            at += 1
                         if outcome != 0 or run is None:
                             acks = None
                             run = self._begin_run(message, events)
@@ -286,7 +294,44 @@ class FrameScanner:
                 payload = EMPTY + data[at + 7 : stop - 1]
                 events.append((METHOD if kind == 1 else kind + 2, channel, payload))
             at = stop
+        if self.group_prefix_bytes != 0 and len(self.group_prefix) == 0:
+            self._keep_group(data)
         return at
+
+    def _is_alike(self, data: bytes | bytearray, at: int) -> bool:
+        """Return whether the frames at a position are those of the last publish up to its body."""
+        size = self.group_prefix_bytes
+        group_at = self.group_at
+        if len(self.group_prefix) != 0:
+            if COMPILED:  # pragma: no cover - as it is interpreted
+                return is_same(data, at, self.group_prefix, size)  # type: ignore[name-defined, no-any-return]  # noqa: F821
+            return data[at : at + size] == self.group_prefix
+        if COMPILED:  # pragma: no cover - as it is interpreted
+            return is_repeated(data, at, group_at, size)  # type: ignore[name-defined, no-any-return]  # noqa: F821
+        return data[at : at + size] == data[group_at : group_at + size]
+
+    def _keep_group(self, data: bytes | bytearray) -> None:
+        """Copy what is remembered of the last publish; the buffer may change after that."""
+        self.group_prefix = EMPTY + data[self.group_at : self.group_at + self.group_prefix_bytes]
+        self.message_prefix = self._message(data, 0, 0)
+
+    def _message(self, data: bytes | bytearray, body_at: int, body_end: int) -> bytes:
+        """Return the message of the last publish, with a body from the buffer."""
+        route_at, route_end = self.route_at, self.route_end
+        start, end = self.properties_at, self.properties_end
+        if COMPILED:  # pragma: no cover - one object and one copy instead of five of each
+            return message_of(  # type: ignore[name-defined, no-any-return]  # noqa: F821
+                self.message_flags, data, route_at, route_end, start, end, body_at, body_end
+            )
+        return b"".join(
+            (
+                FLAGS_OCTETS[self.message_flags],
+                data[route_at:route_end],
+                pack("<I", end - start),
+                data[start:end],
+                data[body_at:body_end],
+            )
+        )
 
     def _begin_run(self, message: bytes, events: list[tuple[Any, ...]]) -> list[bytes] | None:
         """Add a message whose method frame differs from that of the message before it.
@@ -434,30 +479,32 @@ class FrameScanner:
             message_flags = 1
         message_flags |= (flags >> 13 & 1) << 1 | (flags >> 8 & 1) << 2 | (flags >> 11 & 1) << 3
         fresh = 0
-        frame = EMPTY + data[at:method_end]
-        if frame != self.method_frame:
-            self.method_frame = frame
+        size = method_end - at
+        if (
+            len(self.method_frame) != size
+            or (
+                not is_same(data, at, self.method_frame, size)  # type: ignore[name-defined]  # noqa: F821
+                if COMPILED
+                else data[at:method_end] != self.method_frame
+            )
+        ):
+            self.method_frame = EMPTY + data[at:method_end]
             self.method_payload = EMPTY + data[at + 7 : method_end - 1]
             channel = data[at + 1]
             channel = channel << 8 | data[at + 2]
             self.channel = channel
             fresh = 1
-        properties = EMPTY + data[flags_at : header_end - 1]
-        checked_flags = checked_flags_of(flags, properties)
+        checked_flags = checked_flags_of(data, flags_at, header_end - 1, flags)
         if checked_flags != self.checked_flags or message_flags != self.message_flags:
             fresh = 1
         self.checked_flags = checked_flags
         self.message_flags = message_flags
-        if len(properties) != self.properties_bytes:
-            self.properties_bytes = len(properties)
-            self.size_octets = pack("<I", len(properties))
-            self.before_properties = b""
-        if fresh != 0 or len(self.before_properties) == 0:
-            # Usually only the values of the properties change from one message to the next.
-            route = EMPTY + data[route_at:route_end]
-            self.before_properties = FLAGS_OCTETS[message_flags] + route + self.size_octets
-        self.message_prefix = self.before_properties + properties
-        self.group_prefix = EMPTY + data[at:prefix_end]
+        self.route_at = route_at
+        self.route_end = route_end
+        self.properties_at = flags_at
+        self.properties_end = header_end - 1
+        self.group_prefix = b""
         self.group_prefix_bytes = prefix_end - at
         self.group_body_bytes = body_bytes
+        self.group_at = at
         return fresh

@@ -170,7 +170,7 @@ class ContentAssembly:
             )
         self._properties = payload[12:]
         self._missing_bytes = body_bytes
-        self.checked_flags = checked_flags_of(flags, self._properties)
+        self.checked_flags = checked_flags_of(payload, 14, len(payload), flags)
         self.message_flags = _message_flags(payload, flags)
         method = self.method
         before_body = encode_message(
