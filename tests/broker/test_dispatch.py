@@ -62,7 +62,10 @@ class ReadyQueue:
             self.consumers.add(cast("Consumer", consumer))
 
     def dispatch(self) -> bool:
-        return dispatch(cast("Queue", self), TimeSlice()) is not None
+        # A slow machine must not cut it: what a cut leaves is shared out again.
+        endless = TimeSlice()
+        endless.begin(float("inf"))
+        return dispatch(cast("Queue", self), endless) is not None
 
 
 def ready_queue(count: int, *consumers: TakingConsumer) -> ReadyQueue:
