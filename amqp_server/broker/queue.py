@@ -200,7 +200,7 @@ class Queue:
 
         Args:
             messages: At least one; other queues may share the list, so the queue never changes it.
-            flags: Flags octet that all the messages have.
+            flags: Flags octet that all the messages have; `HAS_HEADERS` may differ.
         """
         rules = self.rules
         if rules is None and flags & HAS_EXPIRATION and not self.is_stream:

@@ -10,6 +10,7 @@ cdef tuple NO_EVENT
 cdef tuple FLAGS_OCTETS
 cdef int PUBLISH
 cdef unsigned int _HEADERS
+cdef unsigned int _HAS_HEADERS
 cdef unsigned int CHECKED_PROPERTIES
 cdef int ROW
 cdef int REPEATS_MAX
@@ -60,6 +61,7 @@ cdef class FrameScanner:
     cdef int repeats
     cdef unsigned int checked_flags
     cdef unsigned int message_flags
+    cdef unsigned int shared_flags
 
     @cython.locals(
         at=cython.Py_ssize_t,
@@ -119,6 +121,7 @@ cdef class FrameScanner:
         route_end=cython.Py_ssize_t,
         message_flags=cython.uint,
         checked_flags=cython.uint,
+        shared_flags=cython.uint,
         fresh=cython.int,
         channel=cython.int,
         size=cython.Py_ssize_t,

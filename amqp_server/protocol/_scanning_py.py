@@ -24,9 +24,11 @@ from amqp_server.protocol.frame_text import frame_text
 COMPILED = __name__.endswith("_c")
 
 PUBLISH = 1
-"""Event `(PUBLISH, channel, method_payload, messages, checked_flags, message_flags)`.
+"""Event `(PUBLISH, channel, method_payload, messages, checked_flags, shared_flags)`.
 
-`checked_flags` are the same for all of its messages; see `checked_flags_of`.
+Both flags are the same for all of its messages. `checked_flags` are those of the properties that
+the broker must look at (`checked_flags_of`). `shared_flags` are the flags octet of a message
+without `HAS_HEADERS`: messages with and without headers go together.
 """
 ACK = 2
 """Event `(ACK, channel, ranges)`: flat pairs first, last (inclusive); first 0 = multiple."""
@@ -37,7 +39,7 @@ HEADER = 4
 BODY = 5
 """Event `(BODY, channel, payload)`: a content body frame that is part of no run."""
 ROW = 6
-"""Event `(ROW, channel, method_payloads, messages, checked_flags, message_flags)`.
+"""Event `(ROW, channel, method_payloads, messages, checked_flags, shared_flags)`.
 
 Neighbours with different method payloads; at most `REPEATS_MAX` in a row have equal ones.
 """
@@ -47,6 +49,7 @@ ERROR = 9
 """Event `(ERROR, channel, text)`: a frame error (501), always the last one of a connection."""
 
 _HEADERS = 1 << 13
+_HAS_HEADERS = 2
 CHECKED_PROPERTIES = 1 << 9 | 1 << 8 | 1 << 4
 """Flags of reply-to, expiration and user-id, whose values the broker checks."""
 EMPTY = b""
@@ -160,6 +163,7 @@ class FrameScanner:
         self.repeats = 0
         self.checked_flags = 0
         self.message_flags = 0
+        self.shared_flags = 0
 
     def scan(
         self, data: bytes | bytearray, start: int, end: int, events: list[tuple[Any, ...]]
@@ -346,7 +350,7 @@ class FrameScanner:
         if kind in (ROW, PUBLISH) and (
             last[1] == self.channel
             and last[4] == self.checked_flags
-            and last[5] == self.message_flags
+            and last[5] == self.shared_flags
         ):
             messages = last[3]
             if kind == ROW:
@@ -370,7 +374,7 @@ class FrameScanner:
                     payloads,
                     messages,
                     self.checked_flags,
-                    self.message_flags,
+                    self.shared_flags,
                 )
                 return None
         run = [message]
@@ -381,7 +385,7 @@ class FrameScanner:
                 self.method_payload,
                 run,
                 self.checked_flags,
-                self.message_flags,
+                self.shared_flags,
             )
         )
         return run
@@ -495,10 +499,12 @@ class FrameScanner:
             self.channel = channel
             fresh = 1
         checked_flags = checked_flags_of(data, flags_at, header_end - 1, flags)
-        if checked_flags != self.checked_flags or message_flags != self.message_flags:
+        shared_flags = message_flags & ~_HAS_HEADERS
+        if checked_flags != self.checked_flags or shared_flags != self.shared_flags:
             fresh = 1
         self.checked_flags = checked_flags
         self.message_flags = message_flags
+        self.shared_flags = shared_flags
         self.route_at = route_at
         self.route_end = route_end
         self.properties_at = flags_at

@@ -15,7 +15,7 @@ from amqp_server.broker.publishing.content_assembly import AssemblyBudget, Conte
 from amqp_server.protocol._scanning_py import REPEATS_MAX
 from amqp_server.protocol.framing import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH, ROW
 from amqp_server.protocol.methods import BasicPublish, decode_method
-from appendlog.layout.message import encode_message
+from appendlog.layout.message import HAS_HEADERS, encode_message
 
 Statement = tuple[Any, ...]
 PUBLISH_ID = b"\x00\x3c\x00\x28"
@@ -36,18 +36,18 @@ class Teller:
     def _take(self, event: tuple[Any, ...]) -> None:
         kind, channel = event[:2]
         if kind == PUBLISH:
-            _, _, method_payload, messages, checked_flags, message_flags = event
+            _, _, method_payload, messages, checked_flags, shared_flags = event
             assert messages, "a run without messages"
             for message in messages:
-                assert message[0] == message_flags
+                assert message[0] & ~HAS_HEADERS == shared_flags
                 self._say_publish(channel, method_payload, message, checked_flags)
         elif kind == ROW:
-            _, _, payloads, messages, checked_flags, message_flags = event
+            _, _, payloads, messages, checked_flags, shared_flags = event
             assert len(messages) > 1, "a row without neighbours"
             repeats = [len(list(same)) for _, same in groupby(payloads, key=id)]
             assert max(repeats) <= REPEATS_MAX, "a run inside a row"
             for method_payload, message in zip(payloads, messages, strict=True):
-                assert message[0] == message_flags
+                assert message[0] & ~HAS_HEADERS == shared_flags
                 self._say_publish(channel, method_payload, message, checked_flags)
         elif kind == ACK:
             ranges = event[2]

@@ -91,6 +91,10 @@ def test_publishes_of_other_sizes_and_property_values_stay_in_the_run() -> None:
     assert events == [(PUBLISH, 1, run[0].method_payload, messages, 0, 0)]
     events, _ = scan(wire.octets_of(*run))
     assert [len(event[3]) for event in events] == [3], "other properties make no difference"
+    headers = publish(b"d", properties=wire.PropertyList(b"\x20\x00\x00\x00\x00\x00", HAS_HEADERS))
+    events, _ = scan(wire.octets_of(run[0], headers, run[1]))
+    messages = [each.message for each in (run[0], headers, run[1])]
+    assert events == [(PUBLISH, 1, run[0].method_payload, messages, 0, 0)]
 
 
 @pytest.mark.parametrize(

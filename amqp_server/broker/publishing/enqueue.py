@@ -24,7 +24,7 @@ def enqueue(
         queues: Target queues, each once.
         messages: Messages that the queues share and do not change; just one if a queue
             `refuses_when_full`.
-        flags: Flags octet that all the messages have.
+        flags: Flags octet that all the messages have; `HAS_HEADERS` may differ.
 
     Returns:
         The barriers that must be reached before the messages are safe, and the queues that

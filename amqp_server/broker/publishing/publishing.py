@@ -91,7 +91,7 @@ class Publishing:
             method_payload: Payload of that frame.
             messages: Messages, in the order in which they were published.
             checked_flags: Flags of the properties to look at; see `framing.checked_flags_of`.
-            message_flags: Flags octet that all of them have.
+            message_flags: Flags octet that all of them have; `HAS_HEADERS` may differ.
 
         Returns:
             The steps that are left, or None.
@@ -297,7 +297,7 @@ class Publishing:
         way: tuple[Sequence[Queue], tuple[str, ...]] = (), ()
         try:
             for message in messages:
-                queues, reply_keys, stored = self._way_of(target, message, flags)
+                queues, reply_keys, stored = self._way_of(target, message)
                 if run and (queues, reply_keys) != way:
                     # Not twice, also if a queue of ours fails to take it.
                     whole, run = run, []
@@ -310,12 +310,12 @@ class Publishing:
                 yield from self._enqueue(target, *way, run, flags) or ()
 
     def _way_of(
-        self, target: PublishTarget, message: bytes, flags: int
+        self, target: PublishTarget, message: bytes
     ) -> tuple[Sequence[Queue], tuple[str, ...], bytes]:
         """Return a message's queues and reply keys, and the form in which the queues store it."""
         copies: tuple[str, ...] = ()
         stored = message
-        if flags & HAS_HEADERS and may_have_copies(message):
+        if message[0] & HAS_HEADERS and may_have_copies(message):
             copies, stored = take_copies(message)
         if not copies and not target.routes_singly:
             return target.queues, target.reply_keys, stored

@@ -25,7 +25,7 @@ class Row:
     """Messages on their way into queues, in the order in which they were published.
 
     Args:
-        flags: The flags octet that all of them have.
+        flags: The flags octet that all of them have; `HAS_HEADERS` may differ.
     """
 
     __slots__ = ("_groups", "_last", "_queues", "flags")
@@ -75,7 +75,7 @@ def fan_out(
 
     Args:
         queued: Messages by queue; no queue refuses any.
-        flags: The flags octet that all messages have.
+        flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
         starts: Gets where the messages begin in each queue.
     """
     for queue, messages in queued.items():
@@ -92,7 +92,7 @@ def barriers_of(
     Args:
         groups: Groups whose messages `fan_out` has put into their queues.
         starts: Where they begin in each queue.
-        flags: The flags octet that all messages have.
+        flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
     """
     ends = dict(starts)
     for target, messages in groups:

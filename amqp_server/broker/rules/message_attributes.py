@@ -52,7 +52,7 @@ class MessageAttributes:
         Args:
             start: First offset, above all noted ones; offsets between hold no message.
             messages: Messages to note.
-            flags: Flags octet that all the messages have.
+            flags: Flags octet that all the messages have; `HAS_HEADERS` may differ.
             now_ms: Time by the steady clock, in milliseconds.
         """
         if self.priorities is not None:
