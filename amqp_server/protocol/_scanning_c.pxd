@@ -11,6 +11,8 @@ cdef tuple FLAGS_OCTETS
 cdef int PUBLISH
 cdef unsigned int _HEADERS
 cdef unsigned int _HAS_HEADERS
+cdef unsigned int _REPLY_TO
+cdef bytes _DIRECT_REPLY_TO
 cdef unsigned int CHECKED_PROPERTIES
 cdef int ROW
 cdef int REPEATS_MAX

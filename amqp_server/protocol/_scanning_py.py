@@ -50,7 +50,9 @@ ERROR = 9
 
 _HEADERS = 1 << 13
 _HAS_HEADERS = 2
-CHECKED_PROPERTIES = 1 << 9 | 1 << 8 | 1 << 4
+_REPLY_TO = 1 << 9
+_DIRECT_REPLY_TO = b"\x15amq.rabbitmq.reply-to"
+CHECKED_PROPERTIES = _REPLY_TO | 1 << 8 | 1 << 4
 """Flags of reply-to, expiration and user-id, whose values the broker checks."""
 EMPTY = b""
 """Adding a slice to it makes bytes from both kinds of buffer; calling `bytes` costs more."""
@@ -113,8 +115,9 @@ def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
 def checked_flags_of(data: bytes | bytearray, start: int, end: int, flags: int) -> int:
     """Return the flags of those properties that the broker must look at.
 
-    These are `CHECKED_PROPERTIES`, and the headers if `CC` or `BCC` may be among them. The other
-    properties make no difference, so messages with and without a correlation-id go together.
+    These are `CHECKED_PROPERTIES`, of which reply-to counts only if it may ask for direct replies,
+    and the headers if `CC` or `BCC` may be among them. The other properties make no difference, so
+    messages with and without a correlation-id go together.
 
     Args:
         data: Octets that hold the property list.
@@ -127,6 +130,8 @@ def checked_flags_of(data: bytes | bytearray, start: int, end: int, flags: int) 
         _holds(data, start, end, b"\x02CC") or _holds(data, start, end, b"\x03BCC")
     ):
         checked |= _HEADERS
+    if flags & _REPLY_TO and not _holds(data, start, end, _DIRECT_REPLY_TO):
+        checked &= ~_REPLY_TO
     return checked
 
 

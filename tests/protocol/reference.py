@@ -151,5 +151,9 @@ def _publish_by_pamqp(
 def checked_flags_of(properties: bytes) -> int:
     """The flags of the properties that the broker must look at."""
     flags = int.from_bytes(properties[:2], "big")
-    names_copies = b"\x02CC" in properties or b"\x03BCC" in properties
-    return flags & (0b11_0001_0000 | (0x2000 if names_copies else 0))
+    looked_at = 0b1_0001_0000
+    if b"\x02CC" in properties or b"\x03BCC" in properties:
+        looked_at |= 0x2000
+    if b"\x15amq.rabbitmq.reply-to" in properties:
+        looked_at |= 0b10_0000_0000
+    return flags & looked_at

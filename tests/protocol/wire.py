@@ -93,6 +93,8 @@ _tables = st.sampled_from(
         b"\x03keyS\x00\x00\x00\x05value\x01nI\x00\x00\x00\x07",
         b"\x06nestedF\x00\x00\x00\x04\x01at\x00",
         b"\x04longS\x00\x00\x03\x20" + b"\xce" * 800,
+        b"\x02CCA\x00\x00\x00\x00",
+        b"\x01at\x01\x03BCCA\x00\x00\x00\x00",
     ]
 ).map(lambda entries: pack(">I", len(entries)) + entries)
 _octet = st.integers(0, 255).map(lambda value: pack("B", value))
@@ -107,7 +109,7 @@ _PROPERTIES: list[tuple[int, st.SearchStrategy[bytes]]] = [
     (12, st.sampled_from([b"\x01", b"\x02"]) | _octet),
     (11, _octet),
     (10, _short.map(short_string)),
-    (9, _short.map(short_string)),
+    (9, (_short | st.just(b"amq.rabbitmq.reply-to")).map(short_string)),
     (8, _short.map(short_string)),
     (7, _short.map(short_string)),
     (6, st.integers(0, 2**31).map(lambda value: pack(">Q", value))),
