@@ -117,8 +117,8 @@ def test_a_property_that_the_broker_looks_at_begins_another_run(
 
     events, _ = scan(wire.octets_of(publish(b"a"), checked, publish(b"c")))
 
-    flags = [event[4] for event in events]
-    assert flags == ([0, checked_flags, 0] if checked_flags else [0])
+    reported = [event[4] for event in events]
+    assert reported == ([0, checked_flags, 0] if checked_flags else [0])
 
 
 @pytest.mark.parametrize(
