@@ -35,7 +35,7 @@ DIRECTIVES = {
     "cdivision": True,
     "embedsignature": False,
 }
-COMPILE_FLAGS = ["-O3", "-Wall", "-Wextra", "-Wsign-compare", "-Wno-unused-parameter"]
+COMPILE_FLAGS = ["-O3", "-g0", "-Wall", "-Wextra", "-Wsign-compare", "-Wno-unused-parameter"]
 
 IS_PURE = os.environ.get("AMQP_SERVER_PURE_PYTHON") == "1"
 IS_REQUIRED = os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1"
