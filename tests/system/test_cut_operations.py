@@ -132,6 +132,37 @@ def test_a_client_is_served_before_another_ones_message_has_reached_all_queues(
     assert modest.ready_count(last) == 1
 
 
+@pytest.mark.parametrize("learned", [b"k.x", b""], ids=["known route", "route to be searched"])
+def test_routing_keys_that_never_came_are_looked_up_between_other_requests(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient], learned: bytes
+) -> None:
+    greedy, modest = clients
+    greedy.call(Exchange.Declare(exchange="keys", exchange_type="topic"), Exchange.DeclareOk)
+    greedy.declare("q", durable=True)
+    greedy.call(Queue.Bind(queue="q", exchange="keys", routing_key="k.#"), Queue.BindOk)
+    if learned:
+        greedy.publish(b"first", learned.decode(), exchange="keys")
+        greedy.expect_confirmed()
+    count = greedy.ready_count("q")
+    bodies = [b"%d" % number for number in range(3 * publishing.STEP_KEYS)]
+    octets = b"".join(
+        greedy.publish_octets(
+            Basic.Publish(exchange="keys", routing_key=f"k.{body.decode()}"),
+            body,
+            Basic.Properties(delivery_mode=2),
+        )
+        for body in bodies
+    )
+
+    together(server, (greedy, octets), (modest, passive("q")))
+
+    assert modest.expect(Queue.DeclareOk).message_count == count
+    while greedy.expect(Basic.Ack).delivery_tag != count + len(bodies):
+        pass
+    taken = [modest.get("q") for _ in range(count + len(bodies))]
+    assert [each.body for each in taken if each][count:] == bodies
+
+
 def test_messages_keep_their_order_in_all_queues(
     server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
 ) -> None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.publishing.row import Group
     from amqp_server.broker.queue import Queue
 
+STEP_KEYS: Final = 16
+"""Routing keys that are looked up in one step, if their routes are known."""
 STEP_QUEUES: Final = 64
 """Most queues that get messages in one step."""
 _RETURN_HEAD = b"\x00\x3c\x00\x32"
@@ -164,10 +166,14 @@ class Publishing:
         pairs = zip(method_payloads, messages, strict=True)
         row = Row(message_flags)
         recent, find_known = self._targets.recent(), self._targets.find_known
+        searched = 0
         for payload, message in pairs:
             target = recent.get(payload)
             if target is None or target.routes_version != target.exchange.routes_version:
                 target = find_known(payload)
+                searched += 1
+                if searched % STEP_KEYS == 0 and self._broker.turn.time_slice.is_over:
+                    target = None
             if target is None or not target.is_plain:
                 rest = chain(((payload, message),), pairs)
                 return self._publish_mixed(row, rest)
@@ -269,11 +275,11 @@ class Publishing:
             row: Messages before them, which are not in their queues yet.
             pairs: Publish frames and messages whose properties are checked.
         """
-        find, find_known = self._targets.find, self._targets.find_known
+        find, recent = self._targets.find, self._targets.recent()
         try:
             for payload, message in pairs:
-                target = find_known(payload)
-                if target is None:
+                target = recent.get(payload)
+                if target is None or target.routes_version != target.exchange.routes_version:
                     target = find(payload)
                     # Finding a route may take long.
                     yield

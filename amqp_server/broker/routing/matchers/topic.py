@@ -32,6 +32,8 @@ REMEMBERED_NODES_MAX: Final = 262_144
 
 A node of a state costs 8 octets, a state itself about 600.
 """
+NAMED_MAX: Final = 16
+"""Nodes of a state that may name the next word, up to which looking through them is quick."""
 _WORD_NODES: Final = 8
 """What a remembered word counts for."""
 _STATE_NODES: Final = 64
@@ -134,7 +136,7 @@ class TopicMatcher(Matcher):
             after = state.following.get(word)
             if after is None:
                 after = state.otherwise
-                if after is None or state.names(word):
+                if after is None or len(state.named) > NAMED_MAX or state.names(word):
                     return None
             state = after
         return state.number
