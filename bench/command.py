@@ -24,6 +24,7 @@ from bench.report import format_table, to_json
 from bench.running_broker import RunningBroker
 from bench.session import Outcome, Session
 from bench.table.command import table
+from bench.traffic.command import traffic
 from bench.workloads import DEFAULT_WORKLOADS, QUICK, WORKLOADS, Scale
 
 URL_BROKER: Final = "url"
@@ -185,3 +186,4 @@ def _print_bounds(body_bytes: int) -> None:
 
 main.add_command(table)
 main.add_command(isolation)
+main.add_command(traffic)

@@ -1,0 +1,103 @@
+"""How a publisher's process makes its corpus: a recipe is sent to it instead of the octets."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Protocol
+
+from bench.publisher import PUBLISH_CHANNEL
+from bench.traffic.corpus import Corpus, encode_publish, new_body
+from bench.traffic.shape import (
+    SERVICE_SIZES,
+    Sizes,
+    few_routing_keys,
+    service_properties,
+    unbounded_routing_key,
+)
+
+CORPUS_MESSAGES: Final = 20_000
+_CORPUS_BYTES_MAX: Final = 64 << 20
+_CORRELATION_EVERY: Final = 3
+
+
+class Recipe(Protocol):
+    """Makes a corpus; it can be pickled."""
+
+    @property
+    def lead(self) -> int:
+        """Octets before the digits in each body."""
+
+    def cook(self, seed: int) -> Corpus:
+        """Return the corpus of a seed; the same one for the same seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRecipe:
+    """Messages of services: each with its own size, headers, ids and routing key.
+
+    Attributes:
+        exchange: Exchange to publish to.
+        queues: Number of queues that the routing keys lead to.
+        has_new_keys: Whether each message has a new routing key; if not, there are FEW_KEYS.
+        is_persistent: Whether the messages are persistent.
+        sizes: Sizes of the bodies.
+        routing_key: Routing key of all messages instead; "" for the keys above.
+        reply_to: Reply-to of all messages; "" for none.
+    """
+
+    exchange: str
+    queues: int = 1
+    has_new_keys: bool = False
+    is_persistent: bool = True
+    sizes: Sizes = SERVICE_SIZES
+    routing_key: str = ""
+    reply_to: str = ""
+
+    @property
+    def lead(self) -> int:
+        """Octets before the digits: the digits stand first."""
+        return 0
+
+    def cook(self, seed: int) -> Corpus:
+        """Return CORPUS_MESSAGES messages, or fewer if they are large."""
+        return Corpus(self._messages(Random(seed)))
+
+    def _messages(self, random: Random) -> Iterator[tuple[bytes, int]]:
+        few = few_routing_keys(self.queues)
+        room = _CORPUS_BYTES_MAX
+        for i in range(CORPUS_MESSAGES):
+            key = self.routing_key or (
+                unbounded_routing_key(random, self.queues)
+                if self.has_new_keys
+                else random.choice(few)
+            )
+            properties = service_properties(
+                random,
+                persistent=self.is_persistent,
+                has_correlation=bool(self.reply_to) or i % _CORRELATION_EVERY == 0,
+                reply_to=self.reply_to,
+            )
+            body = new_body(random, self.sizes.draw(random))
+            yield encode_publish(PUBLISH_CHANNEL, self.exchange, key, properties, body)
+            room -= len(body)
+            if room < 0:
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRecipe:
+    """Publishes that a real client has sent.
+
+    Attributes:
+        messages: Frames of each publish, with the size of its body.
+        lead: Octets before the digits in each body.
+    """
+
+    messages: tuple[tuple[bytes, int], ...]
+    lead: int
+
+    def cook(self, seed: int) -> Corpus:
+        """Return the messages again and again, in an order that the seed gives."""
+        order = list(self.messages) * max(1, CORPUS_MESSAGES // len(self.messages))
+        Random(seed).shuffle(order)
+        return Corpus(order, lead=self.lead)
