@@ -5,7 +5,13 @@ from types import ModuleType
 from typing import Final
 
 from bench.traffic import _frames_py
-from bench.traffic._frames_py import ACK_BYTES, FIELD_DIGITS, NUMBER_BITS, PUBLISHER_BITS
+from bench.traffic._frames_py import (
+    ACK_BYTES,
+    FIELD_DIGITS,
+    NUMBER_BITS,
+    PUBLISHER_BITS,
+    SMALLEST_DELIVERY,
+)
 from bench.traffic.kernel_build import compiled_file
 
 __all__ = [
@@ -14,6 +20,7 @@ __all__ = [
     "FIELD_DIGITS",
     "NUMBER_BITS",
     "PUBLISHER_BITS",
+    "SMALLEST_DELIVERY",
     "ConfirmScanner",
     "DeliveryScanner",
     "SeenMessages",
