@@ -34,6 +34,7 @@ class ConsumeOrder:
         phase: Phase of the run, as in `PublishOrder`.
         lead: Octets before the digits in each body.
         has_copies: Whether each queue gets all messages; if not, each message has one queue.
+        idle_seconds: Longest wait for the next delivery after the publishers have finished.
     """
 
     url: BrokerUrl
@@ -43,6 +44,7 @@ class ConsumeOrder:
     phase: int
     lead: int = 0
     has_copies: bool = False
+    idle_seconds: float = IDLE_SECONDS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def consume_traffic(
 ) -> ConsumeResult:
     """Consume in a process of its own, until `counters.expected` deliveries have come.
 
-    Stops early if nothing comes for IDLE_SECONDS_MAX after the publishers have finished.
+    Stops early if nothing comes for `idle_seconds` after the publishers have finished.
 
     Raises:
         OSError: The broker went away.
@@ -200,7 +202,7 @@ def _read_until_complete(
             now_ns = time.monotonic_ns()
             expected = counters.expected.value
             if expected != UNKNOWN and (
-                received >= expected or now_ns - moved_ns > IDLE_SECONDS_MAX * 1e9
+                received >= expected or now_ns - moved_ns > order.idle_seconds * 1e9
             ):
                 return end_ns
             counted = 0

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bench.connection import Connection
+from bench.consumer import IDLE_SECONDS_MAX
 from bench.process_stats import ServerProbe
 from bench.running_broker import RunningBroker
 from bench.traffic.consuming import ConsumeOrder, ConsumeResult, consume_traffic
@@ -30,6 +31,7 @@ class TrafficRun:
         window: Most publishes without a confirm, for each publisher; 0 for no confirms.
         prefetch: Most deliveries without an ack, for each consumer; 0 for no acks.
         batch: Messages of one write.
+        idle_seconds: Longest wait for a message that is missing.
     """
 
     topology: Topology
@@ -38,6 +40,7 @@ class TrafficRun:
     window: int
     prefetch: int
     batch: int = WRITE_MESSAGES
+    idle_seconds: float = IDLE_SECONDS_MAX
 
     def __call__(self, broker: RunningBroker, effort: TrafficEffort) -> TrafficFigures:
         """Run once, after a warm-up on the same queues.
@@ -69,6 +72,7 @@ class TrafficRun:
             phase,
             self.recipe.lead,
             has_copies=self._copies > 1,
+            idle_seconds=self.idle_seconds,
         )
         publish_order = PublishOrder(
             broker.url,
