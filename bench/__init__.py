@@ -7,6 +7,7 @@ and consumers are separate processes (`worker`).
 
 A `Workload` says what publishers and consumers do; `run_workload` runs it and returns a
 `Measurement`. `python -m bench` runs workloads by name (`session`, `report`). `python -m bench
-table` runs the rows of `bench.rows` (`bench.table`). `python -m bench --help` lists the options;
+table` runs the rows of `bench.rows` (`bench.table`). The messages of both are alike; those of
+`bench.traffic` all differ. `python -m bench --help` lists the options;
 docs/benchmarks.md explains the figures.
 """

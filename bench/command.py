@@ -114,7 +114,8 @@ def main(
 
     The exit status is 1 if a figure does not count: messages were lost, nothing was delivered for
     a second, or a run failed. `table` measures all rows of the benchmark table and judges their
-    bars; `isolation` measures what other clients notice while one attacks the broker.
+    bars. `traffic` measures messages that all differ. `isolation` measures what other clients
+    notice while one attacks the broker.
     """
     if context.invoked_subcommand:
         _refuse_options(context)

@@ -12,7 +12,7 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "acks",
-                "transient, acks, prefetch 1000, 128 B",
+                "transient, acks, prefetch 1000, alike messages of 128 B",
                 "msg/s",
                 bar=800_000,
                 ratio_bar=9,
@@ -28,7 +28,7 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "acks-1k",
-                "transient, acks, prefetch 1000, 1 KiB",
+                "transient, acks, prefetch 1000, alike messages of 1 KiB",
                 "msg/s",
                 bar=400_000,
                 ratio_bar=7,

@@ -10,7 +10,8 @@ from bench.workloads import WORKLOADS
 _RABBITMQ_SHARE: Final = 0.1
 """With all messages, RabbitMQ would take minutes."""
 _BACKLOG: Final = (
-    f"a backlog of {BACKLOG_COUNT:,} (RabbitMQ: {BACKLOG_COUNT * _RABBITMQ_SHARE:,.0f})"
+    f"a backlog of {BACKLOG_COUNT:,} alike messages "
+    f"(RabbitMQ: {BACKLOG_COUNT * _RABBITMQ_SHARE:,.0f})"
 )
 _DURABILITY: Final = "persistent, no confirms: written, synced in the background"
 

@@ -12,7 +12,7 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "durable",
-                "durable, confirms (window 1000), acks, 128 B",
+                "durable, confirms (window 1000), acks, alike messages of 128 B",
                 "msg/s",
                 durability="fdatasync before each confirm",
                 bar=450_000,
@@ -31,7 +31,7 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "durable-1k",
-                "durable, confirms (window 1000), acks, 1 KiB",
+                "durable, confirms (window 1000), acks, alike messages of 1 KiB",
                 "msg/s",
                 durability="fdatasync before each confirm",
                 bar=200_000,

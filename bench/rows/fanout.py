@@ -15,7 +15,7 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "fanout",
-                "fanout to 10 queues, transient, no acks, 128 B",
+                "fanout to 10 queues, transient, no acks, alike messages of 128 B",
                 "deliveries/s",
                 bar=1_500_000,
                 ratio_bar=10,

@@ -188,14 +188,14 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "get",
-                "basic.get in a loop, one at a time, no acks, 128 B",
+                "basic.get in a loop, one at a time, no acks, alike messages of 128 B",
                 "gets/s",
                 bar=10_000,
                 ratio_bar=1.5,
             ),
             Row(
                 "get-ack",
-                "basic.get in a loop, each acked in the write of the next",
+                "basic.get in a loop, each acked in the write of the next, alike messages",
                 "gets/s",
                 bar=10_000,
                 ratio_bar=1.5,

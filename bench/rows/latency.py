@@ -13,7 +13,7 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "latency-p99",
-                "latency p99 at 10,000 msg/s, transient",
+                "latency p99 at 10,000 alike msg/s, transient",
                 "ms",
                 is_lower_better=True,
                 bar=1.0,
@@ -22,7 +22,7 @@ EXPERIMENTS: Final = (
             ),
             Row(
                 "latency-p999",
-                "latency p99.9 at 10,000 msg/s, transient",
+                "latency p99.9 at 10,000 alike msg/s, transient",
                 "ms",
                 is_lower_better=True,
                 bar=3.0,
@@ -44,7 +44,7 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "latency-durable-p99",
-                "latency p99 at 10,000 msg/s, durable with confirms, to the consumer",
+                "latency p99 at 10,000 alike msg/s, durable with confirms, to the consumer",
                 "ms",
                 is_lower_better=True,
                 durability="fdatasync before each confirm",
@@ -54,7 +54,7 @@ EXPERIMENTS: Final = (
             ),
             Row(
                 "latency-confirm-p99",
-                "latency p99 at 10,000 msg/s, durable, to the confirm",
+                "latency p99 at 10,000 alike msg/s, durable, to the confirm",
                 "ms",
                 is_lower_better=True,
                 durability="fdatasync before each confirm",

@@ -27,7 +27,8 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "many-clients",
-                "20 publishers and 20 consumers, 20 queues, acks, prefetch 1000, 128 B",
+                "20 publishers and 20 consumers, 20 queues, acks, prefetch 1000, "
+                "alike messages of 128 B",
                 "msg/s",
                 bar=500_000,
                 ratio_bar=8,

@@ -106,7 +106,7 @@ EXPERIMENTS: Final = (
             ),
             Row(
                 "rss-growth",
-                f"RssAnon, more after {_MESSAGES:,} messages than after the first "
+                f"RssAnon, more after {_MESSAGES:,} alike messages than after the first "
                 f"{_MESSAGES_BEFORE:,} (RabbitMQ: {_MESSAGES * _RABBITMQ_SHARE:,.0f}, "
                 f"{_MESSAGES_BEFORE * _RABBITMQ_SHARE:,.0f})",
                 "MB",

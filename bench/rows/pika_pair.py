@@ -125,7 +125,7 @@ EXPERIMENTS: Final = (
             Row(
                 "pika",
                 "pika, blocking publisher and consumer, an ack for each message, prefetch 1000, "
-                "128 B",
+                "alike messages of 128 B",
                 "msg/s",
                 ratio_bar=1.3,
             ),

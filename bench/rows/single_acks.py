@@ -12,7 +12,8 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "single-acks",
-                "transient, an ack for each message (no multiple), prefetch 100, 128 B",
+                "transient, an ack for each message (no multiple), prefetch 100, "
+                "alike messages of 128 B",
                 "msg/s",
                 ratio_bar=5,
             ),

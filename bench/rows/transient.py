@@ -12,7 +12,7 @@ EXPERIMENTS: Final = (
         (
             Row(
                 "transient",
-                "transient, no acks, 128 B",
+                "transient, no acks, alike messages of 128 B",
                 "msg/s",
                 bar=1_200_000,
                 ratio_bar=12,
@@ -20,7 +20,7 @@ EXPERIMENTS: Final = (
             ),
             Row(
                 "transient-cpu",
-                "server CPU per message, transient, no acks",
+                "server CPU per message, transient, no acks, alike messages",
                 "us",
                 is_lower_better=True,
                 bar=0.75,
@@ -28,7 +28,7 @@ EXPERIMENTS: Final = (
             ),
             Row(
                 "transient-rss",
-                "peak RSS, transient, no acks",
+                "peak RSS, transient, no acks, alike messages",
                 "MB",
                 is_lower_better=True,
                 bar=80,

@@ -173,7 +173,7 @@ def _meanings(results: Sequence[RowResult]) -> list[Any]:
 
 
 def _draw_sizes(axes: _Axes, points: Sequence[SizePoint]) -> None:
-    axes.set_title("Messages a second over the size of a message")
+    axes.set_title("Alike messages a second over their size")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     colours = {OURS: _MET, RABBITMQ: _THEIRS}
@@ -201,7 +201,7 @@ def _draw_sizes(axes: _Axes, points: Sequence[SizePoint]) -> None:
 
 
 def _draw_over_time(axes: _Axes, curve: TimeCurve) -> None:
-    axes.set_title(f"Messages a second over time: {curve.workload}, confirms and acks")
+    axes.set_title(f"Alike messages a second over time: {curve.workload}, confirms and acks")
     rates = curve.messages_per_second
     axes.fill_between(curve.seconds, rates, color=_MET, alpha=0.15, linewidth=0)
     axes.plot(curve.seconds, rates, color=_MET, linewidth=1.2)

@@ -8,6 +8,11 @@ from bench.brokers import OURS, OURS_PURE, RABBITMQ
 from bench.table.experiment import Row
 from bench.table.row_result import RowResult
 
+ALIKE: Final = (
+    "alike messages differ in 16 octets only; in `python -m bench traffic` all messages differ"
+)
+"""Note below each table: no client sends such messages."""
+
 _TITLE_WIDTH: Final = 52
 _UNIT_WIDTH: Final = 14
 _WIDTHS: Final = (12, 13, 12, 9, 8, 13, 11)
@@ -62,6 +67,7 @@ def format_notes(results: Sequence[RowResult], *, is_judged: bool = True) -> Ite
         by_durability.setdefault(result.row.durability, []).append(result.row.key)
     for durability, keys in by_durability.items():
         yield f"{durability}: {', '.join(keys)}"
+    yield ALIKE
     doubtful = sum(bool(result.doubts) for result in results)
     yield f"rows: {len(results)}, not counting: {doubtful}"
     if is_judged:

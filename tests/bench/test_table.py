@@ -28,7 +28,7 @@ from bench.table.results_files import write_all
 from bench.table.row_result import RowResult
 from bench.table.rows import ROWS
 from bench.table.table_session import TableSession
-from bench.table.text import format_notes, format_row
+from bench.table.text import ALIKE, format_notes, format_row
 from bench.table.time_limit import TookTooLongError, time_limit
 from bench.worker import Counters
 
@@ -288,6 +288,7 @@ def test_below_the_table_stand_durability_and_how_many_bars_are_met() -> None:
     assert notes == [
         "transient: rate",
         "synced: delay",
+        ALIKE,
         "rows: 2, not counting: 0",
         "bars met: ratio 1 of 1, figure 1 of 2",
     ]
