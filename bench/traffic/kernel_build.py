@@ -3,6 +3,7 @@
 The kernel is no part of the installed package, so `setup.py` does not build it.
 """
 
+import fcntl
 import hashlib
 import os
 import sys
@@ -43,12 +44,19 @@ def compile_kernel() -> None:
     if target.exists():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as directory:
+    with (
+        (target.parent / "lock").open("w") as lock,
+        tempfile.TemporaryDirectory(dir=target.parent) as directory,
+    ):
+        # Processes that start at the same time wait for the first one: it takes seconds of CPU.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.exists():
+            return
         try:
             built = _build(Path(directory))
         except (Exception, SystemExit) as error:
             raise BenchError(f"the generator's kernel cannot be compiled: {error}") from error
-        built.replace(target)  # in one step: another process may compile at the same time
+        built.replace(target)  # in one step: others may look for it at the same time
 
 
 def _build(directory: Path) -> Path:

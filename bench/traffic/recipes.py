@@ -43,6 +43,7 @@ class ServiceRecipe:
         sizes: Sizes of the bodies.
         routing_key: Routing key of all messages instead; "" for the keys above.
         reply_to: Reply-to of all messages; "" for none.
+        count: Messages of the corpus, or fewer if they are large.
     """
 
     exchange: str
@@ -52,6 +53,7 @@ class ServiceRecipe:
     sizes: Sizes = SERVICE_SIZES
     routing_key: str = ""
     reply_to: str = ""
+    count: int = CORPUS_MESSAGES
 
     @property
     def lead(self) -> int:
@@ -59,13 +61,13 @@ class ServiceRecipe:
         return 0
 
     def cook(self, seed: int) -> Corpus:
-        """Return CORPUS_MESSAGES messages, or fewer if they are large."""
+        """Return the messages; their bodies have 64 MiB at most."""
         return Corpus(self._messages(Random(seed)))
 
     def _messages(self, random: Random) -> Iterator[tuple[bytes, int]]:
         few = few_routing_keys(self.queues)
         room = _CORPUS_BYTES_MAX
-        for i in range(CORPUS_MESSAGES):
+        for i in range(self.count):
             key = self.routing_key or (
                 unbounded_routing_key(random, self.queues)
                 if self.has_new_keys

@@ -73,7 +73,7 @@ def check_body(body: bytes, serial: int) -> None:
 
 def test_pika_decodes_what_was_meant(broker: RunningBroker) -> None:
     topology = Topology(("bench-0", "bench-1"))
-    recipe = ServiceRecipe(topology.exchange, queues=2, has_new_keys=True)
+    recipe = ServiceRecipe(topology.exchange, queues=2, has_new_keys=True, count=200)
     corpus = recipe.cook(SEED)
     meant = list(corpus_bodies(recipe, 200))
     first_serial = 1 << 56 | 5 << 40 | 1000
@@ -124,7 +124,7 @@ def test_sizes_are_log_normal_within_their_bounds() -> None:
 
 
 def test_a_seed_replays_and_another_one_does_not() -> None:
-    recipe = ServiceRecipe("exchange", 4, has_new_keys=True)
+    recipe = ServiceRecipe("exchange", 4, has_new_keys=True, count=500)
 
     def octets(seed: int) -> bytes:
         corpus = recipe.cook(seed)
@@ -217,7 +217,7 @@ def test_celery_tasks_are_those_of_celery_and_digests_hold(broker: RunningBroker
 
 def test_a_message_that_was_changed_in_the_queue_is_corrupt(broker: RunningBroker) -> None:
     """What a broker that damages a body would do: the same message, one octet changed."""
-    corpus = ServiceRecipe("", routing_key="bench-corrupt").cook(SEED)
+    corpus = ServiceRecipe("", routing_key="bench-corrupt", count=3).cook(SEED)
     with Connection(broker.url, CONSUME_CHANNEL) as connection:
         connection.declare_queue("bench-corrupt", durable=False)
         publisher = connect(broker)
