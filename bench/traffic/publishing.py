@@ -15,7 +15,7 @@ from bench.latency import LatencySummary
 from bench.publisher import PUBLISH_CHANNEL
 from bench.traffic.corpus import Corpus
 from bench.traffic.frames import NUMBER_BITS, PUBLISHER_BITS, ConfirmScanner
-from bench.traffic.recipes import Recipe
+from bench.traffic.message_source import MessageSource
 from bench.worker import Counters, StartLine
 
 _READ_BYTES: Final = 65_536
@@ -29,7 +29,7 @@ class PublishOrder:
 
     Attributes:
         url: The broker.
-        recipe: Makes the corpus.
+        source: Source of the corpus.
         seed: Seed of the corpus and of the ids.
         phase: Number of the run on these queues, 0 to 255; no serial occurs in two phases.
         publishers: Number of publishers, each with a connection of its own.
@@ -40,7 +40,7 @@ class PublishOrder:
     """
 
     url: BrokerUrl
-    recipe: Recipe
+    source: MessageSource
     seed: int
     phase: int
     publishers: int
@@ -164,7 +164,7 @@ def publish_traffic(
         OSError: The broker went away.
         BenchError: The broker refused something, or did nothing for STALL_SECONDS_MAX.
     """
-    corpus = order.recipe.cook(order.seed)
+    corpus = order.source.encode_corpus(order.seed)
     with ExitStack() as stack:
         publishers = []
         for number in range(order.publishers):

@@ -9,8 +9,8 @@ from bench.process_stats import ServerProbe
 from bench.running_broker import RunningBroker
 from bench.traffic.consuming import ConsumeOrder, ConsumeResult, consume_traffic
 from bench.traffic.figures import TrafficFigures
+from bench.traffic.message_source import MessageSource
 from bench.traffic.publishing import PublishOrder, PublishResult, publish_traffic
-from bench.traffic.recipes import Recipe
 from bench.traffic.row import TrafficEffort
 from bench.traffic.topology import Topology
 from bench.worker import Counters
@@ -26,7 +26,7 @@ class TrafficRun:
 
     Attributes:
         topology: Queues and exchange; each queue has one consumer.
-        recipe: Makes the messages.
+        source: Source of the messages.
         publishers: Publishers, each with a connection of its own.
         window: Most publishes without a confirm, for each publisher; 0 for no confirms.
         prefetch: Most deliveries without an ack, for each consumer; 0 for no acks.
@@ -35,7 +35,7 @@ class TrafficRun:
     """
 
     topology: Topology
-    recipe: Recipe
+    source: MessageSource
     publishers: int
     window: int
     prefetch: int
@@ -70,13 +70,13 @@ class TrafficRun:
             self.prefetch,
             self.publishers,
             phase,
-            self.recipe.lead,
+            self.source.lead,
             has_copies=self._copies > 1,
             idle_seconds=self.idle_seconds,
         )
         publish_order = PublishOrder(
             broker.url,
-            self.recipe,
+            self.source,
             effort.seed,
             phase,
             self.publishers,

@@ -21,7 +21,7 @@ from bench.running_broker import RunningBroker
 from bench.traffic.consuming import VerifyingReader
 from bench.traffic.corpus import Corpus, encode_publish, new_body
 from bench.traffic.frames import DeliveryScanner, SeenMessages, mixed
-from bench.traffic.recipes import CORPUS_MESSAGES, ServiceRecipe
+from bench.traffic.message_source import CORPUS_MESSAGES, ServiceMessages
 from bench.traffic.rows.celery import record_tasks
 from bench.traffic.shape import (
     BINDINGS,
@@ -73,9 +73,9 @@ def check_body(body: bytes, serial: int) -> None:
 
 def test_pika_decodes_what_was_meant(broker: RunningBroker) -> None:
     topology = Topology(("bench-0", "bench-1"))
-    recipe = ServiceRecipe(topology.exchange, queues=2, has_new_keys=True, count=200)
-    corpus = recipe.cook(SEED)
-    meant = list(corpus_bodies(recipe, 200))
+    source = ServiceMessages(topology.exchange, queues=2, has_new_keys=True, count=200)
+    corpus = source.encode_corpus(SEED)
+    meant = list(corpus_bodies(source, 200))
     first_serial = 1 << 56 | 5 << 40 | 1000
     with topology.declared(broker.url) as connection:
         frames = corpus.renew(0, 200, first_serial, SEED, STAMP, SECOND * 10**9)
@@ -106,9 +106,9 @@ def test_pika_decodes_what_was_meant(broker: RunningBroker) -> None:
         assert key.split(".")[3] == identity
 
 
-def corpus_bodies(recipe: ServiceRecipe, count: int) -> Iterator[bytes]:
-    """Return the bodies of a recipe, from its corpus without new ids."""
-    frames = parse_frames(recipe.cook(SEED).view)
+def corpus_bodies(source: ServiceMessages, count: int) -> Iterator[bytes]:
+    """Return the bodies of a source, from its corpus without new ids."""
+    frames = parse_frames(source.encode_corpus(SEED).view)
     return itertools.islice((each.payload for each in frames if each.kind == BODY), count)
 
 
@@ -124,10 +124,10 @@ def test_sizes_are_log_normal_within_their_bounds() -> None:
 
 
 def test_a_seed_replays_and_another_one_does_not() -> None:
-    recipe = ServiceRecipe("exchange", 4, has_new_keys=True, count=500)
+    source = ServiceMessages("exchange", 4, has_new_keys=True, count=500)
 
     def octets(seed: int) -> bytes:
-        corpus = recipe.cook(seed)
+        corpus = source.encode_corpus(seed)
         corpus.renew(0, corpus.count, 0, seed, STAMP, 0)
         return bytes(corpus.view)
 
@@ -189,7 +189,7 @@ def test_each_key_matches_one_binding_of_one_queue(queues: int) -> None:
 
 def test_a_corpus_has_tens_of_thousands_of_messages() -> None:
     assert CORPUS_MESSAGES >= 10_000
-    corpus = ServiceRecipe("exchange", sizes=Sizes(64_000, 0.1, 60_000, 70_000)).cook(1)
+    corpus = ServiceMessages("exchange", sizes=Sizes(64_000, 0.1, 60_000, 70_000)).encode_corpus(1)
     assert 500 < corpus.count < CORPUS_MESSAGES  # 64 MiB at most
 
 
@@ -217,7 +217,7 @@ def test_celery_tasks_are_those_of_celery_and_digests_hold(broker: RunningBroker
 
 def test_a_message_that_was_changed_in_the_queue_is_corrupt(broker: RunningBroker) -> None:
     """What a broker that damages a body would do: the same message, one octet changed."""
-    corpus = ServiceRecipe("", routing_key="bench-corrupt", count=3).cook(SEED)
+    corpus = ServiceMessages("", routing_key="bench-corrupt", count=3).encode_corpus(SEED)
     with Connection(broker.url, CONSUME_CHANNEL) as connection:
         connection.declare_queue("bench-corrupt", durable=False)
         publisher = connect(broker)

@@ -12,6 +12,7 @@ from bench.command import main
 from bench.latency import LatencySummary
 from bench.our_server import start_our_server
 from bench.running_broker import RunningBroker
+from bench.traffic import kernel_build
 from bench.traffic.figures import TrafficFigures
 from bench.traffic.found_rows import ROWS
 from bench.traffic.report import format_notes, format_row, ratio_of
@@ -72,6 +73,17 @@ def test_rows_lose_nothing(broker: RunningBroker, key: str) -> None:
     assert figures.generator_us > 0
     assert (figures.latency is None) == (key == "declares-varied")
     json.dumps(figures.to_json())
+
+
+@pytest.mark.interop
+def test_a_run_after_its_warm_up_counts_its_own_messages_only(broker: RunningBroker) -> None:
+    effort = replace(TINY, warm_up_seconds=0.1)
+
+    figures = services(2, 20, has_new_keys=False, batch=1)(broker, effort)
+
+    assert figures.faults == 0
+    assert figures.messages > 0
+    assert figures.latency is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +200,21 @@ def test_a_row_that_does_not_exist_is_refused_with_those_that_do() -> None:
 
     assert done.exit_code == 2
     assert "services-4x200-few" in done.output
+
+
+def test_without_a_compiler_the_kernel_is_interpreted_and_the_command_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_directory: Path) -> Path:
+        raise ImportError("No module named 'Cython'")
+
+    monkeypatch.setattr(kernel_build, "_build", fail)
+    monkeypatch.setattr(kernel_build, "compiled_file", lambda: tmp_path / "kernel" / "file.so")
+
+    done = CliRunner().invoke(main, ["traffic", "--list"])
+
+    assert done.exit_code == 0
+    assert "cannot be compiled: No module named 'Cython': it runs interpreted" in done.output
 
 
 def test_the_rows_are_listed() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bench.traffic.recipes import ServiceRecipe
+from bench.traffic.message_source import ServiceMessages
 from bench.traffic.row import TrafficRow
 from bench.traffic.shape import Sizes
 from bench.traffic.topology import Topology
@@ -16,14 +16,14 @@ _LARGEST: Final = 120 << 10
 
 def _row(key: str, size: str, median: int, window: int, batch: int) -> TrafficRow:
     topology = Topology(tuple(f"bench-{number}" for number in range(_QUEUES)))
-    recipe = ServiceRecipe(
+    source = ServiceMessages(
         topology.exchange, _QUEUES, sizes=Sizes(median, _SPREAD, median // 4, _LARGEST)
     )
     return TrafficRow(
         key,
         f"services, 4 publishers, confirms (window {window}), bodies of about {size}, each of "
         "another size",
-        TrafficRun(topology, recipe, _QUEUES, window, window, batch),
+        TrafficRun(topology, source, _QUEUES, window, window, batch),
     )
 
 

@@ -12,7 +12,7 @@ from bench.publisher import PUBLISH_CHANNEL
 from bench.running_broker import RunningBroker
 from bench.traffic.figures import TrafficFigures
 from bench.traffic.frames import FIELD_DIGITS
-from bench.traffic.recipes import RecordedRecipe
+from bench.traffic.message_source import RecordedMessages
 from bench.traffic.recording_proxy import RecordingProxy
 from bench.traffic.row import TO_DELIVERY, TrafficEffort, TrafficRow
 from bench.traffic.shape import Sizes, uuid_with_placeholder
@@ -34,9 +34,9 @@ class _CeleryRun:
 
     def __call__(self, broker: RunningBroker, effort: TrafficEffort) -> TrafficFigures:
         """Run once; raises as `TrafficRun`."""
-        recipe = RecordedRecipe(record_tasks(broker.url, effort.seed, _TASKS), _LEAD)
+        source = RecordedMessages(record_tasks(broker.url, effort.seed, _TASKS), _LEAD)
         # Celery's defaults: no confirms, four tasks in advance for each of four processes.
-        run = TrafficRun(_TOPOLOGY, recipe, publishers=4, window=0, prefetch=16, batch=1)
+        run = TrafficRun(_TOPOLOGY, source, publishers=4, window=0, prefetch=16, batch=1)
         return run(broker, effort)
 
 

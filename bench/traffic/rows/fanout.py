@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bench.traffic.recipes import ServiceRecipe
+from bench.traffic.message_source import ServiceMessages
 from bench.traffic.row import TrafficRow
 from bench.traffic.topology import Topology
 from bench.traffic.traffic_run import TrafficRun
@@ -13,7 +13,7 @@ ROWS: Final = (
     TrafficRow(
         "fanout-varied",
         "fanout to 10 queues, 4 publishers, confirms (window 200), prefetch 200, an ack each",
-        TrafficRun(_TOPOLOGY, ServiceRecipe(_TOPOLOGY.exchange), 4, window=200, prefetch=200),
+        TrafficRun(_TOPOLOGY, ServiceMessages(_TOPOLOGY.exchange), 4, window=200, prefetch=200),
         unit="deliveries/s",
     ),
 )

@@ -18,8 +18,8 @@ from bench.running_broker import RunningBroker
 from bench.traffic.consuming import BUFFER_BYTES, Verdict, VerifyingReader
 from bench.traffic.figures import TrafficFigures
 from bench.traffic.frames import DeliveryScanner, SeenMessages
+from bench.traffic.message_source import ServiceMessages
 from bench.traffic.publishing import PublishOrder, publish_traffic
-from bench.traffic.recipes import ServiceRecipe
 from bench.traffic.row import ROUND_TRIP, TrafficEffort, TrafficRow
 from bench.traffic.topology import Topology
 from bench.worker import Counters, StartLine
@@ -138,9 +138,9 @@ def _get_all(
 def _measure(broker: RunningBroker, effort: TrafficEffort) -> TrafficFigures:
     (queue,) = _TOPOLOGY.queues
     count = max(_CLIENTS, round(_MESSAGES * effort.share)) // _BATCH * _BATCH + _BATCH
-    recipe = ServiceRecipe(_TOPOLOGY.exchange, routing_key=queue)
+    source = ServiceMessages(_TOPOLOGY.exchange, routing_key=queue)
     filling = PublishOrder(
-        broker.url, recipe, effort.seed, 0, 1, window=1000, batch=_BATCH, seconds=0, count=count
+        broker.url, source, effort.seed, 0, 1, window=1000, batch=_BATCH, seconds=0, count=count
     )
     order = GetOrder(broker.url, queue, min(effort.seconds, _SECONDS_MAX), count)
     with _TOPOLOGY.declared(broker.url) as connection:

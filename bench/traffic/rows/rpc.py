@@ -34,7 +34,7 @@ from bench.traffic.frames import (
     DeliveryScanner,
     SeenMessages,
 )
-from bench.traffic.recipes import ServiceRecipe
+from bench.traffic.message_source import ServiceMessages
 from bench.traffic.row import ROUND_TRIP, TrafficEffort, TrafficRow
 from bench.traffic.topology import Topology
 from bench.worker import Counters, StartLine
@@ -100,10 +100,10 @@ def call(start_line: StartLine, order: CallOrder) -> CallResult:
         OSError: The broker went away.
         BenchError: An answer is missing, or the broker sent something unexpected.
     """
-    recipe = ServiceRecipe(
+    source = ServiceMessages(
         "", is_persistent=False, routing_key=_TOPOLOGY.queues[0], reply_to=_REPLY_TO
     )
-    corpus = recipe.cook(order.seed)
+    corpus = source.encode_corpus(order.seed)
     seen = SeenMessages(_CALLERS)
     latencies_ns = array("q")
     calls = [0] * _CALLERS

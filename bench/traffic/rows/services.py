@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bench.traffic.recipes import ServiceRecipe
+from bench.traffic.message_source import ServiceMessages
 from bench.traffic.row import TO_DELIVERY, TrafficRow
 from bench.traffic.topology import Topology
 from bench.traffic.traffic_run import WRITE_MESSAGES, TrafficRun
@@ -21,10 +21,10 @@ def services(
         batch: Messages of each write; 0 for WRITE_MESSAGES, or a quarter of a smaller window.
     """
     topology = Topology(tuple(f"bench-{number}" for number in range(pairs)), is_durable=durable)
-    recipe = ServiceRecipe(topology.exchange, pairs, has_new_keys, is_persistent=durable)
+    source = ServiceMessages(topology.exchange, pairs, has_new_keys, is_persistent=durable)
     quarter = max(1, window // 4) if window else WRITE_MESSAGES
     batch = batch or min(WRITE_MESSAGES, quarter)
-    return TrafficRun(topology, recipe, pairs, window, window, batch)
+    return TrafficRun(topology, source, pairs, window, window, batch)
 
 
 def _row(pairs: int, window: int, *, has_new_keys: bool) -> TrafficRow:
@@ -60,7 +60,7 @@ ROWS: Final = (
         "services, 100 publishers that wait for each confirm, 4 queues",
         TrafficRun(
             Topology(tuple(f"bench-{number}" for number in range(4))),
-            ServiceRecipe("bench-traffic", 4),
+            ServiceMessages("bench-traffic", 4),
             publishers=100,
             window=1,
             prefetch=200,

@@ -1,4 +1,7 @@
-"""How a publisher's process makes its corpus: a recipe is sent to it instead of the octets."""
+"""Where a corpus comes from: messages of services, or publishes that a client has sent.
+
+A publisher's process gets the source, and encodes the corpus itself.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,19 +23,19 @@ _CORPUS_BYTES_MAX: Final = 64 << 20
 _CORRELATION_EVERY: Final = 3
 
 
-class Recipe(Protocol):
+class MessageSource(Protocol):
     """Makes a corpus; it can be pickled."""
 
     @property
     def lead(self) -> int:
         """Octets before the digits in each body."""
 
-    def cook(self, seed: int) -> Corpus:
+    def encode_corpus(self, seed: int) -> Corpus:
         """Return the corpus of a seed; the same one for the same seed."""
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceRecipe:
+class ServiceMessages:
     """Messages of services: each with its own size, headers, ids and routing key.
 
     Attributes:
@@ -60,7 +63,7 @@ class ServiceRecipe:
         """Octets before the digits: the digits stand first."""
         return 0
 
-    def cook(self, seed: int) -> Corpus:
+    def encode_corpus(self, seed: int) -> Corpus:
         """Return the messages; their bodies have 64 MiB at most."""
         return Corpus(self._messages(Random(seed)))
 
@@ -87,7 +90,7 @@ class ServiceRecipe:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedRecipe:
+class RecordedMessages:
     """Publishes that a real client has sent.
 
     Attributes:
@@ -98,7 +101,7 @@ class RecordedRecipe:
     messages: tuple[tuple[bytes, int], ...]
     lead: int
 
-    def cook(self, seed: int) -> Corpus:
+    def encode_corpus(self, seed: int) -> Corpus:
         """Return the messages again and again, in an order that the seed gives."""
         order = list(self.messages) * max(1, CORPUS_MESSAGES // len(self.messages))
         Random(seed).shuffle(order)
