@@ -53,9 +53,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._pauses: set[object] = set()
         self._has_received = False
         self._has_sent = False
-        self._unsent_bytes = 0
+        self._taken_bytes = 0
+        self._written_bytes = 0
         self._is_lost = False
         self._is_ending = False
+        self._is_aborted = False
         self._peer: object = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -111,7 +113,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._server.lingering.remove(self)
         if self._session is not None:
             if self._session.is_open:
-                reason = exc or "closed by peer"
+                reason = exc or ("closed by the server" if self._is_aborted else "closed by peer")
                 logger.warning("connection lost peer=%s reason=%s", self.name, reason)
             self._session.end()
             # The two refer to each other: only the garbage collector would free them.
@@ -144,6 +146,17 @@ class ClientConnection(asyncio.BufferedProtocol):
     def unsent_bytes(self) -> int:
         """Bytes that wait in this process to be sent to the client, without the kernel's buffer."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes kept until the client reads: unsent ones, and direct replies behind them."""
+        session = self._session
+        return self.unsent_bytes + (0 if session is None else session.waiting_reply_bytes)
+
+    @property
+    def taken_bytes(self) -> int:
+        """Bytes that the client's socket has taken; they grow when the client reads."""
+        return self._written_bytes - self.unsent_bytes
 
     def handshake_done(self) -> None:
         """Cancel the timeout of the handshake."""
@@ -202,6 +215,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._transport is None or self._is_lost or self._is_ending:
             return
         self._has_sent = True
+        self._written_bytes += len(octets)
         self._transport.write(octets)
         self._pause_if_clogged()
 
@@ -210,6 +224,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._transport is None or self._is_lost or self._is_ending:
             return
         self._has_sent = True
+        self._written_bytes += sum(map(len, pieces))
         self._transport.writelines(pieces)
         self._pause_if_clogged()
 
@@ -254,12 +269,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         as a sign of life. A client that an alarm blocks may be stuck in a write: it is not watched,
         as in RabbitMQ.
         """
-        unsent_bytes = self.unsent_bytes
-        is_stuck = self._pauses == {_UNSENT} and unsent_bytes >= self._unsent_bytes
+        taken_bytes = self.taken_bytes
+        is_stuck = self._pauses == {_UNSENT} and taken_bytes == self._taken_bytes
         is_blocked = self._session is not None and self._session.parked.is_blocked
         silent = not self._has_received and not is_blocked and (not self._pauses or is_stuck)
         self._has_received = False
-        self._unsent_bytes = unsent_bytes
+        self._taken_bytes = taken_bytes
         return silent
 
     def abandon(self, reason: str) -> None:
@@ -268,6 +283,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._abort()
 
     # For the server
+
+    def cut_off(self, reason: str) -> None:
+        """Close the socket at once, because the client does not read; its messages return."""
+        session = self._session
+        logger.warning(
+            "slow reader cut off peer=%s user=%s client=%s unread_bytes=%d reason=%s",
+            self.name,
+            "" if session is None else session.user,
+            "" if session is None else session.client_name,
+            self.unread_bytes,
+            reason,
+        )
+        self._abort()
 
     def read_on(self) -> None:
         """Resume reading: every connection had a turn since the last full read."""
@@ -316,6 +344,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _abort(self) -> None:
         if self._transport is not None:
+            self._is_aborted = True
             self._transport.abort()
 
     def _receive(self, end: int) -> int:

@@ -128,6 +128,17 @@ class ClientSession:
         """Name of the open virtual host; empty before it is opened and after the close."""
         return self._machine.vhost if self.is_open else ""
 
+    @property
+    def client_name(self) -> str:
+        """Name that the client has given its connection; empty if it gave none."""
+        return self._machine.client_name
+
+    @property
+    def waiting_reply_bytes(self) -> int:
+        """Bytes of direct replies that wait until the client reads. Any thread may ask."""
+        consumers = [channel.reply_consumer for channel in tuple(self.channels.values())]
+        return sum(each.waiting_bytes for each in consumers if each is not None)
+
     # amqp_server.broker.client.Client
 
     @property

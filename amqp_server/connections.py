@@ -22,8 +22,15 @@ class Connection(Protocol):
         """Number of open channels."""
 
     @property
-    def unsent_bytes(self) -> int:
-        """Bytes that wait in this process to be sent to the client."""
+    def unread_bytes(self) -> int:
+        """Bytes that are kept for the client until it reads. Any thread may ask."""
+
+    @property
+    def taken_bytes(self) -> int:
+        """Bytes that the client's socket has taken since it was opened."""
+
+    def cut_off(self, reason: str) -> None:
+        """Close the socket at once, because the client does not read."""
 
     def read_on(self) -> None:
         """Resume reading: every connection had a turn since the last full read."""

@@ -31,6 +31,7 @@ from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.reclaimer import Reclaimer
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.server_context import ServerContext
+from amqp_server.slow_readers import SlowReaders
 from amqp_server.worker_reads import read_in_worker
 from appendlog import ThreadFlusher
 from appendlog.reclaim.leases import Leases
@@ -72,6 +73,7 @@ class Server:
         connections: The open connections of clients.
         context: What each of these connections uses.
         watch: Measures how long each piece of work takes.
+        slow_readers: Cuts off clients that do not read while memory is low.
     """
 
     config: ServerConfig
@@ -92,6 +94,7 @@ class Server:
     connections: OpenConnections
     context: ServerContext
     watch: TurnWatch
+    slow_readers: SlowReaders
 
 
 def assemble(
@@ -164,7 +167,7 @@ def assemble(
             + parked_budget.held_bytes
             + broker.assembly_budget.held_bytes
             + broker.transaction_budget.held_bytes
-            + sum(connection.unsent_bytes for connection in connections)
+            + sum(connection.unread_bytes for connection in connections)
         )
 
     def use_disk() -> None:
@@ -173,7 +176,19 @@ def assemble(
 
     memory_bytes_max = watermark_bytes(config.memory_watermark)
 
+    slow_readers = SlowReaders(
+        connections,
+        int(memory_bytes_max * limits.unread_share_max),
+        limits.slow_reader_checks_max,
+    )
+
+    def relieve_memory() -> None:
+        storage.release_memory()
+        Job(turn, turn.upkeep, slow_readers.look(), "search for slow readers").start()
+
     def notify_connections() -> None:
+        if not alarms.is_memory_low:
+            slow_readers.forget()
         Job(turn, turn.upkeep, connections.on_alarms_changed(), "begin or end of an alarm").start()
 
     alarms = Alarms(
@@ -181,7 +196,7 @@ def assemble(
         memory_bytes_max=memory_bytes_max,
         disk_free_bytes_min=config.disk_free_limit_bytes,
         changed=notify_connections,
-        relieve_memory=storage.release_memory,
+        relieve_memory=relieve_memory,
         use_disk=use_disk,
     )
     # Bytes left over from one read, then one whole publish as large as two frames.
@@ -218,6 +233,7 @@ def assemble(
         connections=connections,
         context=context,
         watch=watch,
+        slow_readers=slow_readers,
     )
 
 

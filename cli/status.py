@@ -33,6 +33,8 @@ def status(storage_path: Path, *, as_json: bool) -> int:
     click.echo(f"alarms: {', '.join(found['alarms']) or 'none'}")
     for name in ("vhosts", "connections", "channels", "queues", "messages_ready"):
         click.echo(f"{name.replace('_', ' '):<16}{found[name]:>10}")
+    if found["slow_readers_closed"]:
+        click.echo(f"{'slow readers':<16}{found['slow_readers_closed']:>10} cut off")
     stalls = found["stalls"]
     if stalls["count"]:
         click.echo(

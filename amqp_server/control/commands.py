@@ -32,7 +32,14 @@ def control_commands(
     broker, checkpointer = server.broker, server.checkpointer
     connections, alarms = server.connections, server.alarms
     sources = StatusSources(
-        address, started_seconds, broker, connections, alarms, server.journal, server.watch
+        address,
+        started_seconds,
+        broker,
+        connections,
+        alarms,
+        server.journal,
+        server.watch,
+        server.slow_readers,
     )
     families = (
         browse_commands(broker),

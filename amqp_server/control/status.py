@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn_watch import TurnWatch
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.connections import OpenConnections
+    from amqp_server.slow_readers import SlowReaders
     from offsets import RedoJournal
 
 DAMAGED_MAX = 1000
@@ -39,6 +40,7 @@ class StatusSources:
         alarms: Alarms, with the last measurement.
         journal: Redo journal of transactions.
         watch: Watch that counts stalls of the event loop.
+        slow_readers: Counts the clients that were cut off because they did not read.
     """
 
     address: tuple[str, int]
@@ -48,6 +50,7 @@ class StatusSources:
     alarms: Alarms
     journal: RedoJournal
     watch: TurnWatch
+    slow_readers: SlowReaders
 
 
 async def status(sources: StatusSources) -> dict[str, object]:
@@ -71,6 +74,7 @@ async def status(sources: StatusSources) -> dict[str, object]:
         "redo_file": sources.journal.last_number,
         "vhosts": len(vhosts),
         "connections": len(sources.open_connections),
+        "slow_readers_closed": sources.slow_readers.closed_count,
         "channels": sum(connection.channel_count for connection in sources.open_connections),
         "queues": len(queues),
         "queues_read_only": sum(queue.store.is_failed for queue in queues),

@@ -143,8 +143,16 @@ class ConnectionMachine:
     @property
     def client_product(self) -> bytes:
         """The client's `product` property; empty if it sent none."""
-        product = self.client_properties.get("product")
-        return product.value if product is not None and isinstance(product.value, bytes) else b""
+        return self._text_property("product")
+
+    @property
+    def client_name(self) -> str:
+        """The client's `connection_name` property; empty if it sent none."""
+        return self._text_property("connection_name").decode("utf-8", "replace")
+
+    def _text_property(self, name: str) -> bytes:
+        found = self.client_properties.get(name)
+        return found.value if found is not None and isinstance(found.value, bytes) else b""
 
     def capability(self, name: str) -> bool:
         """Return whether the client has declared a capability."""

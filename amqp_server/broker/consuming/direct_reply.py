@@ -44,6 +44,7 @@ class ReplyConsumer:
 
     Attributes:
         routing_key: Secret routing key of the replies.
+        waiting_bytes: Bytes of the replies that are kept until the client reads.
     """
 
     def __init__(self, tag: str, channel: Channel, waiting_bytes_max: int) -> None:
@@ -53,7 +54,7 @@ class ReplyConsumer:
         self._tag_octets = tag.encode("utf-8", "surrogateescape")
         self._channel = channel
         self._waiting: list[bytes] = []
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0
         self._waiting_bytes_max = waiting_bytes_max
 
     def deliver(self, messages: list[bytes]) -> bool:
@@ -62,16 +63,16 @@ class ReplyConsumer:
             self._channel.deliver_replies(self._tag_octets, messages)
             return True
         new_bytes = sum(map(len, messages))
-        if self._waiting_bytes + new_bytes > self._waiting_bytes_max:
+        if self.waiting_bytes + new_bytes > self._waiting_bytes_max:
             return False
         self._waiting += messages
-        self._waiting_bytes += new_bytes
+        self.waiting_bytes += new_bytes
         return True
 
     def wake(self) -> None:
         """Send the replies that were kept, if the client reads again."""
         if self._waiting and self._channel.is_deliverable:
-            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            waiting, self._waiting, self.waiting_bytes = self._waiting, [], 0
             self._channel.deliver_replies(self._tag_octets, waiting)
 
 
