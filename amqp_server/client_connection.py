@@ -38,7 +38,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     """The asyncio protocol of one accepted socket.
 
     Attributes:
-        rest: Octets of the last read that begin a frame, or a publish, whose end has not come.
+        rest: Octets of the last read that are not scanned yet, or begin a frame, or a publish,
+            whose end has not come.
     """
 
     def __init__(self, server: ServerContext) -> None:
@@ -130,6 +131,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._linger()
             return
         self.is_writable = True
+        if self._session is not None:
+            # Or more octets came before those that wait.
+            self._session.wait_for_events()
         self.resume_reading(_UNSENT)
         if self._session is not None:
             self._session.resume_handling()
@@ -152,6 +156,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Bytes kept until the client reads: unsent ones, and direct replies behind them."""
         session = self._session
         return self.unsent_bytes + (0 if session is None else session.waiting_reply_bytes)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes in memory that come from the client or go to it."""
+        return self.unread_bytes + len(self.rest)
 
     @property
     def taken_bytes(self) -> int:

@@ -11,7 +11,8 @@ class ClientSocket(Protocol):
     Attributes:
         name: Addresses of both ends, for log lines.
         is_writable: Whether the write buffer has room for deliveries.
-        rest: Octets of the last read that begin a frame, or a publish, whose end has not come.
+        rest: Octets of the last read that are not scanned yet, or begin a frame, or a publish,
+            whose end has not come.
     """
 
     name: str

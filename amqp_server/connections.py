@@ -22,6 +22,10 @@ class Connection(Protocol):
         """Number of open channels."""
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes in memory that come from the client or go to it. Any thread may ask."""
+
+    @property
     def unread_bytes(self) -> int:
         """Bytes that are kept for the client until it reads. Any thread may ask."""
 

@@ -161,13 +161,13 @@ def assemble(
     parked_budget = ParkedBudget(limits.parked_bytes_max)
 
     def held_bytes() -> int:
-        """Return the bytes of all messages in memory; any thread may call it."""
+        """Return the bytes of all messages and frames in memory; any thread may call it."""
         return (
             storage.held_bytes
             + parked_budget.held_bytes
             + broker.assembly_budget.held_bytes
             + broker.transaction_budget.held_bytes
-            + sum(connection.unread_bytes for connection in connections)
+            + sum(connection.held_bytes for connection in connections)
         )
 
     def use_disk() -> None:
