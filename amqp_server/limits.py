@@ -36,6 +36,13 @@ class Limits:
         exchanges_max: Exchanges of one virtual host. One more: precondition-failed (406).
         queues_max: Queues of one virtual host. One more: precondition-failed (406).
         bindings_max: Bindings of one virtual host. One more: precondition-failed (406).
+        hash_bindings_max: Bindings of one exchange of type x-consistent-hash: after each change,
+            the next message looks at all of them. One more: precondition-failed (406).
+        copies_max: Routing keys in the headers `CC` and `BCC` of one message. One more:
+            precondition-failed (406).
+        route_visits_max: Exchanges, bindings and nodes of binding keys (one for each word that no
+            earlier binding key begins with) that the broker compares one message with. More:
+            precondition-failed (406).
         shards_of_exchange_max: Shards that `amqp-server shards create` makes for an exchange: all
             their bindings take effect in one turn of the event loop.
         consumers_per_channel_max: Consumers of one channel. One more: not-allowed (530).
@@ -80,6 +87,9 @@ class Limits:
     exchanges_max: int = 100_000
     queues_max: int = 100_000
     bindings_max: int = 1_000_000
+    hash_bindings_max: int = 10_000
+    copies_max: int = 4096
+    route_visits_max: int = 1 << 18
     shards_of_exchange_max: int = 1024
     consumers_per_channel_max: int = 10_000
     unacked_messages_per_channel_max: int = 2_000_000

@@ -10,6 +10,7 @@ from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.turn import Turn, TurnTask
 
 
@@ -100,8 +101,9 @@ class ToOne:
     def __init__(self, queue: FakeQueue) -> None:
         self.queue = cast("Queue", queue)
 
-    def forward(self, message: bytes, reason: str) -> Copy:
+    def forward(self, message: bytes, reason: str) -> Steps[Copy]:
         return Copy((self.queue,), 0, message)
+        yield
 
 
 def test_a_queue_is_not_woken_again_and_again_while_there_is_no_room_for_what_leaves_it() -> None:
@@ -130,7 +132,7 @@ class FailsAt(ToOne):
         super().__init__(queue)
         self.message = message
 
-    def forward(self, message: bytes, reason: str) -> Copy:
+    def forward(self, message: bytes, reason: str) -> Steps[Copy]:
         if message == self.message:
             raise LookupError("a mistake")
         return super().forward(message, reason)
@@ -238,3 +240,27 @@ def test_forwarders_share_a_turn_in_rotation() -> None:
     for forwarder in forwarders:
         forwarder.run_turn()
     assert [source.settled_count for source in sources] == [3 * STEP_COPIES] * 3
+
+
+class LooksForLong(ToOne):
+    """Takes many steps to find the queue."""
+
+    def forward(self, message: bytes, reason: str) -> Steps[Copy]:
+        for _ in range(10):
+            yield
+        return (yield from super().forward(message, reason))
+
+
+def test_a_message_whose_queues_are_not_found_at_the_stop_goes_nowhere_and_stays() -> None:
+    source, target, turn = FakeQueue(), RoomyQueue(), FakeTurn()
+    turn.time_slice.is_over = True
+    forwarder = Forwarder(cast("Queue", source), LooksForLong(target), cast("Turn", turn))
+    forwarder.add(0, 1, "rejected")
+    turn.run(forwarder)
+    turn.run(forwarder)
+
+    forwarder.stop()
+
+    assert forwarder.in_transit({"rejected"}) == [(0, 1)]
+    assert source.settled_count == 0
+    assert not forwarder.awaits_confirms

@@ -56,6 +56,13 @@ def make_binding(
         vhost.binding_count,
         broker.config.limits.bindings_max,
     )
+    if source.matcher.rearranges_all:
+        check_limit(
+            f"bind '{destination.name}' to '{source.name}'",
+            f"binding limit of an exchange of type '{source.type}'",
+            len(source.bindings),
+            broker.config.limits.hash_bindings_max,
+        )
     binding = vhost.bind(source, destination, key, arguments, number)
     after = writer.save_binding(vhost, binding) if binding and binding.is_saved else None
     return send_reply(channel, reply, after)

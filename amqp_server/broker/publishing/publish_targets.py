@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.recently_used import RecentlyUsed
+from amqp_server.broker.routing.steps import result_of
 from amqp_server.protocol.errors import AccessRefused, NotFound, NotImplementedAmqp
 from amqp_server.protocol.methods import BasicPublish, decode_method
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.route_tree import Route
+    from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.virtual_host import VirtualHost
 
 FRAMES_MAX: Final = 16_384
@@ -70,16 +72,19 @@ class _Head:
 
     Args:
         exchange: Exchange that they are published to.
+        routes_version: `routes_version` of the exchange when `routes_singly` was found.
         mandatory: Whether messages without a queue are returned.
         routes_singly: Whether each message may have another route, whatever its key.
     """
 
     __slots__ = ("exchange", "mandatory", "routes_version", "single", "targets")
 
-    def __init__(self, exchange: Exchange, *, mandatory: bool, routes_singly: bool) -> None:
+    def __init__(
+        self, exchange: Exchange, routes_version: int, *, mandatory: bool, routes_singly: bool
+    ) -> None:
         self.exchange = exchange
         self.mandatory = mandatory
-        self.routes_version = exchange.routes_version
+        self.routes_version = routes_version
         self.single = self._target((), routes_singly=True) if routes_singly else None
         self.targets: dict[Route, PublishTarget] = {}
 
@@ -156,15 +161,57 @@ class PublishTargets:
         self._note(method_payload, target)
         return target
 
-    def find(self, method_payload: bytes) -> PublishTarget:
-        """Return the target of a frame.
+    def check(self, method_payload: bytes) -> None:
+        """Check a frame without finding its route.
 
         Raises:
             NotFound: The exchange does not exist.
             AccessRefused: The exchange is internal.
             NotImplementedAmqp: The frame sets `immediate`.
         """
-        return self.find_known(method_payload) or self._resolve(method_payload)
+        if self.find_known(method_payload) is None:
+            self._checked(method_payload)
+
+    def find(self, method_payload: bytes) -> PublishTarget:
+        """Return the target of a frame at once; see `find_in_steps`."""
+        return self.find_known(method_payload) or result_of(self.find_in_steps(method_payload))
+
+    def find_in_steps(
+        self, method_payload: bytes, visits_max: int | None = None
+    ) -> Steps[PublishTarget]:
+        """Return the steps that find the target of a frame that is not known.
+
+        Args:
+            method_payload: The frame's payload.
+            visits_max: What one of its messages may meet on its way (`Envelope`).
+
+        Raises:
+            NotFound: The exchange does not exist.
+            AccessRefused: The exchange is internal.
+            NotImplementedAmqp: The frame sets `immediate`.
+            PreconditionFailed: A message meets more than `visits_max`.
+        """
+        method, exchange = self._checked(method_payload)
+        if not exchange.name:
+            return self._resolve_default(method_payload, exchange, method)
+        routing = self._virtual_host.routing
+        forgotten_count = routing.forgotten_count
+        key_at = _EXCHANGE_AT + 1 + method_payload[_EXCHANGE_AT]
+        name = method_payload[_EXCHANGE_AT:key_at] + method_payload[-1:]
+        head = self._heads.get(name)
+        if head is None or head.routes_version != head.exchange.routes_version:
+            version = exchange.routes_version
+            singly = yield from routing.singly_in_steps(exchange)
+            head = _Head(exchange, version, mandatory=method.mandatory, routes_singly=singly)
+            if routing.forgotten_count == forgotten_count:
+                self._heads.put(name, head)
+        if head.single is not None:
+            return head.single
+        envelope = Envelope((method.routing_key,), None, visits_max)
+        target = head.target_of((yield from routing.route_of(exchange, envelope)))
+        if routing.forgotten_count == forgotten_count:
+            self._note(method_payload, target)
+        return target
 
     def _note(self, method_payload: bytes, target: PublishTarget) -> None:
         """Remember the target of a frame that came before."""
@@ -174,7 +221,8 @@ class PublishTargets:
         else:
             self._seen[value & _SEEN_MASK] = value
 
-    def _resolve(self, method_payload: bytes) -> PublishTarget:
+    def _checked(self, method_payload: bytes) -> tuple[BasicPublish, Exchange]:
+        """Return what a frame says and its exchange; raises what `check` does."""
         method = decode_method(method_payload)
         assert isinstance(method, BasicPublish), "a run must carry basic.publish"
         if method.immediate:
@@ -189,20 +237,7 @@ class PublishTargets:
                 60,
                 40,
             )
-        if not exchange.name:
-            return self._resolve_default(method_payload, exchange, method)
-        key_at = _EXCHANGE_AT + 1 + method_payload[_EXCHANGE_AT]
-        name = method_payload[_EXCHANGE_AT:key_at] + method_payload[-1:]
-        head = self._heads.get(name)
-        if head is None or head.routes_version != head.exchange.routes_version:
-            singly = vhost.routing.routes_singly(exchange)
-            head = _Head(exchange, mandatory=method.mandatory, routes_singly=singly)
-            self._heads.put(name, head)
-        if head.single is not None:
-            return head.single
-        target = head.target_of(vhost.routing.route_of(exchange, method.routing_key))
-        self._note(method_payload, target)
-        return target
+        return method, exchange
 
     def _resolve_default(
         self, method_payload: bytes, exchange: Exchange, method: BasicPublish

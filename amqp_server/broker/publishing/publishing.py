@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.publishing.publish_targets import PublishTarget
     from amqp_server.broker.publishing.row import Group
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.routing.steps import Steps
 
 STEP_KEYS: Final = 16
 """Routing keys that are looked up in one step, if their routes are known."""
@@ -65,6 +66,7 @@ class Publishing:
         self._broker = channel.broker
         self._assembly: ContentAssembly | None = None
         self._targets = channel.virtual_host.publish_targets
+        self._visits_max = channel.broker.config.limits.route_visits_max
 
     @property
     def _channel(self) -> Channel:
@@ -109,7 +111,27 @@ class Publishing:
             self.confirms.add(len(messages), (), refused=True)
             self._broker.turn.mark(self)
             return None
-        target = self._targets.find(method_payload)
+        target = self._targets.find_known(method_payload)
+        if target is None:
+            return self._publish_on_new_route(
+                method_payload, messages, checked_flags, message_flags
+            )
+        return self._publish_to(target, messages, checked_flags, message_flags)
+
+    def _publish_on_new_route(
+        self, method_payload: bytes, messages: list[bytes], checked_flags: int, message_flags: int
+    ) -> Iterator[None]:
+        """Find a route, which may take long, and publish on it."""
+        target = yield from self._targets.find_in_steps(method_payload, self._visits_max)
+        yield from self._publish_to(target, messages, checked_flags, message_flags) or ()
+
+    def _publish_to(
+        self,
+        target: PublishTarget,
+        messages: list[bytes],
+        checked_flags: int,
+        message_flags: int,
+    ) -> Iterator[None] | None:
         fault = None
         steps: Iterator[None] | None
         if checked_flags & CHECKED_PROPERTIES:
@@ -184,7 +206,7 @@ class Publishing:
         """Start a publish whose content arrives frame by frame."""
         method = decode_method(payload)
         assert isinstance(method, BasicPublish), "clients send content with basic.publish only"
-        self._targets.find(payload)
+        self._targets.check(payload)
         self._assembly = ContentAssembly(
             method,
             payload,
@@ -275,12 +297,14 @@ class Publishing:
             row: Messages before them, which are not in their queues yet.
             pairs: Publish frames and messages whose properties are checked.
         """
-        find, recent = self._targets.find, self._targets.recent()
+        targets, recent = self._targets, self._targets.recent()
         try:
             for payload, message in pairs:
                 target = recent.get(payload)
                 if target is None or target.routes_version != target.exchange.routes_version:
-                    target = find(payload)
+                    target = targets.find_known(payload) or (
+                        yield from targets.find_in_steps(payload, self._visits_max)
+                    )
                     # Finding a route may take long.
                     yield
                 if target.is_plain:
@@ -303,7 +327,7 @@ class Publishing:
         way: tuple[Sequence[Queue], tuple[str, ...]] = (), ()
         try:
             for message in messages:
-                queues, reply_keys, stored = self._way_of(target, message)
+                queues, reply_keys, stored = yield from self._way_of(target, message)
                 if run and (queues, reply_keys) != way:
                     # Not twice, also if a queue of ours fails to take it.
                     whole, run = run, []
@@ -317,16 +341,17 @@ class Publishing:
 
     def _way_of(
         self, target: PublishTarget, message: bytes
-    ) -> tuple[Sequence[Queue], tuple[str, ...], bytes]:
+    ) -> Steps[tuple[Sequence[Queue], tuple[str, ...], bytes]]:
         """Return a message's queues and reply keys, and the form in which the queues store it."""
         copies: tuple[str, ...] = ()
         stored = message
         if message[0] & HAS_HEADERS and may_have_copies(message):
-            copies, stored = take_copies(message)
+            copies, stored = take_copies(message, self._broker.config.limits.copies_max)
         if not copies and not target.routes_singly:
             return target.queues, target.reply_keys, stored
         keys = (routing_key_of(message).decode("utf-8", "surrogateescape"), *copies)
-        queues = self._virtual_host.routing.route(target.exchange, Envelope(keys, stored))
+        envelope = Envelope(keys, stored, self._visits_max)
+        queues = yield from self._virtual_host.routing.route_in_steps(target.exchange, envelope)
         if copies and queues == (self._virtual_host.delay_queues.get(target.exchange),):
             # The delay queue stores the message unchanged; `BCC` is removed after the delay.
             stored = message

@@ -33,17 +33,25 @@ def may_have_copies(message: bytes) -> bool:
     return message.find(b"\x02CC", 0, end) >= 0 or message.find(b"\x03BCC", 0, end) >= 0
 
 
-def take_copies(message: bytes) -> tuple[tuple[str, ...], bytes]:
+def take_copies(message: bytes, copies_max: int | None = None) -> tuple[tuple[str, ...], bytes]:
     """Return the additional routing keys of a message with headers, and it without `BCC`.
 
+    Args:
+        message: The message.
+        copies_max: Keys that the two headers may have together; None: any number.
+
     Raises:
-        PreconditionFailed: One of the two headers is no array.
+        PreconditionFailed: One of the two headers is no array, or they have too many keys.
         FieldSyntaxError: The headers do not hold together.
     """
     properties = message[properties_position(message) : body_position(message)]
     start, end = find_property(properties, HEADERS)
     headers, _ = decode_table(properties, start)
     keys = _keys(headers, "CC") + _keys(headers, "BCC")
+    if copies_max is not None and len(keys) > copies_max:
+        raise PreconditionFailed(
+            f"invalid message: CC and BCC have {len(keys)} keys, {copies_max} are allowed", 60, 40
+        )
     if "BCC" in headers:
         table = table_without(properties[start:end], "BCC")
         message = with_properties(message, replace_property(properties, HEADERS, table))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.properties import Properties, decode_properties
 from appendlog.layout.message import body_position, properties_position
 
@@ -17,14 +18,38 @@ class Envelope:
     Args:
         routing_keys: At least one: that of the publish, then those of `CC` and `BCC`.
         message: The message; None if nothing on its way looks at more than the keys.
+        visits_max: Exchanges, bindings and nodes of binding keys that it may meet on its way; None:
+            any number, because the message must not be refused any more.
     """
 
-    __slots__ = ("_message", "_properties", "routing_keys")
+    __slots__ = ("_message", "_properties", "_visits", "_visits_max", "routing_keys")
 
-    def __init__(self, routing_keys: tuple[str, ...], message: bytes | None = None) -> None:
+    def __init__(
+        self,
+        routing_keys: tuple[str, ...],
+        message: bytes | None = None,
+        visits_max: int | None = None,
+    ) -> None:
         self.routing_keys = routing_keys
+        self._visits = 0
+        self._visits_max = visits_max
         self._message = message
         self._properties: Properties | None = None
+
+    def visit(self, count: int) -> None:
+        """Count exchanges, bindings or nodes of binding keys that the message meets.
+
+        Raises:
+            PreconditionFailed: They are more than it may meet.
+        """
+        self._visits += count
+        if self._visits_max is not None and self._visits > self._visits_max:
+            raise PreconditionFailed(
+                "cannot route message: on its way are more than "
+                f"{self._visits_max} exchanges, bindings and words of binding keys",
+                60,
+                40,
+            )
 
     @property
     def properties(self) -> Properties:

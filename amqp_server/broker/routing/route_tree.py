@@ -84,12 +84,15 @@ class RouteTree:
             route: Route to remember, unless an equal one is known at this place.
 
         Returns:
-            The route that is known from now on.
+            The route that is known from now on; the given one if it cannot be remembered.
         """
         step = self._start
         for exchange in exchanges:
             step.exchange = exchange
-            branch = exchange.matcher.branch_of(routing_key)
+            branch = exchange.matcher.known_branch_of(routing_key)
+            if branch is None:
+                # It takes long to find, or what the match has found is forgotten already.
+                return route
             after = step.following.get(branch)
             if after is None:
                 after = step.following[branch] = _Step()

@@ -12,16 +12,22 @@ from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.recently_used import RecentlyUsed
 from amqp_server.broker.routing.route_tree import Route, RouteTree
+from amqp_server.broker.routing.steps import STEP_VISITS, result_of
 from amqp_server.broker.transfers.delay import delay_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.virtual_host import VirtualHost
 
 STEPS_MAX = 16_384
 """Steps of all route trees of a virtual host together; at the bound it forgets all of them."""
+LEARNED_EXCHANGES_MAX = 4096
+"""Most exchanges on a route that is remembered."""
+_EXCHANGE_VISITS = 16
+"""How many bindings it takes as long to look at as an exchange without any."""
 EXCHANGES_MAX = 4096
 """Exchanges of which it remembers whether they route singly; twice as many at most."""
 
@@ -32,36 +38,59 @@ class Routing:
     Args:
         virtual_host: Its exchanges and queues. The `routes_version` of an exchange says whether
             what is remembered of it is still right.
+
+    Attributes:
+        forgotten_count: How often all routes were forgotten: what was found in steps before the
+            last time must not be remembered.
     """
 
     def __init__(self, virtual_host: VirtualHost) -> None:
         self._virtual_host = virtual_host
+        self.forgotten_count = 0
         self._trees: dict[Exchange, RouteTree] = {}
         self._step_count = 0
         self._singly = RecentlyUsed[Exchange, tuple[int, bool]](EXCHANGES_MAX)
 
     def route(self, exchange: Exchange, envelope: Envelope) -> Sequence[Queue]:
         """Return the queues that a message goes to, each once; not to be changed."""
-        key, *copies = envelope.routing_keys
-        # Lists of copies can be long, and are seldom the same.
-        if exchange.name == "" or copies or self.routes_singly(exchange):
-            return self._walk(exchange, envelope, [])
-        return self.route_of(exchange, key).queues
+        return result_of(self.route_in_steps(exchange, envelope))
 
-    def route_of(self, exchange: Exchange, routing_key: str) -> Route:
-        """Return the route of messages whose key alone decides; it is the same for similar keys.
+    def route_in_steps(self, exchange: Exchange, envelope: Envelope) -> Steps[Sequence[Queue]]:
+        """Return the steps that find the same. The route is that of some moment between them.
+
+        Raises:
+            PreconditionFailed: The message meets more than it may (`Envelope.visit`).
+        """
+        # Lists of copies can be long, and are seldom the same.
+        if exchange.name == "" or len(envelope.routing_keys) > 1:
+            return (yield from self._walk(exchange, envelope, []))
+        if (yield from self.singly_in_steps(exchange)):
+            return (yield from self._walk(exchange, envelope, []))
+        return (yield from self.route_of(exchange, envelope)).queues
+
+    def route_of(self, exchange: Exchange, envelope: Envelope) -> Steps[Route]:
+        """Return the steps to a route that the key alone decides; similar keys have the same.
 
         Args:
-            exchange: Exchange that they are published to; not the default exchange, and not one
-                that `routes_singly`.
-            routing_key: Their only routing key.
+            exchange: Exchange that messages are published to; not the default exchange, and not
+                one that routes singly.
+            envelope: Their only routing key.
+
+        Raises:
+            PreconditionFailed: A message meets more than it may (`Envelope.visit`).
         """
+        routing_key = envelope.routing_keys[0]
         tree = self._tree_of(exchange)
         route = tree.find(routing_key)
         if route is not None:
             return route
         asked: list[Exchange] = []
-        route = Route(self._walk(exchange, Envelope((routing_key,)), asked))
+        route = Route((yield from self._walk(exchange, envelope, asked)))
+        is_changed = (
+            self._trees.get(exchange) is not tree or tree.routes_version != exchange.routes_version
+        )
+        if is_changed or len(asked) > LEARNED_EXCHANGES_MAX:
+            return route
         if self._step_count + len(asked) > STEPS_MAX:
             self.forget_all()
             tree = self._tree_of(exchange)
@@ -88,21 +117,28 @@ class Routing:
 
     def routes_singly(self, exchange: Exchange) -> bool:
         """Return whether two messages with the same keys may go different ways from here."""
+        return result_of(self.singly_in_steps(exchange))
+
+    def singly_in_steps(self, exchange: Exchange) -> Steps[bool]:
+        """Return the steps that find whether two messages with the same keys may part."""
         found = self._singly.get(exchange)
         if found is None or found[0] != exchange.routes_version:
-            found = exchange.routes_version, self._reaches_one_that_routes_singly(exchange)
-            self._singly.put(exchange, found)
+            version, forgotten_count = exchange.routes_version, self.forgotten_count
+            found = version, (yield from self._reaches_one_that_routes_singly(exchange))
+            if forgotten_count == self.forgotten_count:
+                self._singly.put(exchange, found)
         return found[1]
 
     def forget_all(self) -> None:
         """Forget all routes."""
+        self.forgotten_count += 1
         self._trees.clear()
         self._step_count = 0
         self._singly.clear()
 
     def _walk(
         self, exchange: Exchange, envelope: Envelope, asked: list[Exchange]
-    ) -> tuple[Queue, ...]:
+    ) -> Steps[tuple[Queue, ...]]:
         """Follow exchange-to-exchange bindings with a visited set, so that cycles end.
 
         Args:
@@ -111,16 +147,13 @@ class Routing:
             asked: Gets the exchanges whose bindings were matched, in order.
         """
         queues: dict[Queue, None] = {}
+        looked_at = 0
         visited = {exchange}
         pending = [exchange]
         while pending:
             current = pending.pop()
             if current.name == "":
-                vhost = self._virtual_host
-                for key in envelope.routing_keys:
-                    queue = vhost.queues.get(key) or vhost.damaged.refusing(key)
-                    if queue is not None:
-                        queues[queue] = None
+                queues |= dict.fromkeys(self._named(envelope))
                 continue
             refusing = self._virtual_host.damaged.refusing_binding(current.name)
             if refusing is not None:
@@ -130,21 +163,36 @@ class Routing:
                 queues[delay_queue] = None
                 continue
             asked.append(current)
-            matched = current.matcher.match(envelope)
+            matched = yield from current.matcher.match_in_steps(envelope)
+            envelope.visit(1 + len(matched))
             alternate = self._alternate_of(current)
             if not matched and alternate is not None and alternate not in visited:
                 # Each exchange by itself: what another one of the chain matched does not count.
                 visited.add(alternate)
                 pending.append(alternate)
-            for destination in matched:
+            for at, destination in enumerate(matched, 1):
                 if not isinstance(destination, Exchange):
                     queues[destination] = None
                 elif destination not in visited:
                     visited.add(destination)
                     pending.append(destination)
+                if at % STEP_VISITS == 0:
+                    yield
+            looked_at += _EXCHANGE_VISITS + len(matched)
+            if looked_at >= STEP_VISITS:
+                looked_at = 0
+                yield
         return tuple(queues)
 
-    def _reaches_one_that_routes_singly(self, exchange: Exchange) -> bool:
+    def _named(self, envelope: Envelope) -> Iterator[Queue]:
+        """Iterate over the queues whose names are routing keys: the default exchange."""
+        vhost = self._virtual_host
+        for key in envelope.routing_keys:
+            queue = vhost.queues.get(key) or vhost.damaged.refusing(key)
+            if queue is not None:
+                yield queue
+
+    def _reaches_one_that_routes_singly(self, exchange: Exchange) -> Steps[bool]:
         visited = {exchange}
         pending = [exchange]
         while pending:
@@ -158,6 +206,8 @@ class Routing:
                 if reached is not None and reached not in visited:
                     visited.add(reached)
                     pending.append(reached)
+                    if len(visited) % STEP_VISITS == 0:
+                        yield
         return False
 
     def _alternate_of(self, exchange: Exchange) -> Exchange | None:

@@ -22,6 +22,7 @@ from appendlog.layout.message import HAS_EXPIRATION, HAS_HEADERS, decode_message
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.routing.steps import Steps
     from amqp_server.protocol.tables import Table
     from appendlog.layout.message import MessageView
 
@@ -76,8 +77,8 @@ class DeadLetters:
         self._stamped: tuple[bytes, bytes, bytes, Death] | None = None
         self._stamp = Stamp(b"", (), {})
 
-    def forward(self, message: bytes, reason: str) -> Copy:
-        """Return the dead letter and its target queues; there are none without the exchange."""
+    def forward(self, message: bytes, reason: str) -> Steps[Copy]:
+        """Return the steps to the dead letter and its queues; without the exchange it has none."""
         vhost = self._virtual_host
         name = self._exchange_name
         exchange = vhost.exchanges.get(name) or vhost.damaged.refusing_exchange(name)
@@ -89,10 +90,12 @@ class DeadLetters:
         if alike != self._stamped:
             self._stamp = stamp(*alike, self._routing_key)
             self._stamped = alike
-        letter = dead_letter(view, self._stamp, exchange.name)
-        queues = vhost.routing.route(exchange, Envelope(self._stamp.routing_keys, letter))
+        stamped = self._stamp
+        letter = dead_letter(view, stamped, exchange.name)
+        envelope = Envelope(stamped.routing_keys, letter)
+        queues = yield from vhost.routing.route_in_steps(exchange, envelope)
         if reason != REJECTED:
-            deaths = deaths_of(self._stamp.headers)
+            deaths = deaths_of(stamped.headers)
             queues = [queue for queue in queues if not is_cycle(queue.name, deaths)]
         return Copy(tuple(queues), letter[0], letter)
 

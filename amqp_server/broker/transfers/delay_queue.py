@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
@@ -70,8 +71,8 @@ class DelayedRelease:
         self._virtual_host = virtual_host
         self._exchange = exchange
 
-    def forward(self, message: bytes, reason: str) -> Copy:
-        """Return the message with its delay negated, and its target queues."""
+    def forward(self, message: bytes, reason: str) -> Steps[Copy]:
+        """Return the steps to the message with its delay negated, and its target queues."""
         copies: tuple[str, ...] = ()
         if message[0] & HAS_HEADERS:
             message = with_delay_negated(message, Envelope(("",), message).headers)
@@ -79,7 +80,7 @@ class DelayedRelease:
                 copies, message = take_copies(message)
         key = decode_message(message).routing_key.decode("utf-8", "surrogateescape")
         envelope = Envelope((key, *copies), message)
-        queues = self._virtual_host.routing.route(self._exchange, envelope)
+        queues = yield from self._virtual_host.routing.route_in_steps(self._exchange, envelope)
         return Copy(tuple(queues), message[0], message)
 
 

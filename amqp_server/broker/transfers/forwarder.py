@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.publishing.confirms import Barrier
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.turn import Turn
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ STEP_MESSAGES = 64
 """Most messages of one queue that are forwarded in one step."""
 STEP_COPIES = 256
 """About how many copies are made in one step: fewer messages, if each goes to many queues."""
+STEP_BYTES = 32 * 1024
+"""Bytes of messages for which queues are found in one step: headers take their time to decode."""
 STEP_QUEUES = 64
 """Most queues that get messages in one step."""
 RETRY_SECONDS = 1.0
@@ -57,8 +60,8 @@ class ForwardingRule(Protocol):
 
     keeps_unroutable: bool
 
-    def forward(self, message: bytes, reason: str) -> Copy:
-        """Return the copy of a message that is forwarded because of `reason`."""
+    def forward(self, message: bytes, reason: str) -> Steps[Copy]:
+        """Return the steps to the copy of a message that is forwarded because of `reason`."""
 
 
 class _Transfer(NamedTuple):
@@ -106,7 +109,9 @@ class Forwarder:
         self._copies_count = 0
         # The messages that are being put into their queues, and the steps that are left of it.
         self._sending: _Transfer | None = None
-        self._steps: Iterator[None] | None = None
+        self._steps: Steps[None] | None = None
+        # Whether these steps look for the queues, and no queue has got a message yet.
+        self._is_routing = False
         self._is_stopped = False
         self._settled_waiters: list[asyncio.Future[None]] = []
         self._sent_waiters: list[asyncio.Future[None]] = []
@@ -189,12 +194,20 @@ class Forwarder:
     def stop(self) -> None:
         """Stop forwarding; messages that are under way still arrive."""
         if self._steps is not None:
-            # Some of its queues have the message already.
-            deque(self._steps, maxlen=0)
+            self._end_steps(self._steps)
             self._steps = None
         self._is_stopped = True
         self._close_reader()
         wake(self._sent_waiters)
+
+    def _end_steps(self, steps: Steps[None]) -> None:
+        """End what is being sent: all of its queues get it, or none."""
+        if self._is_routing and self._sending is not None:
+            steps.close()
+            self._waiting.appendleft(self._sending)
+            self._sending = None
+        else:
+            deque(steps, maxlen=0)
 
     async def until_settled(self) -> None:
         """Return when every message under way is settled here, or cannot arrive."""
@@ -285,7 +298,7 @@ class Forwarder:
         else:
             self._close_reader()
 
-    def _take_steps(self, steps: Iterator[None]) -> bool:
+    def _take_steps(self, steps: Steps[None]) -> bool:
         """Go on with what is being sent; return whether the slice is over."""
         time_slice = self._turn.time_slice
         for _ in steps:
@@ -315,14 +328,23 @@ class Forwarder:
             self._reader.close()
             self._reader = None
 
-    def _send(self, transfer: _Transfer, messages: list[bytes]) -> Iterator[None]:
+    def _send(self, transfer: _Transfer, messages: list[bytes]) -> Steps[None]:
         """Forward messages: each ends under way, kept or settled, even after an error (I8).
 
         A step puts them into some of their queues.
         """
+        copies: list[Copy] = []
+        read_bytes = 0
         try:
-            copies = [self._rule.forward(message, transfer.reason) for message in messages]
+            self._is_routing = True
+            for message in messages:
+                copies.append((yield from self._rule.forward(message, transfer.reason)))
+                read_bytes += len(message)
+                if read_bytes >= STEP_BYTES:
+                    read_bytes = 0
+                    yield
         except Exception:
+            self._is_routing = False
             if len(messages) == 1:
                 logger.exception(
                     "message not forwarded queue=%s offset=%d", self._queue.name, transfer.start
@@ -333,6 +355,7 @@ class Forwarder:
             for at, message in enumerate(messages, transfer.start):
                 yield from self._send(transfer._replace(start=at, end=at + 1), [message])
             return
+        self._is_routing = False
         start = transfer.start
         self._copies_count = 0
         for (queues, flags), group in groupby(copies, key=_target_of):

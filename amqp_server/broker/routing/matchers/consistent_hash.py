@@ -48,6 +48,8 @@ class ConsistentHashMatcher(Matcher):
         PreconditionFailed: Both are there, or one has a value that it cannot have.
     """
 
+    rearranges_all = True
+
     def __init__(self, arguments: Table) -> None:
         self._header, self._property = _hashed(arguments)
         self.routes_singly = self._header is not None or self._property is not None

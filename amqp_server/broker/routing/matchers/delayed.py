@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.routing.steps import Steps
     from amqp_server.protocol.tables import Table
 
 
@@ -26,6 +27,7 @@ class DelayedMatcher(Matcher):
 
     def __init__(self, routed_as: Matcher) -> None:
         self._routed_as = routed_as
+        self.rearranges_all = routed_as.rearranges_all
 
     def check_binding(self, routing_key: str, arguments: Table) -> None:
         """Check a binding as the other type does."""
@@ -42,3 +44,7 @@ class DelayedMatcher(Matcher):
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the destinations of a message that is not kept, or no longer."""
         return self._routed_as.match(envelope)
+
+    def match_in_steps(self, envelope: Envelope) -> Steps[Sequence[Destination]]:
+        """Return the steps of the other type."""
+        return self._routed_as.match_in_steps(envelope)

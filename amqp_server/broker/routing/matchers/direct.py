@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.routing.matchers.matcher import Matcher
+from amqp_server.broker.routing.steps import STEP_VISITS, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.routing.steps import Steps
 
 
 class DirectMatcher(Matcher):
@@ -34,11 +36,23 @@ class DirectMatcher(Matcher):
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the destinations bound with exactly one of the keys."""
-        return [
-            binding.destination
-            for key in envelope.routing_keys
-            for binding in self._by_key.get(key, ())
-        ]
+        return result_of(self.match_in_steps(envelope))
+
+    def match_in_steps(self, envelope: Envelope) -> Steps[Sequence[Destination]]:
+        """Return the steps that find the same."""
+        found: list[Destination] = []
+        is_step_due = STEP_VISITS
+        for key in dict.fromkeys(envelope.routing_keys):
+            bindings: Sequence[Binding] = self._by_key.get(key, ())
+            if len(bindings) > STEP_VISITS:
+                # Some may come and go between two steps.
+                bindings = tuple(bindings)
+            for at in range(0, len(bindings), STEP_VISITS):
+                found += [binding.destination for binding in bindings[at : at + STEP_VISITS]]
+                if len(found) >= is_step_due:
+                    is_step_due = len(found) + STEP_VISITS
+                    yield
+        return found
 
     def branch_of(self, routing_key: str) -> str | bool:
         """Return the key, or False for all keys without a binding."""

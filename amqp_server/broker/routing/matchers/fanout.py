@@ -14,24 +14,31 @@ if TYPE_CHECKING:
 
 
 class FanoutMatcher(Matcher):
-    """All bindings, whatever their keys."""
+    """All destinations, whatever the keys of their bindings.
+
+    They are kept with the number of their bindings: a match copies the destinations and looks at
+    no binding.
+    """
 
     routes_singly = False
 
     def __init__(self) -> None:
-        self._bindings: dict[Binding, None] = {}
+        self._bindings_to: dict[Destination, int] = {}
 
     def add(self, binding: Binding) -> None:
         """Take in a binding."""
-        self._bindings[binding] = None
+        count = self._bindings_to.get(binding.destination, 0)
+        self._bindings_to[binding.destination] = count + 1
 
     def remove(self, binding: Binding) -> None:
         """Forget a binding."""
-        del self._bindings[binding]
+        self._bindings_to[binding.destination] -= 1
+        if not self._bindings_to[binding.destination]:
+            del self._bindings_to[binding.destination]
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
-        """Return every destination."""
-        return [binding.destination for binding in self._bindings]
+        """Return every destination, each once."""
+        return tuple(self._bindings_to)
 
     def branch_of(self, routing_key: str) -> bool:
         """Return the same for every key."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.routing.matchers.matcher import Matcher
+from amqp_server.broker.routing.steps import STEP_VISITS, result_of
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import bare_value, erlang_term, type_name
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.routing.steps import Steps
     from amqp_server.protocol.tables import Table
 
 _Place = tuple[str, object]
@@ -94,14 +96,29 @@ class HeadersMatcher(Matcher):
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the destinations whose arguments fit the headers."""
+        return result_of(self.match_in_steps(envelope))
+
+    def match_in_steps(self, envelope: Envelope) -> Steps[Sequence[Destination]]:
+        """Return the steps that find the same; a binding that goes between two of them may fit."""
         headers = {name: bare_value(value) for name, value in envelope.headers.items()}
-        fitting = dict(self._always)
+        found: dict[Destination, None] = {}
+        compared = 0
+        crowds = [tuple(self._always)]
         for name, value in headers.items():
-            for place in {_place(name, value), (name, _ANY_VALUE)}:
-                for binding in self._by_place.get(place, ()):
-                    if binding not in fitting and _fits(self._patterns[binding], headers):
-                        fitting[binding] = None
-        return [binding.destination for binding in fitting]
+            places = {_place(name, value), (name, _ANY_VALUE)}
+            crowds += [tuple(self._by_place.get(place, ())) for place in places]
+        for crowd in crowds:
+            envelope.visit(len(crowd))
+            for binding in crowd:
+                if binding.destination not in found:
+                    # One that was removed between two steps counts: another may have come for it.
+                    pattern = self._patterns.get(binding) or _pattern(binding.arguments)
+                    if _fits(pattern, headers):
+                        found[binding.destination] = None
+                compared += 1
+                if compared % STEP_VISITS == 0:
+                    yield
+        return tuple(found)
 
     def _crowd(self, place: _Place) -> int:
         """Return how many bindings stand at a place already."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.broker.routing.steps import Steps
     from amqp_server.protocol.tables import Table
 
 
@@ -18,9 +19,11 @@ class Matcher(Protocol):
 
     Attributes:
         routes_singly: Whether messages with the same keys may fit different bindings.
+        rearranges_all: Whether the match after a change of bindings looks at all of them.
     """
 
     routes_singly: bool
+    rearranges_all: bool = False
 
     def check_binding(self, routing_key: str, arguments: Table) -> None:
         """Check a binding that is about to be made.
@@ -38,6 +41,17 @@ class Matcher(Protocol):
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the destinations whose bindings fit any of the keys; one may come twice."""
+
+    def match_in_steps(self, envelope: Envelope) -> Steps[Sequence[Destination]]:
+        """Return the steps that find the same; bindings may come and go between two of them.
+
+        A type of exchange whose `match` takes a short time in any case has a single step.
+
+        Raises:
+            PreconditionFailed: The message meets more than it may (`Envelope.visit`).
+        """
+        return self.match(envelope)
+        yield
 
     def branch_of(self, routing_key: str) -> Hashable:
         """Return what decides where messages go: keys of one branch fit the same bindings.

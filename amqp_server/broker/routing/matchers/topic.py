@@ -7,8 +7,8 @@ however many bindings there are; this is a deterministic automaton, built as far
 A word that no binding names always leads to the same state, so that keys with an id in them, which
 never come again, need no memory.
 
-A new state costs its number of nodes. So a key costs words times nodes at worst, and what several
-keys of a message have in common (`CC`) is matched once.
+A new state costs its number of nodes, and is found in steps. So a key costs words times nodes at
+worst, and what several keys of a message have in common (`CC`) is matched once.
 
 Source: AMQP 0-9-1 specification, section 3.1.3.3; an empty key has no words, as in RabbitMQ.
 Thompson, "Regular expression search algorithm", 1968, for the sets of nodes.
@@ -19,13 +19,15 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.matchers.matcher import Matcher
+from amqp_server.broker.routing.steps import STEP_VISITS, result_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
-    from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.routing.steps import Steps
 
 REMEMBERED_NODES_MAX: Final = 262_144
 """Nodes in all remembered states of an exchange together; at the bound it forgets all states.
@@ -38,6 +40,8 @@ _WORD_NODES: Final = 8
 """What a remembered word counts for."""
 _STATE_NODES: Final = 64
 """What a state counts for beside its nodes."""
+_TRIES_MAX: Final = 3
+"""Walks of one message; another client may change bindings in each of them, but the last counts."""
 
 
 class _Node:
@@ -57,6 +61,7 @@ class _State:
     Attributes:
         number: Number that no other state of the exchange has had.
         nodes: The nodes, each once. A node whose next word may be `#` has that child here too.
+        named: The next words of those nodes that have any.
         following: The next state, by word; only words that a binding names at this place.
         otherwise: The next state for all other words; None until one comes.
         destinations: Where keys go that end here, each once; None until a key ends here.
@@ -64,19 +69,30 @@ class _State:
 
     __slots__ = ("destinations", "following", "named", "nodes", "number", "otherwise")
 
-    def __init__(self, number: int, nodes: tuple[_Node, ...]) -> None:
+    def __init__(
+        self, number: int, nodes: tuple[_Node, ...], named: list[dict[str, _Node]]
+    ) -> None:
         self.number = number
         self.nodes = nodes
-        self.named = [node.words for node in nodes if node.words]
+        self.named = named
         self.following: dict[str, _State] = {}
         self.otherwise: _State | None = None
         self.destinations: tuple[Destination, ...] | None = None
 
     def names(self, word: str) -> bool:
-        """Return whether a binding names this word at this place."""
+        """Return whether a binding names this word at this place, which must be a small one."""
         for words in self.named:  # noqa: SIM110 - a generator costs more than the search
             if word in words:
                 return True
+        return False
+
+    def names_in_steps(self, word: str) -> Steps[bool]:
+        """Return the steps that find whether a binding names this word at this place."""
+        for at in range(0, len(self.named), STEP_VISITS):
+            if any(word in words for words in self.named[at : at + STEP_VISITS]):
+                return True
+            if at:
+                yield
         return False
 
 
@@ -91,6 +107,8 @@ class TopicMatcher(Matcher):
         self._numbers = count(1)
         self._remembered_nodes = 0
         self._start: _State | None = None
+        # How often bindings came or went.
+        self._changes = 0
 
     def add(self, binding: Binding) -> None:
         """Take in a binding."""
@@ -101,6 +119,7 @@ class TopicMatcher(Matcher):
                 after = node.words[word] = _Node(takes_any=word == "#")
             node = after
         node.bindings.append(binding)
+        self._changes += 1
         self._forget_states()
 
     def remove(self, binding: Binding) -> None:
@@ -114,18 +133,32 @@ class TopicMatcher(Matcher):
             if node.bindings or node.words:
                 break
             del parent.words[word]
+        self._changes += 1
         self._forget_states()
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the destinations whose pattern fits one of the keys."""
-        ends = dict.fromkeys(map(self._end_of, envelope.routing_keys))
-        if len(ends) == 1:
-            return self._destinations(*ends)
-        return [destination for end in ends for destination in self._destinations(end)]
+        return result_of(self.match_in_steps(envelope))
+
+    def match_in_steps(self, envelope: Envelope) -> Steps[Sequence[Destination]]:
+        """Return the steps that find the same."""
+        for _ in range(_TRIES_MAX):
+            changes = self._changes
+            ends: dict[_State, None] = {}
+            for key in envelope.routing_keys:
+                if ends:
+                    yield
+                ends[(yield from self._end_of(key, envelope))] = None
+            found: list[Destination] = []
+            for end in ends:
+                found += yield from self._destinations(end, envelope)
+            if changes == self._changes:
+                break
+        return found
 
     def branch_of(self, routing_key: str) -> int:
         """Return the number of the state that all words of a key lead to."""
-        return self._end_of(routing_key).number
+        return result_of(self._end_of(routing_key, Envelope((routing_key,)))).number
 
     def known_branch_of(self, routing_key: str) -> int | None:
         """Return that number if each word on the way has led to a state before."""
@@ -141,34 +174,38 @@ class TopicMatcher(Matcher):
             state = after
         return state.number
 
-    def _end_of(self, routing_key: str) -> _State:
+    def _end_of(self, routing_key: str, envelope: Envelope) -> Steps[_State]:
         """Return the state that all words of a key lead to."""
         if self._remembered_nodes > REMEMBERED_NODES_MAX:
             self._forget_states()
         state = self._start
         if state is None:
-            state = self._start = self._state_of((self._root,))
+            state = self._start = yield from self._state_of((self._root,))
         for word in routing_key.split(".") if routing_key else ():
             after = state.following.get(word)
             if after is None:
-                after = self._step(state, word)
+                after = yield from self._step(state, word, envelope)
             state = after
         return state
 
-    def _step(self, state: _State, word: str) -> _State:
+    def _step(self, state: _State, word: str, envelope: Envelope) -> Steps[_State]:
         """Return the state that a word leads to, and remember it."""
-        is_named = word not in ("*", "#") and state.names(word)
+        envelope.visit(len(state.nodes))
+        is_named = word not in ("*", "#") and (yield from state.names_in_steps(word))
         if not is_named and state.otherwise is not None:
             return state.otherwise
         reached: list[_Node] = []
-        for node in state.nodes:
+        pattern_words = (word, "*") if is_named else ("*",)
+        for at, node in enumerate(state.nodes, 1):
             if node.takes_any:
                 reached.append(node)
-            for pattern_word in (word, "*") if is_named else ("*",):
+            for pattern_word in pattern_words:
                 after = node.words.get(pattern_word)
                 if after is not None:
                     reached.append(after)
-        after_state = self._state_of(reached)
+            if at % STEP_VISITS == 0:
+                yield
+        after_state = yield from self._state_of(reached)
         if is_named:
             state.following[word] = after_state
             self._remembered_nodes += _WORD_NODES
@@ -176,27 +213,44 @@ class TopicMatcher(Matcher):
             state.otherwise = after_state
         return after_state
 
-    def _state_of(self, reached: Iterable[_Node]) -> _State:
+    def _state_of(self, reached: Sequence[_Node]) -> Steps[_State]:
         """Return the state of these nodes, with the `#` below each: it may stand for no word."""
         nodes: dict[_Node, None] = {}
-        for node in reached:
+        for at, node in enumerate(reached, 1):
             nodes[node] = None
             rest = node.words.get("#")
             if rest is not None:
                 nodes[rest] = None
+            if at % STEP_VISITS == 0:
+                yield
         key = frozenset(nodes)
-        state = self._states.get(key)
-        if state is None:
-            state = self._states[key] = _State(next(self._numbers), tuple(nodes))
-            self._remembered_nodes += len(key) + _STATE_NODES
-        return state
+        if key not in self._states:
+            named: list[dict[str, _Node]] = []
+            for at, node in enumerate(nodes, 1):
+                if node.words:
+                    named.append(node.words)
+                if at % STEP_VISITS == 0:
+                    yield
+            # Another walk may have found it between two steps.
+            if key not in self._states:
+                self._states[key] = _State(next(self._numbers), tuple(nodes), named)
+                self._remembered_nodes += len(key) + _STATE_NODES
+        return self._states[key]
 
-    def _destinations(self, state: _State) -> tuple[Destination, ...]:
+    def _destinations(self, state: _State, envelope: Envelope) -> Steps[tuple[Destination, ...]]:
         """Return where keys go that end at a state, each destination once."""
         if state.destinations is None:
-            found = (binding.destination for node in state.nodes for binding in node.bindings)
-            state.destinations = tuple(dict.fromkeys(found))
-            self._remembered_nodes += len(state.destinations)
+            found: dict[Destination, None] = {}
+            visited = 0
+            for node in state.nodes:
+                envelope.visit(1 + len(node.bindings))
+                for binding in tuple(node.bindings):
+                    found[binding.destination] = None
+                    visited += 1
+                    if visited % STEP_VISITS == 0:
+                        yield
+            state.destinations = tuple(found)
+            self._remembered_nodes += len(found)
         return state.destinations
 
     def _forget_states(self) -> None:
