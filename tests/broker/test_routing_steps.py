@@ -186,6 +186,15 @@ def test_words_of_patterns_that_fit_in_part_count_too() -> None:
     assert not place.exchange.matcher.match(Envelope((key,), None, 1000))
 
 
+def test_words_that_no_pattern_names_hardly_count() -> None:
+    """Thousands of keys with ids in them, beside patterns that name a few words."""
+    place = Place("topic")
+    for number in range(10):
+        place.bind(f"q{number}", f"*.{number}.#")
+    keys = tuple(f"id{number}.{number % 10}.rest" for number in range(1000))
+    assert len(place.exchange.matcher.match(Envelope(keys, None, 300))) == 10
+
+
 def test_equal_copies_are_matched_once() -> None:
     place = Place("direct")
     fill(place)

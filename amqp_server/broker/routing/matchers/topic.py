@@ -40,6 +40,8 @@ _WORD_NODES: Final = 8
 """What a remembered word counts for."""
 _STATE_NODES: Final = 64
 """What a state counts for beside its nodes."""
+_NAMES_SHIFT: Final = 4
+"""To look for a word at 2**4 nodes takes as long as to follow one."""
 _TRIES_MAX: Final = 3
 """Walks of one message; another client may change bindings in each of them, but the last counts."""
 
@@ -190,10 +192,12 @@ class TopicMatcher(Matcher):
 
     def _step(self, state: _State, word: str, envelope: Envelope) -> Steps[_State]:
         """Return the state that a word leads to, and remember it."""
-        envelope.visit(len(state.nodes))
         is_named = word not in ("*", "#") and (yield from state.names_in_steps(word))
         if not is_named and state.otherwise is not None:
+            # Only the word was looked for, which is much less work.
+            envelope.visit(len(state.named) >> _NAMES_SHIFT)
             return state.otherwise
+        envelope.visit(len(state.nodes))
         reached: list[_Node] = []
         pattern_words = (word, "*") if is_named else ("*",)
         for at, node in enumerate(state.nodes, 1):
