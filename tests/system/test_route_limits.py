@@ -127,3 +127,28 @@ def test_other_clients_are_served_while_a_way_is_found(
 
         assert modest.expect(Queue.DeclareOk).message_count == 0
         assert greedy.expect(Queue.DeclareOk).message_count == 1
+
+
+def test_a_row_of_keys_with_known_routes_is_cut_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them follows a tree over all exchanges of the chain."""
+    with two_clients(tmp_path) as (server, greedy, modest):
+        bind_chain(greedy, CHAIN)
+        greedy.publish(b"learned", "first", "e0")
+        assert greedy.ready_count("q") == 1
+        monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+        count = frame.marshal(Queue.Declare(queue="q", passive=True), 1)
+        octets = b"".join(
+            greedy.publish_octets(Basic.Publish(0, "e0", f"key {number}"), b"m", PERSISTENT)
+            for number in range(CHAIN)
+        )
+
+        def read_both() -> None:
+            read(server, greedy, octets + count)
+            read(server, modest, count)
+
+        server.call(read_both)
+
+        assert modest.expect(Queue.DeclareOk).message_count == 1
+        assert greedy.expect(Queue.DeclareOk).message_count == 1 + CHAIN
