@@ -49,6 +49,13 @@ def test_the_broker_keeps_nothing_of_a_refused_login(tmp_path: Path) -> None:
         )
 
         assert server.call(lambda: sessions(server)[0]._machine.client_properties) == {}
+        (session,), (connection,) = sessions(server), server.connections
+        assert not session._events
+        assert (session._event[2], connection.rest, connection.unsent_bytes) == (
+            b"\0\n\0\v",
+            b"",
+            0,
+        )
 
 
 def test_a_login_that_is_too_long_is_refused(tmp_path: Path) -> None:
