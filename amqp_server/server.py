@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from amqp_server.alarms import Alarms
+from amqp_server.arrived_results import ArrivedResults
 from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
@@ -123,15 +123,13 @@ def assemble(
 
     # These two parts report to one that needs them itself. Neither calls before the server runs.
     def take_results(results: Sequence[FlushResult]) -> None:
-        # The loop may be closed already: then no code is left to take the results.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(storage.take_results, results)
+        storage.take_results(results)
 
     async def write_checkpoint() -> CheckpointReport:
         return await checkpointer.write_round()
 
     # Queues and their logs
-    flusher = ThreadFlusher(take_results)
+    flusher = ThreadFlusher(ArrivedResults(loop.call_soon_threadsafe, take_results).add)
     compactor = Compactor(flusher, config.compact_below, lambda: _spare_bytes(config, filesystem))
     turn = Turn(loop.call_soon, loop.call_later, watch)
     storage = QueueStorage(config, flusher, read_in_worker, turn, filesystem, compactor.compacted)

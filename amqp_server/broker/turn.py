@@ -164,6 +164,11 @@ class Turn:
         # Tasks that ran in this turn.
         self._ran: set[TurnTask] = set()
 
+    @property
+    def current_line(self) -> Line:
+        """Line of the task that runs now; `upkeep` when none runs."""
+        return self._line
+
     def new_line(self) -> Line:
         """Return a line for a new connection; it enters one slice after the others.
 

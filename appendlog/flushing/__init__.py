@@ -1,1 +1,1 @@
-"""Writes in other threads than the event loop's: requests of many logs, carried out in rounds."""
+"""Writes in other threads than the event loop's: requests of many logs, and whose turn it is."""

@@ -1,34 +1,45 @@
-"""Worker that takes write requests off the event loop and reports their results in rounds.
+"""Worker that takes write requests off the event loop and reports each log's results at once.
 
-`Flusher` is the interface; `ThreadFlusher` is the reference implementation. Each round takes all
-requests submitted so far. So a slow disk leads to larger rounds, and a single request is written
-without delay. Requests for one log keep their order; its appends are merged into one.
+`Flusher` is the interface; `ThreadFlusher` is the reference implementation. Each of its threads
+writes one log at a time: one write that includes its sync, and one write of the `end` file. What
+arrives for a log during that time is its next write. So a slow disk leads to larger writes, and a
+single request is written without delay.
 
-The flusher's own thread writes a round with one log: one write that includes its sync, and one
-write of the `end` file. In a round with many logs, several threads do the same for one log each.
-The disk combines their syncs (a journaling file system commits once for all), and each log has its
-own result. `syncfs` would be one call for all of them. But it does not say which file failed, and
-it waits for all other writes to that file system.
+`WriteOrder` decides which log a thread writes next, so that a client with one log does not wait for
+one with hundreds. The disk combines the syncs of several threads (a journaling file system commits
+once for all), and each log has its own result. `syncfs` would be one call for all of them. But it
+does not say which file failed, and it waits for all other writes to that file system.
 """
 
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Final, Protocol
 
 from appendlog.flushing.carrying_out import carry_out
 from appendlog.flushing.maintenance import Maintenance
-from appendlog.flushing.requests import FlushRequest, FlushResult, MaintenanceRequest, Request
-from appendlog.flushing.worker_threads import WorkerThreads
-from appendlog.log import Log
+from appendlog.flushing.requests import FlushResult, Request
+from appendlog.flushing.write_order import Batch, WriteOrder
 
 logger = logging.getLogger(__name__)
 
 PARALLEL_MAX: Final = 8
-"""Maximum number of logs written in parallel. More would only wait for the disk and the GIL."""
+"""Maximum number of logs of one payer written in parallel.
+
+More would only wait for the disk and the GIL.
+"""
+SPARE_THREADS: Final = 2
+"""Threads beside those that one payer may use."""
+
+REPORT_SECONDS: Final = 0.005
+"""Time for which a thread keeps results while it writes further logs of the same payer.
+
+Each report wakes the event loop, which costs as much as a small write.
+"""
 
 
 class Flusher(Protocol):
@@ -37,128 +48,143 @@ class Flusher(Protocol):
     def start(self) -> None:
         """Begin to work."""
 
-    def submit(self, request: Request) -> None:
-        """Accept a request, from any thread, without blocking. Its result arrives with a round."""
+    def submit(self, request: Request, payer: Hashable = None) -> None:
+        """Accept a request, from any thread, without waiting for the disk.
+
+        Args:
+            request: Request to carry out; its result arrives later.
+            payer: On whose behalf. Payers share the disk; None is a payer as well.
+        """
 
     def close(self) -> None:
-        """Finish all submitted requests, then stop. Blocks until the last round is reported."""
+        """Finish all submitted requests, then stop. Blocks until the last result is reported."""
 
 
 class ThreadFlusher:
-    """A thread that appends, with more threads for many logs and for slow requests.
+    """Threads that append, and others for slow requests.
 
     Args:
-        on_round: Called in a worker thread with the results of a round, in the order of
-            submission for each log. It must be quick and pass them to the event loop. Other
-            requests than appends are reported one by one, from other threads.
-        parallel_max: Maximum number of logs written in parallel, >= 1.
+        on_results: Called in a worker thread, perhaps in several at a time, with the results of one
+            log, in the order of their submission. It must be quick and pass them to the event loop.
+        parallel_max: Maximum number of logs of one payer that are written in parallel, >= 1.
     """
 
     def __init__(
         self,
-        on_round: Callable[[list[FlushResult]], None],
+        on_results: Callable[[list[FlushResult]], None],
         parallel_max: int = PARALLEL_MAX,
     ) -> None:
-        self._on_round = on_round
-        self._submitted: SimpleQueue[Request | None] = SimpleQueue()
-        self._is_closing = False
-        self._thread = threading.Thread(target=self._run, name="amqp-flusher", daemon=True)
-        self._parallel_max = parallel_max
-        self._helpers = WorkerThreads("amqp-flusher", parallel_max - 1)
+        self._on_results = on_results
         self._maintenance = Maintenance(lambda result: self._report([result]))
+        self._submitted: deque[tuple[Request, Hashable]] = deque()
+        self._order = WriteOrder(self._maintenance.submit, parallel_max)
+        # Guards the order; `submit` does without, because the event loop calls it.
+        self._lock = threading.Lock()
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._idle_count = 0
+        self._is_woken = False
+        self._is_closing = False
+        self._threads = [
+            threading.Thread(target=self._run, name=f"amqp-flusher-{number}", daemon=True)
+            for number in range(parallel_max + SPARE_THREADS)
+        ]
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the threads. They are daemons: a hung disk must not keep the process alive."""
+        for thread in self._threads:
+            thread.start()
 
-    def submit(self, request: Request) -> None:
-        """Accept a request, from any thread, without blocking.
+    def submit(self, request: Request, payer: Hashable = None) -> None:
+        """Accept a request, from any thread, without waiting for the disk.
+
+        Args:
+            request: Request to carry out.
+            payer: On whose behalf.
 
         Raises:
             RuntimeError: The flusher is closed.
         """
         if self._is_closing:
             raise RuntimeError("flusher is closed")
-        self._submitted.put(request)
+        self._submitted.append((request, payer))
+        if self._idle_count and not self._is_woken:
+            # One thread takes all that is submitted until it runs, and wakes the others it needs.
+            self._is_woken = True
+            self._wakes.put(None)
 
     def close(self) -> None:
         """Finish and report all submitted requests, then end the threads."""
         self._is_closing = True
-        self._submitted.put(None)
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        is_open = True
-        while is_open:
-            taken = [self._submitted.get()]
-            with suppress(Empty):
-                while True:
-                    taken.append(self._submitted.get_nowait())
-            is_open = None not in taken
-            requests = [request for request in taken if request is not None]
-            if requests:
-                self._round(requests)
-        self._helpers.close()
+        self._wakes.put(None)
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
         self._maintenance.close()
 
-    def _round(self, requests: list[Request]) -> None:
-        appends: list[FlushRequest] = []
-        others: list[MaintenanceRequest] = []
-        for request in requests:
-            if isinstance(request, FlushRequest):
-                appends.append(request)
-            else:
-                others.append(request)
-        if appends:
-            self._append(appends)
-        # After the appends of their logs. A request that follows a close or a delete of its log
-        # never arrives before it, and an append does not depend on the removal of settled segments.
-        for other in others:
-            self._maintenance.submit(other)
+    def _run(self) -> None:
+        batch = self._next([])
+        while batch is not None:
+            batch = self._next(self._write(batch))
 
-    def _append(self, appends: list[FlushRequest]) -> None:
-        waiting = deque(grouped(appends).values())
-        results: dict[int, FlushResult] = {}
-        helper_count = min(len(waiting), self._parallel_max) - 1
-        done = threading.Semaphore(0)
+    def _write(self, batch: Batch) -> list[Batch]:
+        """Write a batch and perhaps more of its line; return them, reported."""
+        began_seconds = perf_counter()
+        written = []
+        results: list[FlushResult] = []
+        more: Batch | None = batch
+        while more is not None:
+            error, _ = carry_out(more.requests)
+            written.append(more)
+            results += [FlushResult(request, error) for request in more.requests]
+            is_late = perf_counter() - began_seconds >= REPORT_SECONDS
+            with self._lock:
+                self._add_submitted()
+                self._order.written(more)
+                more = None if is_late else self._order.take_more(more)
+        self._report(results)
+        return written
 
-        def help_run() -> None:
-            try:
-                _run_groups(waiting, results)
-            finally:
-                done.release()
+    def _next(self, done: Sequence[Batch]) -> Batch | None:
+        """Return the next batch, as soon as there is one; None at the end of all work.
 
-        for _ in range(helper_count):
-            self._helpers.submit(help_run)
-        _run_groups(waiting, results)
-        for _ in range(helper_count):
-            done.acquire()
-        self._report([results[id(request)] for request in appends])
+        Args:
+            done: Batches that this thread has reported.
+        """
+        with self._lock:
+            for each in done:
+                self._order.done(each)
+            # Before the look: a request that is submitted after it wakes a thread.
+            self._idle_count += 1
+            while (batch := self._take()) is None:
+                if self._is_closing and self._order.is_empty:
+                    self._wakes.put(None)
+                    return None
+                self._lock.release()
+                self._wakes.get()
+                self._lock.acquire()
+            self._idle_count -= 1
+            if self._idle_count and self._order.has_next:
+                self._wakes.put(None)
+            return batch
+
+    def _take(self) -> Batch | None:
+        """Return the next batch, or None. Has the lock."""
+        # In this order: a wake that is thrown away stands for a request that is added here.
+        with suppress(Empty):
+            while True:
+                self._wakes.get_nowait()
+        self._add_submitted()
+        return self._order.take()
+
+    def _add_submitted(self) -> None:
+        """Move submitted requests into the order. Has the lock."""
+        # First: a request that is submitted while the rest is moved wakes a thread again.
+        self._is_woken = False
+        while self._submitted:
+            self._order.add(*self._submitted.popleft())
 
     def _report(self, results: list[FlushResult]) -> None:
         try:
-            self._on_round(results)
+            self._on_results(results)
         except Exception:
-            logger.exception("flusher round not taken requests=%d", len(results))
-
-
-def grouped(appends: Sequence[FlushRequest]) -> dict[Log, list[FlushRequest]]:
-    """Return the appends of each log, in their order."""
-    groups: dict[Log, list[FlushRequest]] = {}
-    for request in appends:
-        groups.setdefault(request.log, []).append(request)
-    return groups
-
-
-def _run_groups(waiting: deque[list[FlushRequest]], results: dict[int, FlushResult]) -> None:
-    """Carry out groups that no other thread has taken, until there are none left."""
-    while waiting:
-        try:
-            group = waiting.popleft()
-        except IndexError:
-            # Another thread took the last group.
-            return
-        error, _ = carry_out(group)
-        for request in group:
-            results[id(request)] = FlushResult(request, error)
+            logger.exception("flusher results not taken requests=%d", len(results))

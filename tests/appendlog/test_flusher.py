@@ -11,15 +11,28 @@ from appendlog import (
     DeleteRequest,
     FlushRequest,
     FlushResult,
+    Log,
     LogFailedError,
     RemoveSettledRequest,
     ThreadFlusher,
 )
 from appendlog.flushing.carrying_out import carry_out
-from appendlog.flushing.flusher import PARALLEL_MAX, grouped
+from appendlog.flushing.flusher import PARALLEL_MAX, SPARE_THREADS
 from appendlog.flushing.requests import Request
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all
 from tests.faults.faulty_filesystem import FaultyFileSystem
+
+
+def taken(reports: SimpleQueue[list[FlushResult]]) -> list[FlushResult]:
+    """Return all results that a closed flusher has reported."""
+    results: list[FlushResult] = []
+    while not reports.empty():
+        results += reports.get()
+    return results
+
+
+def of_log(log: Log, requests: Sequence[Request]) -> list[Request]:
+    return [request for request in requests if request.log is log]
 
 
 def test_each_request_has_one_result_in_order(tmp_path: Path) -> None:
@@ -36,10 +49,9 @@ def test_each_request_has_one_result_in_order(tmp_path: Path) -> None:
         flusher.submit(request)
     flusher.start()
     flusher.close()
-    results: list[FlushResult] = []
-    while not rounds.empty():
-        results += rounds.get()
-    assert [result.request for result in results] == requests
+    results = taken(rounds)
+    for log in (first, second):
+        assert of_log(log, [result.request for result in results]) == of_log(log, requests)
     assert all((result.error, result.freed_bytes) == (None, 0) for result in results)
     assert first.recovery_point == second.recovery_point == 30
     assert read_all(first) == read_all(second) == expected(0, 30)
@@ -87,7 +99,7 @@ def test_one_failed_log_does_not_stop_the_others(tmp_path: Path) -> None:
         flusher.submit(FlushRequest(log, [chunk(0, 3)], 3, sync=True))
     flusher.start()
     flusher.close()
-    failed, done = rounds.get()
+    failed, done = sorted(taken(rounds), key=lambda result: result.request.log is good)
     assert isinstance(failed.error, LogFailedError)
     assert bad.failed is failed.error
     assert done.error is None
@@ -124,7 +136,7 @@ def test_maintenance_is_done_in_order_behind_the_appends(tmp_path: Path) -> None
         flusher.submit(request)
     flusher.start()
     flusher.close()
-    results = [result for _ in range(4) for result in rounds.get()]
+    results = taken(rounds)
     assert [result.request for result in results] == requests
     assert [result.error for result in results] == [None] * 5
     assert results[2].freed_bytes > 0
@@ -198,7 +210,7 @@ def test_the_logs_of_a_round_wait_for_the_disk_together(tmp_path: Path) -> None:
         flusher.submit(FlushRequest(log, [chunk(0, 3)], 3, sync=True))
     flusher.start()
     flusher.close()
-    assert [result.error for result in rounds.get()] == [None] * 3
+    assert [result.error for result in taken(rounds)] == [None] * 3
 
 
 def test_a_round_of_many_logs_loses_and_mixes_nothing(tmp_path: Path) -> None:
@@ -216,9 +228,10 @@ def test_a_round_of_many_logs_loses_and_mixes_nothing(tmp_path: Path) -> None:
         flusher.submit(request)
     flusher.start()
     flusher.close()
-    results = rounds.get()
-    assert [result.request for result in results] == requests
+    results = taken(rounds)
+    assert len(results) == len(requests)
     for at, log in enumerate(logs):
+        assert of_log(log, [result.request for result in results]) == of_log(log, requests)
         failures = [result.error for result in results if result.request.log is log]
         if log is logs[7]:
             assert all(isinstance(error, LogFailedError) for error in failures)
@@ -228,28 +241,205 @@ def test_a_round_of_many_logs_loses_and_mixes_nothing(tmp_path: Path) -> None:
             assert read_all(log) == expected(0, 6)
 
 
-def test_a_round_that_is_not_taken_does_not_end_the_thread(
+def test_results_that_are_not_taken_do_not_end_the_thread(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen = threading.Semaphore(0)
 
-    def on_round(results: list[FlushResult]) -> None:
+    def on_results(results: list[FlushResult]) -> None:
         seen.release()
         raise RuntimeError(f"{len(results)} not taken")
 
     log, _ = open_log(tmp_path / "q")
-    flusher = ThreadFlusher(on_round)
+    flusher = ThreadFlusher(on_results)
     flusher.start()
     for end in (3, 6):
         flusher.submit(FlushRequest(log, [chunk(end - 3, end)], end, sync=True))
         assert seen.acquire(timeout=30)
     flusher.close()
     assert log.recovery_point == 6
-    assert "round not taken" in caplog.text
+    assert "results not taken" in caplog.text
 
 
-def test_appends_are_grouped_by_log_in_their_order(tmp_path: Path) -> None:
-    first, _ = open_log(tmp_path / "1")
-    second, _ = open_log(tmp_path / "2")
-    appends = [FlushRequest(log, [], 0, sync=False) for log in (first, second, first)]
-    assert grouped(appends) == {first: [appends[0], appends[2]], second: [appends[1]]}
+class StuckSyncs(FaultyFileSystem):
+    """Syncs wait until the test lets them go on."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.may_sync = threading.Event()
+        self.stuck = threading.Semaphore(0)
+
+    def pwritev(
+        self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+    ) -> int:
+        if sync:
+            self.stuck.release()
+            assert self.may_sync.wait(30)
+        return super().pwritev(descriptor, buffers, position, sync)
+
+
+def first_append(log: Log) -> FlushRequest:
+    return FlushRequest(log, [chunk(0, 3)], 3, sync=True)
+
+
+def test_a_lone_log_is_written_while_those_of_another_payer_wait_for_the_disk(
+    tmp_path: Path,
+) -> None:
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    slow = StuckSyncs(tmp_path)
+    many = [open_log(tmp_path / str(number), slow)[0] for number in range(5 * PARALLEL_MAX)]
+    lone, _ = open_log(tmp_path / "lone")
+    flusher = ThreadFlusher(reports.put)
+    flusher.start()
+    for log in many:
+        flusher.submit(first_append(log), "many")
+    for _ in range(PARALLEL_MAX):
+        assert slow.stuck.acquire(timeout=30)
+
+    for end in (3, 6, 9):
+        flusher.submit(FlushRequest(lone, [chunk(end - 3, end)], end, sync=True), "lone")
+        (result,) = reports.get(timeout=30)
+        assert (result.request.log, result.error) == (lone, None)
+    assert lone.recovery_point == 9
+
+    slow.may_sync.set()
+    flusher.close()
+    assert sorted(result.request.log.directory for result in taken(reports)) == sorted(
+        log.directory for log in many
+    )
+
+
+def test_a_log_is_reported_while_another_one_of_its_payer_waits_for_the_disk(
+    tmp_path: Path,
+) -> None:
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    slow = StuckSyncs(tmp_path)
+    stuck, _ = open_log(tmp_path / "stuck", slow)
+    other, _ = open_log(tmp_path / "other")
+    flusher = ThreadFlusher(reports.put)
+    for log in (stuck, other):
+        flusher.submit(first_append(log))
+    flusher.start()
+    assert slow.stuck.acquire(timeout=30)
+    (result,) = reports.get(timeout=30)
+    assert result.request.log is other
+    slow.may_sync.set()
+    flusher.close()
+    (result,) = taken(reports)
+    assert (result.request.log, result.error) == (stuck, None)
+
+
+def test_a_close_beside_writes_reports_each_request_once(tmp_path: Path) -> None:
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    slow = StuckSyncs(tmp_path)
+    logs = [open_log(tmp_path / str(number), slow)[0] for number in range(3 * PARALLEL_MAX)]
+    broken = FaultyFileSystem(tmp_path, fail_at=0)
+    logs[5], _ = open_log(tmp_path / "broken", broken)
+    requests: list[Request] = [
+        FlushRequest(log, [chunk(start, start + 3)], start + 3, sync=True)
+        for start in range(0, 30, 3)
+        for log in logs
+    ]
+    requests += [CloseRequest(log) for log in logs if log is not logs[5]]
+    flusher = ThreadFlusher(reports.put)
+    flusher.start()
+    for at, request in enumerate(requests):
+        flusher.submit(request, at % 3)
+    assert slow.stuck.acquire(timeout=30)
+    closing = threading.Thread(target=flusher.close)
+    closing.start()
+    slow.may_sync.set()
+    closing.join(30)
+    assert not closing.is_alive()
+    results = taken(reports)
+    assert len(results) == len(requests)
+    for log in logs:
+        assert of_log(log, [result.request for result in results]) == of_log(log, requests)
+        failures = {result.error for result in results if result.request.log is log}
+        assert failures == ({log.failed} if log is logs[5] else {None})
+
+
+def test_results_stay_in_order_when_two_threads_submit(tmp_path: Path) -> None:
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    flusher = ThreadFlusher(reports.put)
+    flusher.start()
+    logs = [open_log(tmp_path / str(number))[0] for number in range(2 * PARALLEL_MAX)]
+    requests = [
+        FlushRequest(log, [chunk(start, start + 3)], start + 3, sync=False)
+        for start in range(0, 60, 3)
+        for log in logs
+    ]
+
+    def submit(payer: int) -> None:
+        for request in requests:
+            if logs.index(request.log) % 2 == payer:
+                flusher.submit(request, payer)
+
+    submitters = [threading.Thread(target=submit, args=(payer,)) for payer in range(2)]
+    for submitter in submitters:
+        submitter.start()
+    for submitter in submitters:
+        submitter.join()
+    flusher.close()
+    results = taken(reports)
+    assert len(results) == len(requests)
+    for log in logs:
+        assert of_log(log, [result.request for result in results]) == of_log(log, requests)
+        assert read_all(log) == expected(0, 60)
+
+
+class OneAtATime(FaultyFileSystem):
+    """Each synced write waits until the test lets one go on."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.is_writing = threading.Semaphore(0)
+        self.may_go_on = threading.Semaphore(0)
+
+    def pwritev(
+        self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+    ) -> int:
+        if sync:
+            self.is_writing.release()
+            assert self.may_go_on.acquire(timeout=30)
+        return super().pwritev(descriptor, buffers, position, sync)
+
+
+def test_a_result_is_not_kept_during_the_write_of_another_payer(tmp_path: Path) -> None:
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    slow, lone_disk = StuckSyncs(tmp_path), OneAtATime(tmp_path)
+    others = [open_log(tmp_path / str(number), slow)[0] for number in range(SPARE_THREADS + 1)]
+    lone, _ = open_log(tmp_path / "lone", lone_disk)
+    flusher = ThreadFlusher(reports.put, parallel_max=1)
+    # Equal clocks: they are served in this order. The last one finds no thread at first.
+    for payer, log in enumerate([*others[:-1], lone, others[-1]]):
+        flusher.submit(first_append(log), payer)
+    flusher.start()
+    for _ in range(SPARE_THREADS):
+        assert slow.stuck.acquire(timeout=30)
+    assert lone_disk.is_writing.acquire(timeout=30)
+    lone_disk.may_go_on.release()
+    (result,) = reports.get(timeout=30)
+    assert result.request.log is lone
+    slow.may_sync.set()
+    flusher.close()
+    assert len(taken(reports)) == len(others)
+
+
+def test_a_result_that_is_late_is_not_kept_during_another_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("appendlog.flushing.flusher.REPORT_SECONDS", 0.0)
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    disk = OneAtATime(tmp_path)
+    logs = [open_log(tmp_path / str(number), disk)[0] for number in range(5)]
+    flusher = ThreadFlusher(reports.put, parallel_max=1)
+    for log in logs:
+        flusher.submit(first_append(log))
+    flusher.start()
+    for log in logs:
+        assert disk.is_writing.acquire(timeout=30)
+        disk.may_go_on.release()
+        (result,) = reports.get(timeout=30)
+        assert result.request.log is log
+    flusher.close()

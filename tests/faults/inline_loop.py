@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 from unittest import mock
 
 from appendlog.flushing.carrying_out import carry_out
-from appendlog.flushing.flusher import grouped
-from appendlog.flushing.requests import FlushRequest, FlushResult, Request
+from appendlog.flushing.flusher import PARALLEL_MAX
+from appendlog.flushing.requests import FlushResult, Request
+from appendlog.flushing.write_order import WriteOrder
 
 TURNS_MAX = 3
 """Most turns of the loop that an answer takes."""
@@ -93,15 +94,17 @@ class InlineLoop(asyncio.SelectorEventLoop):
 
 
 class InlineFlusher:
-    """Carries out requests on the loop, a round some turns after its first request.
+    """Carries out requests on the loop, some turns after the first of them.
 
     Args:
-        on_round: As that of `ThreadFlusher`.
+        on_results: As that of `ThreadFlusher`.
     """
 
-    def __init__(self, on_round: Callable[[list[FlushResult]], None]) -> None:
-        self._on_round = on_round
-        self._waiting: list[Request] = []
+    def __init__(self, on_results: Callable[[list[FlushResult]], None]) -> None:
+        self._on_results = on_results
+        self._waiting: list[tuple[Request, Hashable]] = []
+        self._maintenance: list[Request] = []
+        self._order = WriteOrder(self._maintenance.append, PARALLEL_MAX)
         self._is_started = False
         self._is_closed = False
 
@@ -110,11 +113,11 @@ class InlineFlusher:
         self._is_started = True
         self._plan()
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: Request, payer: Hashable = None) -> None:
         """Take a request."""
         if self._is_closed:
             raise RuntimeError("flusher is closed")
-        self._waiting.append(request)
+        self._waiting.append((request, payer))
         if len(self._waiting) == 1:
             self._plan()
 
@@ -131,19 +134,18 @@ class InlineFlusher:
 
     def _run(self) -> None:
         requests, self._waiting = self._waiting, []
-        appends = [request for request in requests if isinstance(request, FlushRequest)]
-        results: list[FlushResult] = []
-        for group in grouped(appends).values():
-            results += _results(group)
-        if results:
-            self._on_round(results)
-        for request in requests:
-            if not isinstance(request, FlushRequest):
-                self._on_round(_results([request]))
+        for request, payer in requests:
+            self._order.add(request, payer)
+        while batch := self._order.take():
+            self._on_results(_results(batch.requests))
+            self._order.done(batch)
+        for other in self._maintenance:
+            self._on_results(_results([other]))
+        self._maintenance.clear()
 
 
 def _results(group: Sequence[Request]) -> list[FlushResult]:
-    error, freed_bytes = carry_out(list(group))
+    error, freed_bytes = carry_out(group)
     return [FlushResult(request, error, freed_bytes) for request in group]
 
 

@@ -34,12 +34,13 @@ from appendlog import FlushRequest, ReopenRequest
 from appendlog.layout.format import OFFSET_MAX
 
 if TYPE_CHECKING:
+    from amqp_server.broker.storing.client_writes import Writes
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.spill_delay import ThrottledQueues
     from amqp_server.broker.storing.store_settings import StoreSettings
     from amqp_server.broker.storing.window_budget import WindowBudget
     from amqp_server.broker.storing.window_reader import ReadInWorker, WindowReader
-    from appendlog import Flusher, FlushResult, Log, LogFailedError, ReadResult
+    from appendlog import FlushResult, Log, LogFailedError, ReadResult
     from offsets.settlement import Settlement
     from ring import Ring
 
@@ -70,7 +71,7 @@ class MessageStore:
         settlement: Settlement,
         is_journaled: bool,
         settings: StoreSettings,
-        flusher: Flusher,
+        flusher: Writes,
         read_in_worker: ReadInWorker,
         owner: StoreOwner,
         throttled_queues: ThrottledQueues,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.job import Job
+from amqp_server.broker.storing.client_writes import ClientWrites
 from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.log_mark import LogMark, QueueLogsMark
 from amqp_server.broker.storing.message_store import MessageStore
@@ -112,6 +113,7 @@ class QueueStorage:
         self.more_input = False
         self._config = config
         self._read_in_worker = read_in_worker
+        self._client_writes = ClientWrites(flusher, turn)
         self._window_budget = WindowBudget(turn=turn)
         self.throttled_queues = ThrottledQueues(turn.mark_after)
         self._turn = turn
@@ -224,7 +226,7 @@ class QueueStorage:
             settings=StoreSettings(
                 opened.settings.durability, config.flush_bytes, config.flush_interval_seconds
             ),
-            flusher=self.flusher,
+            flusher=self._client_writes,
             read_in_worker=self._read_in_worker,
             owner=owner,
             throttled_queues=self.throttled_queues,
@@ -252,7 +254,7 @@ class QueueStorage:
         self.flusher.submit(DeleteRequest(store.log))
 
     def take_results(self, results: Sequence[FlushResult]) -> None:
-        """Hand each result of a flusher's round to its store. Called on the event loop."""
+        """Hand each result of the flusher to its store. Called on the event loop."""
         Job(self._turn, self._turn.upkeep, self._apply(results), "results of the disk").start()
 
     def _apply(self, results: Sequence[FlushResult]) -> Iterator[None]:
