@@ -138,6 +138,7 @@ class InlineFlusher:
             self._order.add(request, payer)
         while batch := self._order.take():
             self._on_results(_results(batch.requests))
+            self._order.written(batch)
             self._order.done(batch)
         for other in self._maintenance:
             self._on_results(_results([other]))
