@@ -14,7 +14,7 @@ does not say which file failed, and it waits for all other writes to that file s
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import perf_counter
@@ -122,9 +122,11 @@ class ThreadFlusher:
         self._maintenance.close()
 
     def _run(self) -> None:
-        batch = self._next([])
-        while batch is not None:
-            batch = self._next(self._write(batch))
+        done: list[Batch] = []
+        while (batch := self._next(done)) is not None:
+            done = self._write(batch)
+            # A thread that waits must keep no log alive.
+            del batch
 
     def _write(self, batch: Batch) -> list[Batch]:
         """Write a batch and perhaps more of its line; return them, reported."""
@@ -144,15 +146,15 @@ class ThreadFlusher:
         self._report(results)
         return written
 
-    def _next(self, done: Sequence[Batch]) -> Batch | None:
+    def _next(self, done: list[Batch]) -> Batch | None:
         """Return the next batch, as soon as there is one; None at the end of all work.
 
         Args:
-            done: Batches that this thread has reported.
+            done: Batches that this thread has reported; emptied.
         """
         with self._lock:
-            for each in done:
-                self._order.done(each)
+            while done:
+                self._order.done(done.pop())
             # Before the look: a request that is submitted after it wakes a thread.
             self._idle_count += 1
             while (batch := self._take()) is None:
