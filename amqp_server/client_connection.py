@@ -58,6 +58,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._written_bytes = 0
         self._is_lost = False
         self._is_ending = False
+        self._is_logged_in = False
         self._is_aborted = False
         self._peer: object = None
         self._timer: asyncio.TimerHandle | None = None
@@ -85,6 +86,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         buffer = self._server.read_buffer
         rest = len(self.rest)
         buffer[:rest] = self.rest
+        if not self._is_logged_in:
+            # Of a client that is not logged in, the server keeps no more than one frame.
+            return self._server.read_view[rest : max(self._limits.login_bytes_max + 8, rest + 1)]
         return self._server.read_view[rest : rest + self._limits.read_buffer_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -168,8 +172,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._written_bytes - self.unsent_bytes
 
     def handshake_done(self) -> None:
-        """Cancel the timeout of the handshake."""
+        """Cancel the timeout of the handshake, and read as much at a time as others do."""
         self._cancel_timer()
+        self._is_logged_in = True
 
     def begin_heartbeats(self, interval_seconds: int) -> None:
         """Send heartbeats and watch the peer for silence; an interval of 0 does neither."""

@@ -66,3 +66,24 @@ def test_a_login_that_is_too_long_is_refused(tmp_path: Path) -> None:
         server.wait_until(
             lambda: [each._machine.state.name for each in sessions(server)] == ["CLOSING"]
         )
+
+
+def test_of_a_client_that_is_not_logged_in_little_is_read_at_a_time(tmp_path: Path) -> None:
+    limits = Limits()
+    with ThreadedServer(tmp_path) as server, AmqpClient(server.address) as client:
+        client.send_raw(PROTOCOL_HEADER)
+        client.expect(Connection.Start, 0)
+        (connection,) = server.connections
+
+        def room() -> int:
+            return len(connection.rest) + len(connection.get_buffer(-1))
+
+        assert server.call(room) == limits.login_bytes_max + 8
+        # Half a frame: it counts.
+        client.send_raw(frame_octets(1, 0, bytes(1000))[:500])
+        server.wait_until(lambda: len(connection.rest) == 500)
+        assert server.call(room) == limits.login_bytes_max + 8
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        (connection,) = server.connections
+        assert server.call(room) == limits.read_buffer_bytes
