@@ -40,6 +40,7 @@ class Change:
         sets_marks: Whether marks are set and the document stays unchanged.
         marks: Marks to set; or marks to remove if the document stays unchanged.
         after: Changes that must be durable first; if one of them fails, this one fails too.
+        blocker_count: What it waits for: changes that are not done, and `hold`.
         is_at_work: Whether a round contains it, so that it cannot be changed any more.
         is_applied: Whether the file system has done it; it may not be durable yet.
         is_done: Whether it is durable or has failed.
@@ -86,6 +87,15 @@ class Change:
         other._dependents.append(self)
         self.blocker_count += 1
 
+    def hold(self) -> None:
+        """Do not start before `unblock` was called once more."""
+        self.blocker_count += 1
+
+    def unblock(self) -> bool:
+        """Remove one thing that it waits for; return whether it can start now."""
+        self.blocker_count -= 1
+        return self.blocker_count == 0
+
     def fail(self, error: OSError) -> None:
         """Record the reason of a failure; only the first one counts."""
         if self.error is None:
@@ -101,8 +111,8 @@ class Change:
         self._waiters.append(done)
         return _result(done)
 
-    def finish(self) -> list[Change]:
-        """Wake all callers that wait; return the changes that can start now."""
+    def finish(self) -> None:
+        """Wake all callers that wait; `release_some` then returns the changes that can start."""
         self.is_done = True
         for waiter in self._waiters:
             if waiter.done():
@@ -111,15 +121,26 @@ class Change:
                 waiter.set_result(None)
             else:
                 waiter.set_exception(DocumentWriteError(*self.error))
+        self.after = frozenset()
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether other changes still wait for this one."""
+        return bool(self._dependents)
+
+    def release_some(self, count_max: int) -> list[Change]:
+        """Release changes that waited for this one, in their order; return those that can start.
+
+        Args:
+            count_max: Most changes to release; above 0.
+        """
+        released, self._dependents = self._dependents[:count_max], self._dependents[count_max:]
         ready = []
-        for dependent in self._dependents:
+        for dependent in released:
             if self.error is not None and dependent.error is None and self in dependent.after:
                 dependent.error = self.error
-            dependent.blocker_count -= 1
-            if dependent.blocker_count == 0:
+            if dependent.unblock():
                 ready.append(dependent)
-        self._dependents.clear()
-        self.after = frozenset()
         return ready
 
     def abandon(self, error: BaseException) -> None:

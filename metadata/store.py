@@ -11,15 +11,15 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 
-from metadata.change import Change
 from metadata.document import Document, encode_document
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError, UnstorableDocumentError
 from metadata.file_workers import READERS_MAX, FileWorkers
 from metadata.loading import LoadReport, load_documents
 from metadata.names import encode_name
+from metadata.open_removal import Dependent, OpenRemoval
 from metadata.paths import document_path
-from metadata.removal import Removal, RemovedEntity
+from metadata.removal import Removal
 from metadata.write_rounds import WriteRounds
 
 
@@ -78,12 +78,11 @@ class MetadataStore:
             content = encode_document(document)
         except UnstorableDocumentError as error:
             return _refused(error)
-        needed = (
-            self._rounds.last(document_path(self._root, kind, document.vhost, name))
-            for kind, name in after
-        )
-        changes = [each for each in needed if each is not None]
-        return self._rounds.submit(path, content, after=changes, is_dependent=bool(after)).outcome()
+        ends = [document_path(self._root, kind, document.vhost, name) for kind, name in after]
+        needed = [change for end in ends if (change := self._rounds.last(end)) is not None]
+        return self._rounds.submit(
+            path, content, after=needed, is_dependent=bool(after), refers_to=ends
+        ).outcome()
 
     def delete(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None]:
         """Begin to remove a document if it exists; await the result, as with `put`.
@@ -106,41 +105,18 @@ class MetadataStore:
                 document could not be changed is unchanged, except for documents that referred to
                 it.
         """
-        first: list[Change] = []
+        opened = self.open_removal(removal.vhost)
         for entity in removal.entities:
-            first += self._announce(removal.vhost, entity)
-        rounds = self._rounds
-        paths = [
-            document_path(self._root, kind, removal.vhost, name)
-            for kind, name in removal.dependents
-        ]
-        if removal.entities:
-            paths += set(rounds.left(encode_name(removal.vhost))).difference(paths)
-        dependents = [rounds.submit(path, None, after=first, is_dependent=True) for path in paths]
-        last = [
-            rounds.submit(
-                document_path(self._root, each.kind, removal.vhost, each.name),
-                None,
-                after=first + dependents,
-                marks=each.marks if each.note is None else (),
-            )
-            for each in removal.entities
-        ]
-        return [each.outcome() for each in (*dependents, *last)]
+            opened.add(entity)
+        ends = [(entity.kind, entity.name) for entity in removal.entities]
+        changes = opened.remove_dependents(
+            Dependent(kind, name, ends) for kind, name in removal.dependents
+        )
+        return [*(each.outcome() for each in changes), *opened.finish()]
 
-    def _announce(self, vhost: str, entity: RemovedEntity) -> list[Change]:
-        """Begin to record on the disk that a definition is deleted; return the changes."""
-        path = document_path(self._root, entity.kind, vhost, entity.name)
-        changes: list[Change] = []
-        if entity.marks:
-            changes.append(self._rounds.submit_marks(path, entity.marks))
-        if entity.note is not None:
-            content = encode_document(Document(entity.kind, vhost, entity.name, entity.note))
-            note = self._rounds.submit(
-                path, content, after=changes, is_note=True, marks=entity.marks
-            )
-            changes.append(note)
-        return changes
+    def open_removal(self, vhost: str) -> OpenRemoval:
+        """Return a deletion in one virtual host to which the caller adds its parts."""
+        return OpenRemoval(self._root, self._rounds, vhost)
 
     def pending(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None] | None:
         """Return an awaitable that ends when the last change of a document is durable, or None.

@@ -4,6 +4,9 @@ Changes that arrive while a round is being written wait for the next one. A work
 whole round: its files in parallel, and each directory is synced once. A document is never twice in
 one round: a later change replaces a waiting one, and both callers return when it is durable. A
 change that must wait until others are durable comes into a later round.
+
+Ten thousands of changes may wait for one: they are released in parts, between which the event loop
+does other work.
 """
 
 from __future__ import annotations
@@ -19,11 +22,14 @@ from metadata.change import Change, DeletionMark
 from metadata.document_files import DocumentFiles
 from metadata.file_workers import FileWorkers
 from metadata.paths import temporary_path
+from metadata.referrers import Referrers
 
 logger: Final = logging.getLogger(__name__)
 
 ROUND_CHANGES_MAX: Final = 256
 """Most changes in one round, so that a change never waits for thousands of others."""
+RELEASES_MAX: Final = 256
+"""Most changes that are released at a time because another one is done."""
 
 
 class WriteRounds:
@@ -36,6 +42,10 @@ class WriteRounds:
         self._unfinished: dict[Change, None] = {}
         self._ready: deque[Change] = deque()
         self._last: dict[Path, Change] = {}
+        self._referrers: dict[Path, Referrers] = {}
+        self._refers_to: dict[Change, list[Referrers]] = {}
+        self._vhost_counts: dict[str, int] = {}
+        self._quiet_waiters: dict[str, list[asyncio.Future[None]]] = {}
         self._left: set[Path] = set()
         self._refused_marks: dict[Path, tuple[DeletionMark, ...]] = {}
         self._durable_directories: set[Path] = set()
@@ -49,6 +59,8 @@ class WriteRounds:
         after: Iterable[Change] = (),
         is_note: bool = False,
         is_dependent: bool = False,
+        refers_to: Iterable[Path] = (),
+        is_held: bool = False,
         marks: Sequence[DeletionMark] = (),
     ) -> Change:
         """Accept a change: the file at `path` is to be replaced or removed.
@@ -61,6 +73,10 @@ class WriteRounds:
                 always written, even if another change of the file follows.
             is_dependent: Whether the file refers to definitions that have files of their own; see
                 `left`.
+            refers_to: Paths of these definitions' files; a removal of one of them that is held
+                waits for this change.
+            is_held: Whether it starts only after `release`, and after the changes of all files that
+                refer to this one.
             marks: Marks to remove if the file stays unchanged.
         """
         refused = self._refused_marks.pop(path, ())
@@ -71,13 +87,13 @@ class WriteRounds:
         needed = frozenset(each for each in after if not each.is_done)
         change = self._last.get(path)
         if change is None or change.is_at_work:
-            change = self._add(Change(path, needed))
-        elif change.is_note or not needed <= change.after:
+            change = self._new_change(path, needed, None, is_held=is_held)
+        elif change.is_note or is_held or not needed <= change.after:
             # Do not reuse that change: it may have to wait for one that waits for it.
-            earlier, change = change, Change(path, needed)
-            if earlier not in needed:
-                change.wait_for(earlier)
-            self._add(change)
+            earlier = None if change in needed else change
+            change = self._new_change(path, needed, earlier, is_held=is_held)
+        for each in refers_to:
+            self._note_reference(change, each)
         change.content = content
         change.is_note = is_note
         change.is_dependent = is_dependent
@@ -96,6 +112,16 @@ class WriteRounds:
         change.sets_marks = True
         change.marks = tuple(marks)
         return self._add(change)
+
+    def release(self, change: Change) -> None:
+        """Let a held change start when no change of a file that refers to its own is unfinished."""
+        if change.is_done:
+            # It was abandoned.
+            return
+        referrers = self._referrers.pop(change.path)
+        assert referrers.removal is change, "one removal of a document is held at a time"
+        if referrers.count == 0 and change.unblock():
+            self._start(change)
 
     def left(self, encoded_vhost: str) -> list[Path]:
         """Return dependents of a virtual host that may exist although no caller expects them.
@@ -124,23 +150,59 @@ class WriteRounds:
 
     async def until_quiet(self, encoded_vhost: str) -> None:
         """Return when every change of a virtual host's documents is done or has failed."""
-        waiting = [
-            each.outcome() for each in self._unfinished if each.path.parent.name == encoded_vhost
-        ]
-        await asyncio.gather(*waiting, return_exceptions=True)
+        while self._vhost_counts.get(encoded_vhost):
+            waiter = asyncio.get_running_loop().create_future()
+            self._quiet_waiters.setdefault(encoded_vhost, []).append(waiter)
+            await waiter
 
     async def drain(self) -> None:
         """Return when no change waits or is being written."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
+    def _new_change(
+        self,
+        path: Path,
+        needed: frozenset[Change],
+        earlier: Change | None,
+        *,
+        is_held: bool,
+    ) -> Change:
+        change = Change(path, needed)
+        if earlier is not None:
+            change.wait_for(earlier)
+        if is_held:
+            change.hold()
+            self._referrers_of(path).removal = change
+        return self._add(change)
+
+    def _note_reference(self, change: Change, path: Path) -> None:
+        """Count a change as unfinished for a document that its own document refers to."""
+        referrers = self._referrers_of(path)
+        noted = self._refers_to.setdefault(change, [])
+        if referrers not in noted:
+            referrers.count += 1
+            noted.append(referrers)
+
+    def _referrers_of(self, path: Path) -> Referrers:
+        referrers = self._referrers.get(path)
+        if referrers is None:
+            referrers = self._referrers[path] = Referrers(path)
+        return referrers
+
     def _add(self, change: Change) -> Change:
         self._unfinished[change] = None
+        encoded_vhost = change.path.parent.name
+        self._vhost_counts[encoded_vhost] = self._vhost_counts.get(encoded_vhost, 0) + 1
         if change.blocker_count == 0:
-            self._ready.append(change)
+            self._start(change)
+        return change
+
+    def _start(self, change: Change) -> None:
+        """Let a change be written in the next round."""
+        self._ready.append(change)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="metadata-write-rounds")
-        return change
 
     async def _run(self) -> None:
         try:
@@ -151,7 +213,7 @@ class WriteRounds:
                     change.is_at_work = True
                 await self._workers.run(self._apply_round, changes)
                 for change in changes:
-                    self._finish(change)
+                    await self._finish(change)
         except asyncio.CancelledError as error:
             self._abandon(error)
             raise
@@ -163,13 +225,40 @@ class WriteRounds:
         finally:
             self._task = None
 
-    def _finish(self, change: Change) -> None:
+    async def _finish(self, change: Change) -> None:
         del self._unfinished[change]
         if self._last.get(change.path) is change:
             del self._last[change.path]
         if not change.sets_marks:
             self._note_refusal(change)
-        self._ready += change.finish()
+        change.finish()
+        self._ready += change.release_some(RELEASES_MAX)
+        while change.is_waited_for:
+            await asyncio.sleep(0)
+            self._ready += change.release_some(RELEASES_MAX)
+        for referrers in self._refers_to.pop(change, ()):
+            self._note_referrer_done(referrers, change)
+        self._count_done(change.path.parent.name)
+
+    def _note_referrer_done(self, referrers: Referrers, change: Change) -> None:
+        referrers.note_done(change)
+        if referrers.count:
+            return
+        is_released = self._referrers.get(referrers.path) is not referrers
+        if is_released:
+            assert referrers.removal is not None, "a removal was released"
+            if referrers.removal.unblock():
+                self._ready.append(referrers.removal)
+        elif referrers.removal is None:
+            del self._referrers[referrers.path]
+
+    def _count_done(self, encoded_vhost: str) -> None:
+        self._vhost_counts[encoded_vhost] -= 1
+        if self._vhost_counts[encoded_vhost] == 0:
+            del self._vhost_counts[encoded_vhost]
+            for waiter in self._quiet_waiters.pop(encoded_vhost, ()):
+                if not waiter.done():
+                    waiter.set_result(None)
 
     def _note_refusal(self, change: Change) -> None:
         """Record files and marks that a failed change has left on the disk."""
@@ -188,6 +277,11 @@ class WriteRounds:
         self._unfinished.clear()
         self._ready.clear()
         self._last.clear()
+        self._referrers.clear()
+        self._refers_to.clear()
+        for encoded_vhost in tuple(self._vhost_counts):
+            self._vhost_counts[encoded_vhost] = 1
+            self._count_done(encoded_vhost)
 
     # In a worker thread
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from appendlog.files.filesystem import FileSystem
+from metadata.change import Change
 from metadata.document import Document
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError
+from metadata.open_removal import Dependent
 from metadata.removal import Removal, RemovedEntity
 from metadata.store import MetadataStore
 
@@ -212,3 +214,123 @@ async def test_what_may_be_written_though_it_was_refused_goes_before_what_it_spe
     files.steps.clear()
     await asyncio.gather(*store.remove(Removal("/", [RemovedEntity("exchanges", "x")])))
     assert files.steps == ["remove b", "remove x"]
+
+
+def refers(name: str, *ends: tuple[str, str]) -> Dependent:
+    return Dependent("bindings", name, ends)
+
+
+Q, X = ("queues", "q"), ("exchanges", "x")
+
+
+async def test_a_document_waits_for_all_parts_of_its_removal(
+    tmp_path: Path, store: MetadataStore, files: Steps
+) -> None:
+    await fill(store, files)
+    opened = store.open_removal("/")
+    opened.add(RemovedEntity("queues", "q", None, [Mark(files.steps)]))
+    opened.remove_dependents([refers("b", Q)])
+    await store.drain()
+    assert files.steps == ["mark", "remove b"]
+    opened.remove_dependents([refers("c", Q)])
+    await asyncio.gather(*opened.finish())
+    assert files.steps[2:] == ["remove c", "remove q"]
+    assert await names(tmp_path) == []
+
+
+async def test_what_is_declared_before_the_last_part_is_durable_comes_behind_it(
+    tmp_path: Path, store: MetadataStore, files: Steps
+) -> None:
+    await fill(store, files)
+    opened = store.open_removal("/")
+    opened.add(RemovedEntity("queues", "q", NOTE))
+    opened.remove_dependents([refers("b", Q)])
+    await store.drain()
+    opened.remove_dependents([refers("c", Q)])
+    deleting = opened.finish()
+    declaring = store.put(document("queues", "q", 2))
+    binding = store.put(document("bindings", "c", 2), after=[Q])
+    await asyncio.gather(*deleting, declaring, binding)
+    assert files.steps == ["put q", "remove b", "remove c", "put q", "put c"]
+    assert await names(tmp_path) == ["c", "q"]
+
+
+@pytest.mark.parametrize("is_deleted_first", [True, False])
+async def test_a_document_stays_while_one_refers_to_it_that_another_removal_could_not_remove(
+    tmp_path: Path, store: MetadataStore, files: Steps, is_deleted_first: bool
+) -> None:
+    """A crash would have left a binding to a queue without a document: that is damage."""
+    await fill(store, files)
+    await store.put(document("exchanges", "x"))
+    files.refused = "remove b"
+    exchange, queue = store.open_removal("/"), store.open_removal("/")
+    if is_deleted_first:
+        queue.add(RemovedEntity("queues", "q", NOTE))
+    exchange.add(RemovedEntity("exchanges", "x", NOTE))
+    exchange.remove_dependents([refers("b", Q, X)])
+    if not is_deleted_first:
+        queue.add(RemovedEntity("queues", "q", NOTE))
+    queue.remove_dependents([refers("c", Q)])
+    outcomes = [*queue.finish(), *exchange.finish()]
+    results = await asyncio.gather(*outcomes, return_exceptions=True)
+    assert {type(each) for each in results} == {DocumentWriteError}
+    assert await names(tmp_path) == ["b", "q", "x"]
+
+
+async def test_a_refused_bind_does_not_keep_its_queue_from_being_deleted(
+    tmp_path: Path, store: MetadataStore, files: Steps
+) -> None:
+    await store.put(document("queues", "q"))
+    files.refused = "put b"
+    binding = store.put(document("bindings", "b"), after=[Q])
+    deleting = store.remove(Removal("/", [RemovedEntity("queues", "q")]))
+    results = await asyncio.gather(binding, *deleting, return_exceptions=True)
+    assert [type(each) for each in results] == [DocumentWriteError, type(None)]
+    assert await names(tmp_path) == []
+
+
+async def test_thousands_of_changes_that_wait_for_one_are_released_in_parts(
+    tmp_path: Path, store: MetadataStore, files: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.put(document("queues", "q"))
+    release_some = Change.release_some
+    ticks = 0
+    released: list[tuple[int, int]] = []
+
+    def tick() -> None:
+        nonlocal ticks
+        ticks += 1
+        asyncio.get_running_loop().call_soon(tick)
+
+    def note(change: Change, count_max: int) -> list[Change]:
+        ready = release_some(change, count_max)
+        released.append((ticks, len(ready)))
+        return ready
+
+    monkeypatch.setattr(Change, "release_some", note)
+    opened = store.open_removal("/")
+    opened.add(RemovedEntity("queues", "q", NOTE))
+    opened.remove_dependents(refers(f"b{number}", Q) for number in range(1000))
+    outcomes = opened.finish()
+    tick()
+    await asyncio.gather(*outcomes)
+
+    parts = [part for part in released if part[1]]
+    # One of those that wait for the note waits for all others too.
+    assert [count for _, count in parts] == [255, 256, 256, 233]
+    assert len({at for at, _ in parts}) == len(parts), "other work ran between them"
+    assert await names(tmp_path) == []
+
+
+async def test_a_virtual_host_is_cleared_behind_removals_that_are_open(
+    tmp_path: Path, store: MetadataStore, files: Steps
+) -> None:
+    await fill(store, files)
+    opened = store.open_removal("/")
+    opened.add(RemovedEntity("queues", "q", NOTE))
+    clearing = asyncio.ensure_future(store.clear_vhost("%2f"))
+    await store.drain()
+    assert not clearing.done()
+    opened.remove_dependents([refers("b", Q)])
+    await asyncio.gather(*opened.finish(), clearing)
+    assert await names(tmp_path) == []
