@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
@@ -56,6 +56,7 @@ from amqp_server.unexpected_frames import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from amqp_server.broker.handlers.handler import MethodSteps, Outcome
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.client_socket import ClientSocket
     from amqp_server.server_context import ServerContext
@@ -325,6 +326,7 @@ class ClientSession:
             # Our own close may be followed by the client's, and by the loss of the connection.
             return
         self._is_releasing = True
+        self._server.broker.orphan_queues_of(self)
         channels, self.channels = list(self.channels.values()), {}
         for channel in channels:
             channel.end()
@@ -601,17 +603,31 @@ class ClientSession:
             reply = self._call_handler(channel, method)
         except AmqpError as error:
             raise error.with_method(method.class_id, method.method_id) from error.__cause__
-        if reply is None:
-            return None
         if isinstance(reply, Iterator):
-            return _with_method(reply, method)
-        waiting = asyncio.ensure_future(reply)
-        self._replies.wait(waiting, partial(self._finish, channel, method, waiting), payload)
+            # The result of a plain iterator is None.
+            return self._take_steps(channel, method, payload, cast("MethodSteps", reply))
+        if reply is not None:
+            self._await_reply(channel, method, payload, reply)
         return None
 
-    def _call_handler(
-        self, channel: Channel, method: Method
-    ) -> Awaitable[Method | None] | Iterator[None] | None:
+    def _take_steps(
+        self, channel: Channel, method: Method, payload: bytes, steps: MethodSteps
+    ) -> Iterator[None]:
+        """Take all steps of a method, then wait for what is left; an error names the method."""
+        try:
+            reply = yield from steps
+        except AmqpError as error:
+            raise error.with_method(method.class_id, method.method_id) from error.__cause__
+        if reply is not None:
+            self._await_reply(channel, method, payload, reply)
+
+    def _await_reply(
+        self, channel: Channel, method: Method, payload: bytes, reply: Awaitable[Method | None]
+    ) -> None:
+        waiting = asyncio.ensure_future(reply)
+        self._replies.wait(waiting, partial(self._finish, channel, method, waiting), payload)
+
+    def _call_handler(self, channel: Channel, method: Method) -> Outcome | Iterator[None]:
         handler = HANDLERS.get(type(method))
         if handler is None:
             # The client sent a method that only a server sends, or one that belongs on channel 0.
@@ -654,14 +670,6 @@ class ClientSession:
         """
         yield from channel.release()
         self.write(method_frame(channel.number, channel_close(error)))
-
-
-def _with_method(steps: Iterator[None], method: Method) -> Iterator[None]:
-    """Take all steps of a method; an error names the method."""
-    try:
-        yield from steps
-    except AmqpError as error:
-        raise error.with_method(method.class_id, method.method_id) from error.__cause__
 
 
 def _text_of(client: str, event: tuple[Any, ...]) -> str:

@@ -86,11 +86,12 @@ class OpenConnections:
         if self.is_closing and not self._open:
             self._all_gone.set()
 
-    def disconnect(self, vhost: str) -> None:
-        """Close the connections of a virtual host that was deleted."""
+    def disconnect(self, vhost: str) -> Iterator[None]:
+        """Close the connections of a virtual host that was deleted, one in each step."""
         for connection in self:
             if connection.vhost == vhost:
                 connection.force_close(f"vhost '{vhost}' is deleted")
+            yield
 
     def on_alarms_changed(self) -> Iterator[None]:
         """Notify every connection that an alarm has begun or ended, one in each step."""

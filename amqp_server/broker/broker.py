@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definition_writer import DefinitionWriter
-from amqp_server.broker.definitions import all_done
+from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
+from amqp_server.broker.job import Job
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.rules.expiry_timer import ExpiryTimer
@@ -22,13 +24,15 @@ from amqp_server.broker.transfers.delay_queue import (
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.errors import PreconditionFailed
 from appendlog import LogIdentity
+from metadata.errors import MetadataError
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
     from uuid import UUID
 
     from amqp_server.broker.binding import Binding
+    from amqp_server.broker.channel import Channel
     from amqp_server.broker.client import Client
     from amqp_server.broker.definitions import Definitions
     from amqp_server.broker.exchange import Exchange
@@ -37,8 +41,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table
-    from metadata.document import Document
-    from metadata.removal import RemovedEntity
 
 logger = logging.getLogger(__name__)
 
@@ -81,11 +83,12 @@ class Broker:
         self.removed_incarnations: list[UUID] = []
         self.retention_pins = RetentionPins()
         self._exclusive_queues: dict[Client, set[Queue]] = {}
+        self._orphaned_queues: dict[Client, set[Queue]] = {}
         self.write_checkpoint = write_checkpoint
         self.commit = commit
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
-        self.definition_writer = DefinitionWriter(self, spawn)
+        self.definition_writer = DefinitionWriter(self)
         self._draining: set[Queue] = set()
         self._spawn = spawn
 
@@ -173,84 +176,124 @@ class Broker:
         vhost.delay_queues[exchange] = queue
         return queue
 
-    def delete_queue(self, queue: Queue) -> Awaitable[None]:
-        """Remove a queue, its bindings and its messages now; done when that is durable."""
-        return self._finish_deletion(queue, self._begin_deletion(queue))
+    def delete_queue(self, queue: Queue, asking: Channel | None = None) -> Deletion:
+        """Remove a queue now; return the deletion of its consumers, bindings and messages.
 
-    def delete_damaged_queue(self, vhost: VirtualHost, name: str) -> Awaitable[None]:
+        Args:
+            queue: Queue to remove.
+            asking: Channel that has asked for it, or None.
+        """
+        deletion = Deletion(self, queue.virtual_host, asking)
+        deletion.remove_queue(queue)
+        return deletion
+
+    def delete_damaged_queue(self, vhost: VirtualHost, name: str) -> Deletion:
         """Remove the definitions of a queue that could not be recovered, and of its bindings.
 
         Its logs are marked as deleted; the next start removes them.
         """
         logger.warning("damaged queue deleted vhost=%s queue=%s", vhost.name, name)
-        bindings = vhost.remove_placeholder(name)
-        unused = self._remove_unused_exchanges(vhost, bindings)
-        documents = vhost.damaged.forget_queue(name)
-        damaged = self.definitions.damaged_queue(name, self.storage.mark_of_queue(vhost.name, name))
-        return self._remove_definitions(vhost, unused, bindings, damaged=[damaged, *documents])
+        deletion = Deletion(self, vhost)
+        entity = self.definitions.damaged_queue(name, self.storage.mark_of_queue(vhost.name, name))
+        placeholder = vhost.remove_placeholder(name)
+        deletion.remove_damaged(entity, placeholder, vhost.damaged.forget_queue(name))
+        return deletion
 
-    def delete_damaged_exchange(self, vhost: VirtualHost, name: str) -> Awaitable[None]:
+    def delete_damaged_exchange(self, vhost: VirtualHost, name: str) -> Deletion:
         """Remove the definitions of an exchange that could not be recovered, and of its bindings.
 
         The log of a hidden queue stays, because its name is not known.
         """
         logger.warning("damaged exchange deleted vhost=%s exchange=%s", vhost.name, name)
-        bindings = vhost.remove_refusing_exchange(name)
-        unused = self._remove_unused_exchanges(vhost, bindings)
-        documents = vhost.damaged.forget_exchange(name)
-        damaged = self.definitions.damaged_exchange(name)
-        removed = self._remove_definitions(vhost, unused, bindings, damaged=[damaged, *documents])
-        return self._with_damaged_bindings(vhost, name, removed)
+        deletion = Deletion(self, vhost)
+        entity = self.definitions.damaged_exchange(name)
+        placeholder = vhost.remove_refusing_exchange(name)
+        deletion.remove_damaged(entity, placeholder, vhost.damaged.forget_exchange(name))
+        return deletion
 
-    def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Awaitable[None]:
-        """Remove an exchange and its bindings now; done when that is durable."""
-        bindings = vhost.remove_exchange(exchange)
-        unused = self._remove_unused_exchanges(vhost, bindings)
-        removed = self._remove_definitions(vhost, [exchange, *unused], bindings)
-        return self._with_damaged_bindings(vhost, exchange.name, removed)
-
-    def _with_damaged_bindings(
-        self, vhost: VirtualHost, exchange: str, removed: Awaitable[None]
-    ) -> Awaitable[None]:
-        """Also remove the damaged bindings of an exchange; done when all of it is durable."""
-        damaged = vhost.damaged.damaged_bindings.of_exchange(exchange)
-        if not damaged:
-            return removed
-        return all_done([removed, *(self.remove_damaged_binding(vhost, each) for each in damaged)])
+    def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Deletion:
+        """Remove an exchange now; return the deletion of its bindings."""
+        deletion = Deletion(self, vhost)
+        deletion.remove_exchange(exchange)
+        return deletion
 
     async def remove_damaged_binding(self, vhost: VirtualHost, document_name: str) -> None:
         """Remove a binding whose definition is damaged; its exchange accepts publishes again."""
         await self.definitions.remove_binding(vhost.name, document_name)
         vhost.end_damaged_binding(document_name)
 
-    def remove_bindings(self, vhost: VirtualHost, bindings: list[Binding]) -> Awaitable[None]:
-        """Remove the definitions of bindings, and auto-delete exchanges that become unused."""
-        unused = self._remove_unused_exchanges(vhost, bindings)
-        return self._remove_definitions(vhost, unused, bindings)
+    def remove_binding(self, vhost: VirtualHost, binding: Binding) -> Deletion:
+        """Return the deletion of a binding that is out of memory, and of an unused exchange."""
+        deletion = Deletion(self, vhost)
+        deletion.remove_binding(binding)
+        return deletion
 
-    def remove_vhost(self, name: str) -> list[Queue]:
-        """Remove a virtual host and everything in it from memory.
+    def remove_unsaved(self, entity: Queue | Exchange, vhost: VirtualHost) -> None:
+        """Remove a queue or exchange whose definition the disk refused, from memory only.
 
-        Returns:
-            Its queues; the caller discards them when their definitions are removed from the disk.
+        Clients may have bound it already. Such a binding is written after it, so it is not written
+        now.
         """
+        deletion = Deletion(self, vhost)
+        if isinstance(entity, Queue):
+            deletion.remove_queue(entity, is_saved=False)
+        else:
+            deletion.remove_exchange(entity, is_saved=False)
+        # What the disk refuses now is removed with the next definition that it may refer to.
+        steps = self._steps_of(deletion, is_saved=False)
+        Job(self.turn, self.turn.upkeep, steps, f"removal of unsaved {entity.name!r}").start()
+
+    def remove_vhost(self, name: str) -> VirtualHost:
+        """Remove and return a virtual host, at once; `empty_vhost` removes what is in it."""
         vhost = self.vhosts.pop(name)
         vhost.is_deleted = True
-        queues = list(vhost.queues.values())
-        for queue in queues:
-            self._end_queue(queue)
+        return vhost
+
+    def empty_vhost(self, vhost: VirtualHost, queues: list[Queue]) -> Iterator[None]:
+        """Remove everything in a deleted virtual host from memory, in steps.
+
+        Args:
+            vhost: Virtual host without a name.
+            queues: Gets its queues. The caller discards them when their definitions are removed
+                from the disk.
+        """
+        for queue in list(vhost.queues.values()):
+            if queue.is_deleted:
+                # A client has deleted it since.
+                continue
+            queue.stop()
             queue.stop_forwarding()
-        return queues + end_delay_queues(vhost, list(vhost.delay_queues))
+            self.disown(queue)
+            vhost.remove_queue(queue)
+            queues.append(queue)
+            consumers = consumers_of(queue)
+            for at in range(0, len(consumers), STEP_OBJECTS):
+                end_consumers(consumers[at : at + STEP_OBJECTS])
+                yield
+            while vhost.unlink_some(queue, STEP_OBJECTS):
+                yield
+            yield
+        for exchange in list(vhost.exchanges.values()):
+            queues += end_delay_queues(vhost, [exchange])
+            while vhost.unlink_some(exchange, STEP_OBJECTS):
+                yield
+            yield
+        vhost.forget_routes()
 
     def delete_unused(self, queue: Queue) -> None:
         """Delete a queue that is no longer needed; its files are removed in the background.
 
-        Its name is free when this returns, so that a client that reconnects quickly can declare it
-        again.
+        A client that reconnects quickly can declare it again when this returns. The queues of a
+        deleted virtual host are deleted with it.
         """
-        if queue.is_deleted:
-            return
-        self._spawn(self._finish_deletion(queue, self._begin_deletion(queue)))
+        if not (queue.is_deleted or queue.virtual_host.is_deleted):
+            steps = self._steps_of(self.delete_queue(queue))
+            Job(self.turn, self.turn.upkeep, steps, f"deletion of queue {queue.name!r}").start()
+
+    def _steps_of(self, deletion: Deletion, *, is_saved: bool = True) -> Iterator[None]:
+        """Take the steps of a deletion that no client asked for; the disk follows behind them."""
+        yield from deletion.steps()
+        self._spawn(deletion.finish() if is_saved else _attempt(deletion.finish()))
 
     def stop_forwarding(self) -> None:
         """Stop waiting for the dead letters of deleted queues, because the server stops."""
@@ -264,11 +307,36 @@ class Broker:
             if queue.expiry_timer is not None:
                 queue.expiry_timer.cancel()
 
+    def orphan_queues_of(self, client: Client) -> None:
+        """Let the exclusive queues of a client that has gone count as deleted for all others.
+
+        They are deleted when another client names them, or by `delete_queues_of`.
+        """
+        queues = self._exclusive_queues.pop(client, None)
+        if queues is not None:
+            self._orphaned_queues[client] = queues
+
+    def is_orphaned(self, queue: Queue) -> bool:
+        """Return whether the only client that may use a queue has gone."""
+        return queue.exclusive_owner in self._orphaned_queues
+
     def delete_queues_of(self, client: Client) -> Iterator[None]:
-        """Delete the exclusive queues of a client that has disconnected, one in each step."""
-        for queue in self._exclusive_queues.pop(client, ()):
-            self.delete_unused(queue)
+        """Delete the exclusive queues of a client that has gone, in steps."""
+        self.orphan_queues_of(client)
+        queues = self._orphaned_queues.get(client)
+        while queues:
+            queue = queues.pop()
+            if not (queue.is_deleted or queue.virtual_host.is_deleted):
+                yield from self._steps_of(self.delete_queue(queue))
             yield
+        self._orphaned_queues.pop(client, None)
+
+    def disown(self, queue: Queue) -> None:
+        """Note that a queue is no longer one of the exclusive queues of its owner."""
+        owner = queue.exclusive_owner
+        if owner is not None:
+            for queues in (self._exclusive_queues, self._orphaned_queues):
+                queues.get(owner, set()).discard(queue)
 
     def discard(self, queue: Queue, on_done: Callable[[], None] | None = None) -> None:
         """Remove the messages of a queue whose definition is removed, in the background.
@@ -309,89 +377,25 @@ class Broker:
             "not be written to the disk: messages may come back after a restart"
         )
 
-    def _begin_deletion(self, queue: Queue) -> Awaitable[None]:
-        """Remove a queue, and submit the removal of its definitions before anything else.
+    def keep_messages(self, queue: Queue) -> None:
+        """Keep the messages of a deleted queue, because the disk refused its deletion.
 
-        The name is free now. If a client declares the same queue again in this turn of the loop,
-        its new definition must follow this removal on the disk.
+        The definition may still be on the disk. Then the messages must be there after a restart.
+        Publishes that still wait are refused: they cannot be made safe any more.
         """
-        bindings, exchanges = self.remove_queue(queue)
-        return self._remove_definitions(queue.virtual_host, exchanges, bindings, [queue])
+        queue.stop_forwarding()
+        queue.store_failed()
+        queue.store.discard()
+        queue.store_moved()
 
-    def _remove_definitions(
-        self,
-        vhost: VirtualHost,
-        exchanges: list[Exchange],
-        bindings: list[Binding],
-        queues: list[Queue] | None = None,
-        damaged: Sequence[RemovedEntity | Document] = (),
-    ) -> Awaitable[None]:
-        """Submit the removal of definitions; done when it is durable and hidden queues are gone.
-
-        Args:
-            vhost: Virtual host of the objects.
-            exchanges: Removed exchanges.
-            bindings: Removed bindings.
-            queues: Removed queues.
-            damaged: Objects that the start could not recover, and documents that refer to them.
-        """
-        removed: Awaitable[None] = self.definitions.remove(
-            vhost.name,
-            queues=queues or (),
-            exchanges=exchanges,
-            bindings=bindings,
-            delay_queues=vhost.delay_queues,
-            damaged=damaged,
-        )
-        for queue in end_delay_queues(vhost, exchanges):
-            removed = self._finish_deletion(queue, removed)
-        return removed
-
-    async def _finish_deletion(self, queue: Queue, removed: Awaitable[None]) -> None:
-        try:
-            await removed
-        except BaseException:
-            # The definition may still be on the disk. Then the messages must be there after a
-            # restart. Publishes that still wait are refused: they cannot be made safe any more.
-            queue.stop_forwarding()
-            queue.store_failed()
-            queue.store.discard()
-            queue.store_moved()
-            raise
-        # Messages that were rejected before the deletion still become dead letters.
+    async def discard_after_dead_letters(self, queue: Queue) -> None:
+        """Discard a deleted queue; messages rejected before still become dead letters."""
         self._draining.add(queue)
         await queue.until_dead_letters_sent()
         self._draining.discard(queue)
         self.discard(queue)
 
-    def remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:
-        """Remove a queue from memory, not from the disk.
 
-        Returns:
-            The bindings and the unused exchanges that were removed with it.
-        """
-        self._end_queue(queue)
-        vhost = queue.virtual_host
-        bindings = vhost.remove_queue(queue)
-        return bindings, self._remove_unused_exchanges(vhost, bindings)
-
-    def _end_queue(self, queue: Queue) -> None:
-        """Stop a queue and cancel its consumers."""
-        queue.stop()
-        if queue.exclusive_owner is not None:
-            self._exclusive_queues.get(queue.exclusive_owner, set()).discard(queue)
-        end_consumers(consumers_of(queue))
-
-    def _remove_unused_exchanges(
-        self, vhost: VirtualHost, removed: list[Binding]
-    ) -> list[Exchange]:
-        """Remove auto-delete exchanges that lost their last binding; others may follow them."""
-        gone: list[Exchange] = []
-        unused = vhost.exchanges_left_unused(removed)
-        while unused:
-            exchange = unused.pop()
-            bindings = vhost.remove_exchange(exchange)
-            removed += bindings
-            gone.append(exchange)
-            unused += vhost.exchanges_left_unused(bindings)
-        return gone
+async def _attempt(change: Awaitable[None]) -> None:
+    with suppress(MetadataError):
+        await change

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.transfers.delay_queue import end_delay_queues
-from metadata.errors import MetadataError
 from metadata.names import encode_name
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from amqp_server.broker.binding import Binding
     from amqp_server.broker.broker import Broker
@@ -20,20 +18,19 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
 
+SAVES_AWAITED: Final = 256
+"""Saves that one call awaits at a time: each is an object more."""
+
 
 class DefinitionWriter:
     """Saves what clients declare; removes from the broker what the disk refuses.
 
     Args:
         broker: Broker that owns the objects.
-        spawn: Runs a coroutine in the background; the server awaits it when it stops.
     """
 
-    def __init__(
-        self, broker: Broker, spawn: Callable[[Coroutine[None, None, None]], None]
-    ) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._spawn = spawn
         self._under_way: dict[Queue | Exchange | Binding, asyncio.Task[None]] = {}
 
     def is_under_way(self, entity: Exchange | Binding) -> bool:
@@ -42,8 +39,9 @@ class DefinitionWriter:
 
     async def until_done(self) -> None:
         """Return when every save that is under way now has ended or failed."""
-        if self._under_way:
-            await asyncio.wait(list(self._under_way.values()))
+        saves = list(self._under_way.values())
+        for at in range(0, len(saves), SAVES_AWAITED):
+            await asyncio.wait(saves[at : at + SAVES_AWAITED])
 
     def save_queue(self, queue: Queue) -> Awaitable[None]:
         """Make the definition of a journaled queue durable, then start the queue's journal.
@@ -130,33 +128,14 @@ class DefinitionWriter:
         """Remove a queue that could not be saved, so that no client relies on it."""
         if queue.is_deleted:
             return
-        bindings, exchanges = self._broker.remove_queue(queue)
-        self._remove_definitions(queue.virtual_host, bindings, exchanges)
+        self._broker.remove_unsaved(queue, queue.virtual_host)
         queue.store_failed()
         self._broker.discard(queue)
 
     def _remove_unsaved_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
         if vhost.exchanges.get(exchange.name) is not exchange:
             return
-        self._remove_definitions(vhost, vhost.remove_exchange(exchange))
+        self._broker.remove_unsaved(exchange, vhost)
         for queue in end_delay_queues(vhost, [exchange]):
             queue.store_failed()
             self._broker.discard(queue)
-
-    def _remove_definitions(
-        self, vhost: VirtualHost, bindings: list[Binding], exchanges: Iterable[Exchange] = ()
-    ) -> None:
-        """Remove the definitions of objects that depended on one that could not be saved.
-
-        Clients may bind to an object that is still being saved. Such a binding is written after it,
-        so it is not written now.
-        """
-        removed = self._broker.definitions.remove(
-            vhost.name, exchanges=exchanges, bindings=bindings
-        )
-        self._spawn(_attempt(removed))
-
-
-async def _attempt(change: Awaitable[None]) -> None:
-    with suppress(MetadataError):
-        await change

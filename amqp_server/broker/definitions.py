@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.binding import BindingIdentity
@@ -26,7 +25,7 @@ from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME, DelayAttr
 from amqp_server.protocol.table_json import table_to_json
 from amqp_server.protocol.tables import encode_table
 from metadata.document import Document
-from metadata.removal import Removal, RemovedEntity
+from metadata.removal import RemovedEntity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -38,19 +37,18 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
     from appendlog import Log
     from metadata.change import DeletionMark
+    from metadata.open_removal import OpenRemoval
     from metadata.store import MetadataStore
 
 VHOSTS, EXCHANGES, QUEUES, BINDINGS = "vhosts", "exchanges", "queues", "bindings"
 DEFAULT_VHOST = "/"
 """Virtual host that every new data directory has."""
 _DELETED = "deleted"
-_NOTE = {_DELETED: True}
 _DELAY_QUEUE = "delay_queue"
 _NUMBER = "number"
 _OTHER_BINDING = "the document's name does not match the binding in it"
 _BINDING_NAME = re.compile("[0-9a-f]{32}")
 """Form of `BindingIdentity.document_name`."""
-_NO_DELAY_QUEUES: Mapping[Exchange, Queue] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ class Definitions:
     def __init__(self, store: MetadataStore, mark_of: Callable[[Log], DeletionMark]) -> None:
         """Write to `store`; `mark_of` returns the deletion mark of a log."""
         self._store = store
-        self._mark_of = mark_of
+        self.mark_of = mark_of
 
     def save_vhost(self, name: str) -> Coroutine[None, None, None]:
         """Save a virtual host."""
@@ -103,7 +101,7 @@ class Definitions:
 
     def remove_vhost(self, name: str) -> Coroutine[None, None, None]:
         """Mark a virtual host as deleted, together with everything that it still has."""
-        return self._store.put(Document(VHOSTS, "", name, dict(_NOTE)))
+        return self._store.put(Document(VHOSTS, "", name, deletion_note()))
 
     async def forget_vhost(self, name: str) -> None:
         """Remove the document of a deleted virtual host once nothing else is left of it.
@@ -156,65 +154,17 @@ class Definitions:
         ends = ((EXCHANGES, identity.source), (kind, identity.destination))
         return self._store.put(Document(BINDINGS, vhost, identity.document_name, body), after=ends)
 
-    def remove(
-        self,
-        vhost: str,
-        *,
-        queues: Iterable[Queue] = (),
-        exchanges: Iterable[Exchange] = (),
-        bindings: Iterable[Binding] = (),
-        delay_queues: Mapping[Exchange, Queue] = _NO_DELAY_QUEUES,
-        damaged: Iterable[RemovedEntity | Document] = (),
-    ) -> Awaitable[None]:
-        """Remove the saved definitions of objects; objects without one are skipped.
-
-        Args:
-            vhost: Virtual host of the objects.
-            queues: Removed queues.
-            exchanges: Removed exchanges.
-            bindings: Removed bindings.
-            delay_queues: Hidden queues of these exchanges, and perhaps of others.
-            damaged: Objects that the start could not recover, and documents that refer to them.
-        """
-        saved = [binding for binding in bindings if binding.is_saved]
-        bound = {binding.source for binding in saved} | {binding.destination for binding in saved}
-        entities = [
-            self._removed_queue(queue, is_bound=queue in bound)
-            for queue in queues
-            if queue.is_journaled
-        ]
-        entities += [
-            self._removed_exchange(exchange, delay_queues.get(exchange), is_bound=exchange in bound)
-            for exchange in exchanges
-            if exchange.durable
-        ]
-        dependents = [(BINDINGS, binding.identity.document_name) for binding in saved]
-        for each in damaged:
-            if isinstance(each, RemovedEntity):
-                entities.append(each)
-            else:
-                dependents.append((each.kind, each.name))
-        return all_done(self._store.remove(Removal(vhost, entities, dependents)))
-
-    def _removed_queue(self, queue: Queue, *, is_bound: bool) -> RemovedEntity:
-        log = queue.store.log
-        # If there is a log, its deletion mark makes a note in the document unnecessary.
-        note = dict(_NOTE) if is_bound and not log.segments else None
-        return RemovedEntity(QUEUES, queue.name, note, [self._mark_of(log)])
-
-    def _removed_exchange(
-        self, exchange: Exchange, delay_queue: Queue | None, *, is_bound: bool
-    ) -> RemovedEntity:
-        marks = [] if delay_queue is None else [self._mark_of(delay_queue.store.log)]
-        return RemovedEntity(EXCHANGES, exchange.name, dict(_NOTE) if is_bound else None, marks)
+    def open_removal(self, vhost: str) -> OpenRemoval:
+        """Return a removal of definitions, for `DefinitionRemoval`."""
+        return self._store.open_removal(vhost)
 
     def damaged_queue(self, name: str, mark: DeletionMark) -> RemovedEntity:
-        """Return the argument of `remove` for a queue that the start could not recover."""
-        return RemovedEntity(QUEUES, name, dict(_NOTE), [mark])
+        """Return a queue that the start could not recover, for `DefinitionRemoval.add`."""
+        return RemovedEntity(QUEUES, name, deletion_note(), [mark])
 
     def damaged_exchange(self, name: str) -> RemovedEntity:
-        """Return the argument of `remove` for an exchange that the start could not recover."""
-        return RemovedEntity(EXCHANGES, name, dict(_NOTE))
+        """Return an exchange that the start could not recover, for `DefinitionRemoval.add`."""
+        return RemovedEntity(EXCHANGES, name, deletion_note())
 
     def pending_queue(self, vhost: str, name: str) -> Awaitable[None] | None:
         """Return an awaitable that is done when a missing queue is removed from the disk too.
@@ -243,6 +193,11 @@ class Definitions:
             document_name: `BindingIdentity.document_name`.
         """
         return self._store.delete(BINDINGS, vhost, document_name)
+
+
+def deletion_note() -> dict[str, Any]:
+    """Return the body of a document that only says that its object was deleted."""
+    return {_DELETED: True}
 
 
 async def all_done(changes: Sequence[Awaitable[None]]) -> None:

@@ -25,6 +25,7 @@ class Exchange:
     Attributes:
         alternate: Name of the exchange that gets messages without a route, or None.
         bindings: Bindings that leave the exchange.
+        is_deleted: Whether it was deleted; its bindings follow in steps.
         routes_version: Number that grows whenever the routes of messages published here may
             change; the virtual host increments it.
 
@@ -52,6 +53,7 @@ class Exchange:
         self.bindings: dict[BindingIdentity, Binding] = {}
         self.next_binding_number = 0
         self.routes_version = 0
+        self.is_deleted = False
         self.matcher = MATCHERS[kind](arguments)
 
     def bind(self, binding: Binding) -> None:
@@ -64,6 +66,12 @@ class Exchange:
         """Remove a binding of the exchange."""
         del self.bindings[binding.identity]
         self.matcher.remove(binding)
+
+    def unbind_last(self) -> Binding:
+        """Remove and return the newest binding; there must be one. O(1)."""
+        _, binding = self.bindings.popitem()
+        self.matcher.remove(binding)
+        return binding
 
 
 def _alternate(arguments: Table) -> str | None:

@@ -14,12 +14,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.virtual_host import VirtualHost
 from metadata.errors import DocumentWriteError, MetadataError
 from metadata.names import encode_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
@@ -56,14 +57,14 @@ class VhostChanges:
     Args:
         broker: Broker that owns the virtual hosts.
         spawn: Runs a coroutine in the background; the server awaits it when it stops.
-        disconnect: Closes the connections of a virtual host.
+        disconnect: Returns the steps that close the connections of a virtual host.
     """
 
     def __init__(
         self,
         broker: Broker,
         spawn: Callable[[Coroutine[None, None, None]], None],
-        disconnect: Callable[[str], None],
+        disconnect: Callable[[str], Iterator[None]],
     ) -> None:
         self._broker = broker
         self._definitions = broker.definitions
@@ -150,8 +151,7 @@ class VhostChanges:
                 with suppress(MetadataError):
                     await self._definitions.save_vhost(name)
                 raise
-            queues = self._broker.remove_vhost(name)
-            self._disconnect(name)
+            queues = await self._empty(name)
             # Saves that have started must end before their documents are removed.
             await self._broker.definition_writer.until_done()
             try:
@@ -163,6 +163,21 @@ class VhostChanges:
                 logger.error("vhost not cleared vhost=%s error=%s", name, error)  # noqa: TRY400 - one line says it all
             self._removing_logs[name] = asyncio.Event()
             self._spawn(self._remove_logs(name, queues))
+
+    async def _empty(self, name: str) -> list[Queue]:
+        """Remove a virtual host from memory; return its queues, whose messages are still there."""
+        vhost = self._broker.remove_vhost(name)
+        queues: list[Queue] = []
+
+        def steps() -> Iterator[None]:
+            yield from self._broker.empty_vhost(vhost, queues)
+            yield from self._disconnect(name)
+            # The clients may have declared more before they were disconnected.
+            yield from self._broker.empty_vhost(vhost, queues)
+
+        turn = self._broker.turn
+        await done_in_turns(turn, turn.upkeep, steps(), f"deletion of vhost {name!r}")
+        return queues
 
     async def _remove_logs(self, name: str, queues: list[Queue]) -> None:
         """Remove the messages of a deleted virtual host's queues, then its document."""

@@ -12,11 +12,14 @@ from amqp_server.broker.binding import Binding, binding_identity
 from amqp_server.broker.consuming.direct_reply import DirectReplies
 from amqp_server.broker.damaged_definitions import DamagedDefinitions
 from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.pending_deletions import PendingDeletions
 from amqp_server.broker.publishing.publish_targets import PublishTargets
 from amqp_server.broker.routing.exchange_graph import ExchangeGraph
 from amqp_server.broker.routing.routing import Routing
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from amqp_server.broker.binding import Destination
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.tables import Table
@@ -33,6 +36,8 @@ PREDECLARED_EXCHANGES = (
 """Name, type and internal flag of the exchanges that every virtual host has."""
 REMOVED_MAX = 64
 """Removed queues and exchanges that cached routes may keep in memory."""
+SOURCES_MAX = 256
+"""Bindings of a removed queue whose sources are looked at; with more, all routes are forgotten."""
 
 
 class VirtualHost:
@@ -42,6 +47,7 @@ class VirtualHost:
         is_deleted: Whether it was deleted; its connections are about to end.
         exchanges: Exchanges by name.
         queues: Queues by name.
+        deletions: Deletions whose names cannot be used yet.
         damaged: Objects that the start could not recover; their names cannot be used.
         delay_queues: Hidden queues of delayed exchanges.
         binding_count: Number of bindings.
@@ -61,6 +67,7 @@ class VirtualHost:
             for exchange, kind, internal in PREDECLARED_EXCHANGES
         }
         self.queues: dict[str, Queue] = {}
+        self.deletions = PendingDeletions()
         self.damaged = DamagedDefinitions()
         self.delay_queues: dict[Exchange, Queue] = {}
         self.graph = ExchangeGraph()
@@ -75,55 +82,93 @@ class VirtualHost:
         """Add a new exchange."""
         refusing = self.damaged.end_refusing_exchange(exchange.name)
         if refusing is not None:
-            self._remove_bindings_to(refusing)
+            self._unlink_all(refusing)
         self.exchanges[exchange.name] = exchange
         self.graph.add(exchange)
-        self._note_change(exchange)
+        self._note_changes((exchange,))
 
     def add_queue(self, queue: Queue) -> None:
         """Add a new queue."""
         # A queue that is never saved may have a name from an unreadable directory.
-        self.remove_placeholder(queue.name)
+        placeholder = self.remove_placeholder(queue.name)
+        if placeholder is not None:
+            self._unlink_all(placeholder)
         # The route cache has no entries for missing queues, so it stays valid.
         self.queues[queue.name] = queue
 
-    def remove_exchange(self, exchange: Exchange) -> list[Binding]:
-        """Remove an exchange and all bindings from and to it; return these bindings."""
+    def remove_exchange(self, exchange: Exchange) -> None:
+        """Remove an exchange at once: no route leads there any more, however many bindings do.
+
+        The caller removes its bindings with `unlink_some`, before an exchange of this name is
+        added.
+        """
+        exchange.is_deleted = True
         del self.exchanges[exchange.name]
-        self._note_change(exchange)
+        self._note_changes((exchange,))
         self._note_removal()
-        gone = list(exchange.bindings.values())
-        for binding in gone:
-            self._unlink(binding)
-        gone += self._remove_bindings_to(exchange)
         self.graph.remove(exchange)
+
+    def remove_queue(self, queue: Queue) -> None:
+        """Remove a queue that was stopped before; otherwise like `remove_exchange`."""
+        del self.queues[queue.name]
+        changed = {self.exchanges[""]}
+        bindings = self._bindings_to.get(queue, ())
+        if len(bindings) > SOURCES_MAX:
+            self.forget_routes()
+        else:
+            changed.update(each.source for each in bindings)
+        self._note_changes(changed)
+        self._note_removal()
+
+    def is_bound(self, end: Destination) -> bool:
+        """Return whether a binding leads from or to an exchange, or to a queue."""
+        return end in self._bindings_to or (isinstance(end, Exchange) and bool(end.bindings))
+
+    def unlink_some(self, end: Destination, count_max: int) -> list[Binding]:
+        """Remove and return bindings of a removed queue or exchange; none when all are gone.
+
+        Args:
+            end: Removed queue or exchange.
+            count_max: Most bindings to remove.
+        """
+        gone: list[Binding] = []
+        bindings_to = self._bindings_to.get(end)
+        while bindings_to and len(gone) < count_max:
+            binding, _ = bindings_to.popitem()
+            binding.source.unbind(binding)
+            self._count_unlinked(binding)
+            gone.append(binding)
+        if bindings_to is not None and not bindings_to:
+            del self._bindings_to[end]
+        if isinstance(end, Exchange):
+            while end.bindings and len(gone) < count_max:
+                binding = end.unbind_last()
+                self._forget_end(binding)
+                self._count_unlinked(binding)
+                gone.append(binding)
         return gone
 
-    def remove_queue(self, queue: Queue) -> list[Binding]:
-        """Remove a queue and all bindings to it; return these bindings."""
-        del self.queues[queue.name]
-        self._note_change(self.exchanges[""])
-        self._note_removal()
-        return self._remove_bindings_to(queue)
-
-    def remove_placeholder(self, name: str) -> list[Binding]:
-        """Remove the placeholder of a damaged queue; return the bindings to it."""
+    def remove_placeholder(self, name: str) -> Queue | None:
+        """Remove and return the placeholder of a damaged queue, like `remove_queue`."""
         placeholder = self.damaged.end_placeholder(name)
-        if placeholder is None:
-            return []
-        self._forget_routes()
-        return self._remove_bindings_to(placeholder)
+        if placeholder is not None:
+            self.forget_routes()
+        return placeholder
 
     def end_damaged_binding(self, encoded_name: str) -> None:
         """Let an exchange accept publishes again, because a damaged binding's document is gone."""
         if self.damaged.damaged_bindings.discard(encoded_name):
-            self._forget_routes()
+            self.forget_routes()
 
-    def remove_refusing_exchange(self, name: str) -> list[Binding]:
-        """Remove the placeholder of a damaged exchange; return the bindings to it."""
+    def remove_refusing_exchange(self, name: str) -> Exchange | None:
+        """Remove and return the placeholder of a damaged exchange, like `remove_exchange`."""
         refusing = self.damaged.end_refusing_exchange(name)
-        self._forget_routes()
-        return [] if refusing is None else self._remove_bindings_to(refusing)
+        self.forget_routes()
+        if refusing is not None:
+            refusing.is_deleted = True
+            # The one that leads to its own placeholder queue: it is no binding of the virtual host.
+            refusing.unbind_last()
+        return refusing
 
     def bind(
         self,
@@ -152,7 +197,7 @@ class VirtualHost:
         self._bindings_to.setdefault(destination, {})[binding] = None
         if isinstance(destination, Exchange):
             self.graph.bind(source, destination)
-        self._note_change(source)
+        self._note_changes((source,))
         return binding
 
     def unbind(
@@ -161,7 +206,8 @@ class VirtualHost:
         """Remove and return a binding, or return None if there is none."""
         binding = source.bindings.get(binding_identity(source, destination, key, arguments))
         if binding is not None:
-            self._forget(binding)
+            self._note_changes((source,))
+            self._unlink(binding)
         return binding
 
     def exchanges_left_unused(self, removed: list[Binding]) -> list[Exchange]:
@@ -175,35 +221,34 @@ class VirtualHost:
             and self.exchanges.get(source.name) is source
         ]
 
-    def _remove_bindings_to(self, destination: Destination) -> list[Binding]:
-        gone = list(self._bindings_to.get(destination, ()))
-        # Once for each exchange: its routes are as stale after one change as after thousands.
-        for source in {binding.source for binding in gone}:
-            self._note_change(source)
-        for binding in gone:
+    def _unlink_all(self, placeholder: Destination) -> None:
+        """Remove all bindings to a placeholder at once. O(bindings)."""
+        for binding in list(self._bindings_to.get(placeholder, ())):
+            self._note_changes((binding.source,))
             self._unlink(binding)
-        return gone
-
-    def _forget(self, binding: Binding) -> None:
-        self._note_change(binding.source)
-        self._unlink(binding)
 
     def _unlink(self, binding: Binding) -> None:
         """Remove a binding; the caller notes the change of its source."""
         binding.source.unbind(binding)
-        self.binding_count -= 1
-        if isinstance(binding.destination, Exchange):
-            self.graph.unbind(binding.source, binding.destination)
+        self._forget_end(binding)
+        self._count_unlinked(binding)
+
+    def _forget_end(self, binding: Binding) -> None:
         bindings = self._bindings_to[binding.destination]
         del bindings[binding]
         if not bindings:
             del self._bindings_to[binding.destination]
 
-    def _note_change(self, exchange: Exchange) -> None:
-        """Invalidate the cached routes that lead through an exchange."""
-        affected = self.graph.affected_by(exchange)
+    def _count_unlinked(self, binding: Binding) -> None:
+        self.binding_count -= 1
+        if isinstance(binding.destination, Exchange):
+            self.graph.unbind(binding.source, binding.destination)
+
+    def _note_changes(self, exchanges: Collection[Exchange]) -> None:
+        """Invalidate the cached routes that lead through some exchanges."""
+        affected = self.graph.affected_by(exchanges)
         if affected is None:
-            self._forget_routes()
+            self.forget_routes()
             return
         for each in affected:
             each.routes_version += 1
@@ -212,9 +257,10 @@ class VirtualHost:
         """Clear the cached routes once they may keep too many removed objects in memory."""
         self._removed_count += 1
         if self._removed_count == REMOVED_MAX:
-            self._forget_routes()
+            self.forget_routes()
 
-    def _forget_routes(self) -> None:
+    def forget_routes(self) -> None:
+        """Clear the cached routes."""
         self._removed_count = 0
         self.routing.forget_all()
         self.publish_targets.forget_all()

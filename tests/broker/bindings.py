@@ -13,6 +13,7 @@ from appendlog.layout.message import HAS_HEADERS, encode_message
 if TYPE_CHECKING:
     from amqp_server.broker.binding import Destination
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
 
 
@@ -22,6 +23,7 @@ class NamedQueue:
     def __init__(self, name: str, *, is_journaled: bool = True) -> None:
         self.name = name
         self.is_journaled = is_journaled
+        self.is_deleted = False
 
     def __repr__(self) -> str:
         return f"<queue {self.name}>"
@@ -55,6 +57,20 @@ def sent(key: str = "", headers: Table | None = None) -> Envelope:
     return Envelope(
         (key,), encode_message(HAS_HEADERS if headers else 0, b"", b"", properties, b"")
     )
+
+
+def remove(vhost: VirtualHost, end: Destination, step: int = 1000) -> list[Binding]:
+    """Remove a queue or an exchange, then its bindings in steps; return these."""
+    if isinstance(end, Exchange):
+        vhost.remove_exchange(end)
+    else:
+        end.is_deleted = True
+        vhost.remove_queue(end)
+    gone: list[Binding] = []
+    while some := vhost.unlink_some(end, step):
+        assert len(some) <= step
+        gone += some
+    return gone
 
 
 SOURCE = an_exchange("source")

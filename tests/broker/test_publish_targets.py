@@ -11,7 +11,7 @@ from amqp_server.broker.routing.routing import Routing
 from amqp_server.broker.virtual_host import REMOVED_MAX, VirtualHost
 from amqp_server.protocol.errors import NotFound
 from amqp_server.protocol.methods import BasicPublish
-from tests.broker.bindings import a_queue, an_exchange
+from tests.broker.bindings import a_queue, an_exchange, remove
 
 
 def frame(exchange: str, key: str) -> bytes:
@@ -43,7 +43,7 @@ def test_a_queue_that_is_declared_later_gets_what_went_nowhere() -> None:
 
     vhost.add_queue(a_queue("q"))
     assert queues_of(targets, "", "q") == ["q"]
-    vhost.remove_queue(vhost.queues["q"])
+    remove(vhost, vhost.queues["q"])
     assert queues_of(targets, "", "q") == []
     again = a_queue("q")
     vhost.add_queue(again)
@@ -80,7 +80,7 @@ def test_an_exchange_that_is_gone_is_not_published_to_from_memory() -> None:
     vhost.bind(first, vhost.queues["q"], "k", {})
     assert queues_of(vhost.publish_targets, "e", "k") == ["q"]
 
-    vhost.remove_exchange(first)
+    remove(vhost, first)
     with pytest.raises(NotFound):
         vhost.publish_targets.find(frame("e", "k"))
     vhost.add_exchange(second)
@@ -99,7 +99,7 @@ def test_routes_keep_few_queues_that_are_gone_in_memory() -> None:
         assert queues_of(vhost.publish_targets, "e", name) == [name]
         assert queues_of(vhost.publish_targets, "", name) == [name]
         gone.append(weakref.ref(vhost.queues[name]))
-        vhost.remove_queue(vhost.queues[name])
+        remove(vhost, vhost.queues[name])
 
     gc.collect()
     assert sum(queue() is not None for queue in gone) < REMOVED_MAX

@@ -35,6 +35,7 @@ def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def a_queue(name: str) -> Queue:
     queue = object.__new__(Queue)
+    queue.is_deleted = False
     queue.name = name
     queue.durable = False
     return queue
@@ -220,7 +221,7 @@ def test_a_route_that_was_found_while_bindings_changed_is_not_remembered(
         targets = place.vhost.publish_targets
         # Frames are remembered when they come for the second time.
         targets.find(payload)
-        place.vhost._forget_routes()
+        place.vhost.forget_routes()
         steps = targets.find_in_steps(payload)
         count = 0
         for _ in steps:

@@ -12,9 +12,9 @@ from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.routing import exchange_graph
 from amqp_server.broker.routing.envelope import Envelope
-from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, VirtualHost
+from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, SOURCES_MAX, VirtualHost
 from amqp_server.protocol.tables import table_of
-from tests.broker.bindings import a_queue, an_exchange, sent
+from tests.broker.bindings import a_queue, an_exchange, remove, sent
 from tests.broker.test_matchers import fits, words_of
 
 
@@ -143,7 +143,7 @@ def test_a_queue_that_goes_takes_its_bindings_along() -> None:
     gone = {vhost.bind(source, queues["q"], "", {}), vhost.bind(other, queues["q"], "", {})}
     vhost.bind(source, queues["r"], "", {})
 
-    assert set(vhost.remove_queue(queues["q"])) == gone
+    assert set(remove(vhost, queues["q"])) == gone
     assert routed(vhost, source) == ["r"]
     assert other.bindings == {}
     assert routed(vhost, vhost.exchanges[""], "q") == []
@@ -158,7 +158,7 @@ def test_an_exchange_that_goes_takes_the_bindings_of_both_sides_along() -> None:
     vhost.bind(after, queues["q"], "", {})
     assert routed(vhost, before) == ["q"]
 
-    removed = vhost.remove_exchange(gone)
+    removed = remove(vhost, gone)
 
     assert len(removed) == len(set(removed)) == 3
     assert routed(vhost, before) == []
@@ -174,8 +174,8 @@ def test_every_change_of_an_exchange_ends_what_is_remembered_of_its_routes() -> 
         lambda: vhost.bind(source, queue, "", {}),
         lambda: vhost.unbind(source, queue, "", {}),
         lambda: vhost.bind(source, queue, "", {}),
-        lambda: vhost.remove_queue(queue),
-        lambda: vhost.remove_exchange(source),
+        lambda: remove(vhost, queue),
+        lambda: remove(vhost, source),
     ]
 
     versions = [source.routes_version]
@@ -236,10 +236,10 @@ def test_auto_delete_exchanges_are_unused_when_their_last_binding_goes() -> None
         vhost.bind(exchange, queues["q"], "", {})
     vhost.bind(source, queues["r"], "", {})
 
-    assert vhost.exchanges_left_unused(vhost.remove_queue(queues["q"])) == []
-    removed = vhost.remove_queue(queues["r"])
+    assert vhost.exchanges_left_unused(remove(vhost, queues["q"])) == []
+    removed = remove(vhost, queues["r"])
     assert vhost.exchanges_left_unused(removed) == [source]
-    vhost.remove_exchange(source)
+    remove(vhost, source)
     assert vhost.exchanges_left_unused(removed) == []
 
 
@@ -389,11 +389,37 @@ def test_an_exchange_that_goes_is_a_change_once_for_each_exchange_before_it() ->
         vhost.bind(hub, queues["q"], str(number), {})
     before = source.routes_version
 
-    vhost.remove_exchange(hub)
+    remove(vhost, hub)
 
     assert source.routes_version - before <= 3
     for number in range(100):
         vhost.bind(source, queues["q"], str(number), {})
     before = source.routes_version
-    vhost.remove_queue(queues["q"])
+    remove(vhost, queues["q"])
     assert source.routes_version - before == 1
+
+
+@pytest.mark.parametrize("count", [3, SOURCES_MAX, SOURCES_MAX + 1])
+def test_no_route_leads_to_what_was_removed_though_its_bindings_are_there(count: int) -> None:
+    source, target = an_exchange("e", "direct"), an_exchange("f")
+    vhost, queues = host(source, target, queues="qr")
+    for number in range(count):
+        vhost.bind(source, queues["q"], str(number), {})
+        vhost.bind(source, target, str(number), {})
+    vhost.bind(target, queues["r"], "", {})
+    assert routed(vhost, source, "1") == ["q", "r"]
+
+    queues["q"].is_deleted = True
+    vhost.remove_queue(queues["q"])
+    assert routed(vhost, source, "1") == ["r"]
+    vhost.remove_exchange(target)
+    assert routed(vhost, source, "1") == []
+    assert vhost.binding_count == 2 * count + 1
+    parts: list[int] = []
+    for end in (queues["q"], target):
+        while some := vhost.unlink_some(end, 100):
+            parts.append(len(some))
+    assert max(parts) <= 100
+    assert sum(parts) == 2 * count + 1
+    assert vhost.binding_count == 0
+    assert not source.bindings

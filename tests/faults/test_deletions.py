@@ -5,7 +5,7 @@ After any of that no start may take what a deletion left for damage, or damage f
 
 import errno
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
+from amqp_server import time_slice
+from amqp_server.broker import broker as broker_module
+from amqp_server.broker import deletion as deletion_module
 from amqp_server.broker.handlers import queue as queue_handlers
 from amqp_server.broker.inner_client import inner_channel
 from amqp_server.protocol.methods import QueueDeclare
@@ -82,7 +85,7 @@ def build(server: InlineServer, client: InlineClient) -> None:
 
     async def declare() -> None:
         declared = queue_handlers.declare(channel, QueueDeclare(queue="q", durable=True))
-        assert declared is not None
+        assert isinstance(declared, Awaitable)
         await declared
 
     server.loop.run_until_complete(declare())
@@ -108,6 +111,16 @@ def declare_again(server: InlineServer, client: InlineClient) -> None:
     client.received.clear()
     client.publish(b"new", "again", channel=2)
     server.settle()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_binding_a_step() -> Iterator[None]:
+    """Cut each deletion at every place."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+        for module in (deletion_module, broker_module):
+            patch.setattr(module, "STEP_OBJECTS", 1)
+        yield
 
 
 @pytest.fixture(scope="module")

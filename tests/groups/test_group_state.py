@@ -216,7 +216,9 @@ def test_the_groups_of_a_stream_that_goes_while_they_are_looked_at_are_forgotten
 
     async def delete(time_slice: TimeSlice) -> None:
         if not queue.is_deleted:
-            await broker.delete_queue(queue)
+            deletion = broker.delete_queue(queue)
+            assert deletion.take_step()
+            await deletion.finish()
         await yield_if_due(time_slice)
 
     with mock.patch.object(TimeSlice, "yield_if_due", delete):

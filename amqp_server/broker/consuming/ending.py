@@ -9,6 +9,7 @@ from amqp_server.protocol.methods import BasicCancel
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.queue import Queue
 
@@ -18,30 +19,33 @@ def consumers_of(queue: Queue) -> list[Consumer]:
     return [*queue.consumers, *queue.subscriptions.consumers()]
 
 
-def end_consumers(consumers: Iterable[Consumer]) -> None:
+def end_consumers(
+    consumers: Iterable[Consumer], asking: Channel | None = None
+) -> list[BasicCancel]:
     """Remove consumers from their channels and sources; their unacked messages stay unacked.
 
-    Args:
-        consumers: Consumers to end; not a view of a collection that this call changes.
-    """
-    for consumer in consumers:
-        _end(consumer)
-        if consumer.channel.client.notifies_cancel and not consumer.channel.is_closed:
-            consumer.channel.send(_notice(consumer))
-
-
-def end_consumers_quietly(consumers: Iterable[Consumer]) -> list[BasicCancel]:
-    """End consumers like `end_consumers`, but return the notices instead of sending them.
+    Consumers that were removed before are skipped.
 
     Args:
         consumers: Consumers to end; not a view of a collection that this call changes.
+        asking: Channel that has asked for it. The notices for its own consumers are not sent.
+
+    Returns:
+        These notices, for clients that want them.
     """
-    notices: list[BasicCancel] = []
+    unsent: list[BasicCancel] = []
     for consumer in consumers:
+        channel = consumer.channel
+        if channel.consumers.get(consumer.tag) is not consumer:
+            continue
         _end(consumer)
-        if consumer.channel.client.notifies_cancel:
-            notices.append(_notice(consumer))
-    return notices
+        if not channel.client.notifies_cancel or channel.is_closed:
+            continue
+        if channel is asking:
+            unsent.append(_notice(consumer))
+        else:
+            channel.send(_notice(consumer))
+    return unsent
 
 
 def _end(consumer: Consumer) -> None:

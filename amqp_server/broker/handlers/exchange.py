@@ -18,7 +18,7 @@ from amqp_server.broker.handlers.names import (
     refuse_default,
 )
 from amqp_server.broker.handlers.object_limits import check_limit
-from amqp_server.broker.handlers.replies import send_reply
+from amqp_server.broker.handlers.replies import reply_after_deletion, send_reply, when_deleted
 from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.transfers.delay import DELAYED_KIND
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.handlers.handler import Outcome
     from amqp_server.protocol.methods import Method
 
 
-def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | None] | None:
+def declare(channel: Channel, method: ExchangeDeclare) -> Outcome:
     """Create an exchange, or check that the existing one has the same properties."""
     if not method.passive:
         _check_type(method.type)
@@ -60,6 +61,9 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | Non
         return send_reply(channel, reply)
     if is_reserved(name):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
+    deletion = vhost.deletions.exchanges.get(name)
+    if deletion is not None:
+        return when_deleted(deletion, channel, declare, method)
     check_exchange_name_is_free(vhost, name, is_saved=method.durable)
     check_alternate(name, vhost.name, method.arguments)
     check_limit(
@@ -90,7 +94,7 @@ def _check_type(kind: str) -> None:
         raise PreconditionFailed(f"{'unknown' if kind else 'invalid'} exchange type '{kind}'")
 
 
-def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[Method | None] | None:
+def delete(channel: Channel, method: ExchangeDelete) -> Outcome:
     """Delete an exchange; a missing one counts as deleted."""
     name = clean_name(method.exchange)
     refuse_default(name)
@@ -103,12 +107,17 @@ def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[Method | None]
     exchange = vhost.exchanges.get(name)
     if exchange is None:
         if not vhost.damaged.is_exchange(name):
-            pending = channel.broker.definitions.pending_exchange(vhost.name, name)
-            return send_reply(channel, reply, pending)
-        return send_reply(channel, reply, channel.broker.delete_damaged_exchange(vhost, name))
+            removed = channel.broker.definitions.pending_exchange(vhost.name, name)
+            return send_reply(channel, reply, removed)
+        deletion = channel.broker.delete_damaged_exchange(vhost, name)
+        return reply_after_deletion(channel, reply, deletion)
     if method.if_unused and exchange.bindings:
+        # The queues that they lead to may be deleted.
+        pending = vhost.deletions.any()
+        if pending is not None:
+            return when_deleted(pending, channel, delete, method)
         raise PreconditionFailed(f"exchange '{name}' in vhost '{vhost.name}' in use")
-    return send_reply(channel, reply, channel.broker.delete_exchange(vhost, exchange))
+    return reply_after_deletion(channel, reply, channel.broker.delete_exchange(vhost, exchange))
 
 
 def bind(channel: Channel, method: ExchangeBind) -> Awaitable[Method | None] | None:
@@ -122,7 +131,7 @@ def bind(channel: Channel, method: ExchangeBind) -> Awaitable[Method | None] | N
     return make_binding(channel, source, destination, method.routing_key, method.arguments, reply)
 
 
-def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[Method | None] | None:
+def unbind(channel: Channel, method: ExchangeUnbind) -> Outcome:
     """Unbind an exchange from another; a missing binding counts as removed, as in RabbitMQ."""
     vhost = channel.virtual_host
     source_name, destination_name = _ends(method)
@@ -138,7 +147,7 @@ def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[Method | None]
             unbound = channel.broker.remove_damaged_binding(vhost, identity.document_name)
             return send_reply(channel, reply, unbound)
         return send_reply(channel, reply)
-    return send_reply(channel, reply, channel.broker.remove_bindings(vhost, [binding]))
+    return reply_after_deletion(channel, reply, channel.broker.remove_binding(vhost, binding))
 
 
 def _ends(method: ExchangeBind | ExchangeUnbind) -> tuple[str, str]:

@@ -68,12 +68,25 @@ def find_named_queue(channel: Channel, name: str) -> Queue:
         ResourceLocked: The queue is exclusive to another connection.
     """
     vhost = channel.virtual_host
-    queue = vhost.queues.get(name)
+    queue = queue_of_name(channel, name)
     if queue is None:
         check_not_damaged(vhost, name)
         raise NotFound(f"no queue '{name}' in vhost '{vhost.name}'")
     check_not_locked(channel, queue)
     return queue
+
+
+def queue_of_name(channel: Channel, name: str) -> Queue | None:
+    """Return a queue of the channel's virtual host, or None.
+
+    An exclusive queue whose owner has gone counts as deleted, although it may wait for its turn.
+    """
+    vhost = channel.virtual_host
+    queue = vhost.queues.get(name)
+    if queue is None or vhost.is_deleted or not channel.broker.is_orphaned(queue):
+        return queue
+    channel.broker.delete_unused(queue)
+    return None
 
 
 def check_not_damaged(vhost: VirtualHost, name: str) -> None:

@@ -9,7 +9,6 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import binding_identity
-from amqp_server.broker.consuming.ending import consumers_of, end_consumers_quietly
 from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.direct_reply import is_reply_name, reply_declare_ok
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
@@ -23,11 +22,17 @@ from amqp_server.broker.handlers.names import (
     find_queue,
     is_reserved,
     queue_name,
+    queue_of_name,
     refuse_default,
 )
 from amqp_server.broker.handlers.object_limits import check_limit
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
-from amqp_server.broker.handlers.replies import send_reply, when_up_to_date
+from amqp_server.broker.handlers.replies import (
+    reply_after_deletion,
+    send_reply,
+    when_deleted,
+    when_up_to_date,
+)
 from amqp_server.broker.handlers.stream_consumers import refuse_stream
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.queue import PURGE_STEP_OFFSETS
@@ -50,13 +55,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.handlers.handler import Outcome
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.methods import Method
 
 logger = logging.getLogger(__name__)
 
 
-def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] | None:
+def declare(channel: Channel, method: QueueDeclare) -> Outcome:
     """Create a queue, or check that the existing one has the same properties."""
     if is_reply_name(method.queue):
         ok = reply_declare_ok(channel, clean_name(method.queue))
@@ -73,7 +79,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
         # RabbitMQ refuses such a name even if the queue exists and belongs to the client.
         raise AccessRefused(f"queue name '{named}' contains reserved prefix 'amq.*'")
     name = named or generated_name()
-    existing = vhost.queues.get(name)
+    existing = queue_of_name(channel, name)
     if existing is not None:
         check_not_locked(channel, existing)
         existing.note_use()
@@ -83,6 +89,9 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
             # The definition is on its way to the disk, and this reply must not come earlier.
             return declared(existing, method, channel.broker.definition_writer.save_queue(existing))
         return _exists(channel, existing, method)
+    deletion = vhost.deletions.queues.get(name)
+    if deletion is not None:
+        return when_deleted(deletion, channel, declare, method)
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
     check_queue_arguments(name, vhost.name, method)
     check_limit(
@@ -156,10 +165,10 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[Method | None] | None
     return make_binding(channel, exchange, queue, key, method.arguments, reply)
 
 
-def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[Method | None] | None:
+def unbind(channel: Channel, method: QueueUnbind) -> Outcome:
     """Unbind a queue from an exchange; a missing binding counts as removed, as in RabbitMQ."""
     vhost = channel.virtual_host
-    queue = vhost.queues.get(queue_name(channel, method.queue))
+    queue = queue_of_name(channel, queue_name(channel, method.queue))
     exchange_name = clean_name(method.exchange)
     refuse_default(exchange_name)
     exchange = vhost.exchanges.get(exchange_name)
@@ -178,7 +187,9 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[Method | None] | 
     check_not_locked(channel, queue)
     binding = vhost.unbind(exchange, queue, key, method.arguments)
     assert binding is not None, "the exchange has this binding"
-    return send_reply(channel, QueueUnbindOk(), channel.broker.remove_bindings(vhost, [binding]))
+    return reply_after_deletion(
+        channel, QueueUnbindOk(), channel.broker.remove_binding(vhost, binding)
+    )
 
 
 def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | None:
@@ -234,11 +245,11 @@ def _has_failed(purge_under_way: Future[None] | None) -> bool:
     return purge_under_way.cancelled() or purge_under_way.exception() is not None
 
 
-def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | None:
+def delete(channel: Channel, method: QueueDelete) -> Outcome:
     """Delete a queue; a missing one counts as deleted."""
     vhost = channel.virtual_host
     name = queue_name(channel, method.queue)
-    queue = vhost.queues.get(name)
+    queue = queue_of_name(channel, name)
     if queue is None:
         ok = None if method.no_wait else QueueDeleteOk(message_count=0)
         if not vhost.damaged.is_queue(name):
@@ -250,7 +261,7 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | 
         if method.if_empty:
             raise PreconditionFailed(f"queue '{name}' in vhost '{vhost.name}' not empty")
         # RabbitMQ does the same with a queue that has crashed.
-        return send_reply(channel, ok, channel.broker.delete_damaged_queue(vhost, name))
+        return reply_after_deletion(channel, ok, channel.broker.delete_damaged_queue(vhost, name))
     check_not_locked(channel, queue)
     # A delete cannot wait: a declare of the same name that follows at once is handled before.
     queue.finish_due()
@@ -260,11 +271,7 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | 
     if method.if_unused and queue.consumer_count:
         raise PreconditionFailed(f"{where} in use")
     reply = None if method.no_wait else QueueDeleteOk(message_count=queue.ready_count)
-    # As in RabbitMQ the reply comes before the cancellations on its own channel: clients take a
-    # cancellation that comes before the reply for one by another client.
-    own = [each for each in consumers_of(queue) if each.channel is channel]
-    notices = end_consumers_quietly(own)
-    return send_reply(channel, reply, channel.broker.delete_queue(queue), notices)
+    return reply_after_deletion(channel, reply, channel.broker.delete_queue(queue, channel))
 
 
 QUEUE_HANDLERS: Handlers = {

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from amqp_server.broker.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.deletion import Deletion
+    from amqp_server.broker.handlers.handler import MethodSteps, Outcome
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.methods import Method
+
+STEP_NOTICES: Final = 32
+"""Notices that one step sends after a reply."""
 
 MethodT = TypeVar("MethodT", bound="Method")
 
@@ -65,6 +73,52 @@ async def when_up_to_date(
     return None if done is None else await done
 
 
+def reply_after_deletion(channel: Channel, reply: Method | None, deletion: Deletion) -> Outcome:
+    """Take the first step of a deletion; reply when nothing of it can come back.
+
+    As in RabbitMQ the reply comes before the cancellations on its own channel: clients take a
+    cancellation that comes before the reply for one by another client.
+
+    Args:
+        channel: Channel of the method.
+        reply: The reply; None sends nothing.
+        deletion: Deletion that the method has begun.
+
+    Returns:
+        What the connection has to await, or the steps that are left.
+    """
+    if deletion.take_step():
+        return send_reply(channel, reply, deletion.finish(), deletion.notices)
+    return _rest_of_deletion(channel, reply, deletion)
+
+
+def _rest_of_deletion(channel: Channel, reply: Method | None, deletion: Deletion) -> MethodSteps:
+    yield
+    yield from deletion.steps()
+    return send_reply(channel, reply, deletion.finish(), deletion.notices)
+
+
+def when_deleted(
+    deletion: Deletion,
+    channel: Channel,
+    handler: Callable[[Channel, MethodT], Outcome],
+    method: MethodT,
+) -> MethodSteps:
+    """Take the steps of another client's deletion, then handle a method again.
+
+    Args:
+        deletion: Deletion that must end before the method can be handled.
+        channel: Channel of the method.
+        handler: Handler that has changed nothing yet; it checks everything again.
+        method: The method.
+    """
+    yield from deletion.steps()
+    if channel.is_closed:
+        return None
+    done = handler(channel, method)
+    return (yield from done) if isinstance(done, Generator) else done
+
+
 async def _reply_after(
     channel: Channel, reply: Method | None, after: Awaitable[None], notices: Sequence[Method]
 ) -> Method | None:
@@ -75,5 +129,13 @@ async def _reply_after(
 
 
 def _send_after(channel: Channel, notices: Sequence[Method]) -> None:
-    for notice in notices:
-        channel.reply(notice)
+    if notices:
+        steps = _send_in_steps(channel, notices)
+        Job(channel.broker.turn, channel.client.line, steps, "notices after a reply").start()
+
+
+def _send_in_steps(channel: Channel, notices: Sequence[Method]) -> Iterator[None]:
+    for at in range(0, len(notices), STEP_NOTICES):
+        for notice in notices[at : at + STEP_NOTICES]:
+            channel.reply(notice)
+        yield

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from amqp_server.broker.exchange import Exchange
 
@@ -31,7 +31,7 @@ class ExchangeGraph:
             self._with_alternate.setdefault(exchange.alternate, {})[exchange] = None
 
     def remove(self, exchange: Exchange) -> None:
-        """Forget an exchange that no binding leads from or to any more."""
+        """Forget the alternate of a deleted exchange; its bindings are counted until `unbind`."""
         if exchange.alternate is not None:
             users = self._with_alternate[exchange.alternate]
             del users[exchange]
@@ -64,13 +64,15 @@ class ExchangeGraph:
         """Return the exchanges that bindings of `exchange` lead to."""
         return self._after.get(exchange, ())
 
-    def affected_by(self, exchange: Exchange) -> list[Exchange] | None:
-        """Return an exchange and all whose routes may lead through it; None: too many to look at.
+    def affected_by(self, changed: Collection[Exchange]) -> list[Exchange] | None:
+        """Return exchanges and all whose routes may lead through them; None: too many to look at.
 
         O(exchanges returned), at most `AFFECTED_MAX`.
         """
-        affected = {exchange: None}
-        pending = [exchange]
+        if len(changed) > AFFECTED_MAX:
+            return None
+        affected = dict.fromkeys(changed)
+        pending = list(changed)
         while pending:
             current = pending.pop()
             for edges in (

@@ -163,8 +163,10 @@ class Routing:
                 queues[delay_queue] = None
                 continue
             asked.append(current)
-            matched = yield from current.matcher.match_in_steps(envelope)
-            envelope.visit(1 + len(matched))
+            found = yield from current.matcher.match_in_steps(envelope)
+            envelope.visit(1 + len(found))
+            # The bindings of what was deleted just now may still be there.
+            matched = [each for each in found if not each.is_deleted]
             alternate = self._alternate_of(current)
             if not matched and alternate is not None and alternate not in visited:
                 # Each exchange by itself: what another one of the chain matched does not count.
@@ -203,7 +205,7 @@ class Routing:
                 *self._virtual_host.graph.bound_to(current),
                 self._alternate_of(current),
             ):
-                if reached is not None and reached not in visited:
+                if reached is not None and not reached.is_deleted and reached not in visited:
                     visited.add(reached)
                     pending.append(reached)
                     if len(visited) % STEP_VISITS == 0:

@@ -7,6 +7,7 @@ created first and deleted last, because it records how many shards there are.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from amqp_server.broker.handlers import queue as queue_handlers
 from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.names import check_not_locked
 from amqp_server.broker.inner_client import inner_channel
+from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.sharding.checks import check_shards, refused_as
 from amqp_server.broker.sharding.errors import NoSuchShardsError, ShardClashError
 from amqp_server.broker.sharding.shard_set import WEIGHT, bound_queues, messages_of, shard_set
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.handlers.handler import MethodSteps, Outcome, Waiting
     from amqp_server.broker.sharding.shard_set import ShardSet
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
@@ -75,11 +78,15 @@ async def create_shards(
     first_number = check_shards(channel, wanted, arguments)
     had_exchange = wanted.exchange in vhost.exchanges
     missing = sum(queue is None for queue in wanted.queues(vhost))
-    await _all_done([partial(exchange_handlers.declare, channel, wanted.exchange_declare())])
+    await _all_done(
+        channel, [partial(exchange_handlers.declare, channel, wanted.exchange_declare())]
+    )
     for shards in _batches(wanted):
         # Include existing queues: their definitions may still be on their way to the disk.
         declares = [wanted.queue_declare(shard, arguments) for shard in shards]
-        await _all_done([partial(queue_handlers.declare, channel, each) for each in declares])
+        await _all_done(
+            channel, [partial(queue_handlers.declare, channel, each) for each in declares]
+        )
     bindings = await _bind(channel, wanted, first_number)
     return Created(not had_exchange, missing, bindings)
 
@@ -116,9 +123,11 @@ async def delete_shards(
         )
     for shards in _batches(found):
         deletes = [QueueDelete(queue=found.queue_name(shard), no_wait=True) for shard in shards]
-        await _all_done([partial(queue_handlers.delete, channel, each) for each in deletes])
+        await _all_done(
+            channel, [partial(queue_handlers.delete, channel, each) for each in deletes]
+        )
     delete = ExchangeDelete(exchange=name, no_wait=True)
-    await _all_done([partial(exchange_handlers.delete, channel, delete)])
+    await _all_done(channel, [partial(exchange_handlers.delete, channel, delete)])
     return found, messages
 
 
@@ -148,10 +157,11 @@ async def _bind(channel: Channel, wanted: ShardSet, first_number: int) -> int:
         )
     bound_before = len(bound_queues(exchange))
     await _all_done(
+        channel,
         [
             partial(make_binding, channel, exchange, queue, WEIGHT, {}, None, first_number + shard)
             for shard, queue in enumerate(queues)
-        ]
+        ],
     )
     return wanted.count - bound_before
 
@@ -161,7 +171,7 @@ def _batches(shards: ShardSet) -> Iterator[range]:
         yield range(start, min(start + QUEUES_PER_TURN, shards.count))
 
 
-async def _all_done(changes: Iterable[Callable[[], Awaitable[object] | None]]) -> None:
+async def _all_done(channel: Channel, changes: Iterable[Callable[[], Outcome]]) -> None:
     """Start all changes in this turn; return when all have ended.
 
     Raises the error of the first change that failed. If a change cannot start, it starts none
@@ -176,9 +186,21 @@ async def _all_done(changes: Iterable[Callable[[], Awaitable[object] | None]]) -
             refusal = error
             break
         if change is not None:
-            begun.append(change)
+            begun.append(_taken(channel, change) if isinstance(change, Generator) else change)
     for end in await asyncio.gather(*begun, return_exceptions=True):
         if isinstance(end, BaseException):
             raise end
     if refusal is not None:
         raise refusal
+
+
+async def _taken(channel: Channel, steps: MethodSteps) -> None:
+    """Take the steps of a method in turns, then wait for what is left."""
+    waiting: list[Waiting] = []
+
+    def and_keep() -> Iterator[None]:
+        waiting.append((yield from steps))
+
+    await done_in_turns(channel.broker.turn, channel.client.line, and_keep(), _WHO)
+    if waiting[0] is not None:
+        await waiting[0]

@@ -71,17 +71,21 @@ class ConsistentHashMatcher(Matcher):
         self._ends = None
 
     def remove(self, binding: Binding) -> None:
-        """Forget a binding."""
+        """Forget a binding; one to a deleted destination had no buckets."""
         del self._bindings[binding]
-        self._ends = None
+        if not binding.destination.is_deleted:
+            self._ends = None
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the one destination of the message; none if there are no bindings."""
         ends = self._arrange() if self._ends is None else self._ends
-        if not ends:
-            return ()
-        bucket = pick_bucket(self._hashed_key(envelope), ends[-1])
-        return (self._destinations[bisect_right(ends, bucket)],)
+        key = self._hashed_key(envelope)
+        while ends:
+            destination = self._destinations[bisect_right(ends, pick_bucket(key, ends[-1]))]
+            if not destination.is_deleted:
+                return (destination,)
+            ends = self._arrange()
+        return ()
 
     def _arrange(self) -> list[int]:
         """Number the buckets; return where those of each destination end.
@@ -89,7 +93,8 @@ class ConsistentHashMatcher(Matcher):
         Once for any number of bindings that came and went, not at each of them.
         """
         weights: dict[Destination, int] = {}
-        for binding in sorted(self._bindings, key=attrgetter("number")):
+        kept = (each for each in self._bindings if not each.destination.is_deleted)
+        for binding in sorted(kept, key=attrgetter("number")):
             weights.setdefault(binding.destination, int(binding.routing_key))
         self._destinations = list(weights)
         self._ends = list(accumulate(weights.values()))

@@ -21,16 +21,17 @@ class DirectMatcher(Matcher):
     routes_singly = False
 
     def __init__(self) -> None:
-        self._by_key: dict[str, list[Binding]] = {}
+        # Dicts: thousands of bindings may have one key, and each is removed at once.
+        self._by_key: dict[str, dict[Binding, None]] = {}
 
     def add(self, binding: Binding) -> None:
         """Take in a binding."""
-        self._by_key.setdefault(binding.routing_key, []).append(binding)
+        self._by_key.setdefault(binding.routing_key, {})[binding] = None
 
     def remove(self, binding: Binding) -> None:
         """Forget a binding."""
         bindings = self._by_key[binding.routing_key]
-        bindings.remove(binding)
+        del bindings[binding]
         if not bindings:
             del self._by_key[binding.routing_key]
 
@@ -43,10 +44,8 @@ class DirectMatcher(Matcher):
         found: list[Destination] = []
         is_step_due = STEP_VISITS
         for key in dict.fromkeys(envelope.routing_keys):
-            bindings: Sequence[Binding] = self._by_key.get(key, ())
-            if len(bindings) > STEP_VISITS:
-                # Some may come and go between two steps.
-                bindings = tuple(bindings)
+            # Some may come and go between two steps.
+            bindings = tuple(self._by_key.get(key, ()))
             for at in range(0, len(bindings), STEP_VISITS):
                 found += [binding.destination for binding in bindings[at : at + STEP_VISITS]]
                 if len(found) >= is_step_due:

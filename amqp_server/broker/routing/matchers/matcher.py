@@ -40,7 +40,11 @@ class Matcher(Protocol):
         """Forget a binding that is there."""
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
-        """Return the destinations whose bindings fit any of the keys; one may come twice."""
+        """Return the destinations whose bindings fit any of the keys; one may come twice.
+
+        Deleted ones may be among them. A type that chooses between destinations chooses none of
+        these.
+        """
 
     def match_in_steps(self, envelope: Envelope) -> Steps[Sequence[Destination]]:
         """Return the steps that find the same; bindings may come and go between two of them.

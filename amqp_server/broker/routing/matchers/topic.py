@@ -53,7 +53,7 @@ class _Node:
 
     def __init__(self, *, takes_any: bool = False) -> None:
         self.words: dict[str, _Node] = {}
-        self.bindings: list[Binding] = []
+        self.bindings: dict[Binding, None] = {}
         self.takes_any = takes_any
 
 
@@ -120,7 +120,7 @@ class TopicMatcher(Matcher):
             if after is None:
                 after = node.words[word] = _Node(takes_any=word == "#")
             node = after
-        node.bindings.append(binding)
+        node.bindings[binding] = None
         self._changes += 1
         self._forget_states()
 
@@ -130,7 +130,7 @@ class TopicMatcher(Matcher):
         words = _pattern(binding.routing_key)
         for word in words:
             path.append(path[-1].words[word])
-        path[-1].bindings.remove(binding)
+        del path[-1].bindings[binding]
         for word, parent, node in zip(reversed(words), path[-2::-1], path[:0:-1], strict=True):
             if node.bindings or node.words:
                 break

@@ -1,0 +1,211 @@
+"""A deletion: what is deleted is gone at once, and its consumers and bindings follow in steps.
+
+A queue may have tens of thousands of bindings. They lead nowhere from the moment in which the queue
+is deleted (`VirtualHost.remove_queue`), and the steps only free what is left. An object of the same
+name may be declared after the last step: its bindings would be equal to the old ones, in memory and
+on the disk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from amqp_server.broker.consuming.ending import consumers_of, end_consumers
+from amqp_server.broker.definition_removal import DefinitionRemoval
+from amqp_server.broker.definitions import EXCHANGES, QUEUES, all_done
+from amqp_server.broker.transfers.delay_queue import end_delay_queues
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator
+
+    from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.methods import BasicCancel
+    from metadata.document import Document
+    from metadata.removal import RemovedEntity
+
+STEP_OBJECTS: Final = 32
+"""Consumers, bindings, documents and objects that one step removes, all together."""
+
+
+class _End(NamedTuple):
+    """A removed object, which bindings may still lead to or from.
+
+    Attributes:
+        kind: Kind of its definition.
+        name: Its name.
+        destination: The object, or the placeholder of a damaged one; None without bindings.
+    """
+
+    kind: str
+    name: str
+    destination: Destination | None
+
+
+class Deletion:
+    """What is left of deleted objects of one virtual host. Its owner takes all steps.
+
+    Clients that declare an object of the same name take steps too, instead of waiting.
+
+    Args:
+        broker: Broker that owned the objects.
+        vhost: Virtual host of the objects.
+        asking: Channel that has asked for it, or None.
+
+    Attributes:
+        notices: Notices for consumers of that channel, which come after the reply.
+        is_submitted: Whether everything is out of memory, and the removal of all definitions is
+            submitted to the disk.
+    """
+
+    def __init__(self, broker: Broker, vhost: VirtualHost, asking: Channel | None = None) -> None:
+        self.is_submitted = False
+        self.notices: list[BasicCancel] = []
+        self._asking = asking
+        self._broker = broker
+        self._vhost = vhost
+        self._definitions = DefinitionRemoval(broker.definitions, vhost.name)
+        # The last one is next.
+        self._ends: list[_End] = []
+        self._consumers: deque[Consumer] = deque()
+        self._unbound: Binding | None = None
+        self._documents: list[tuple[RemovedEntity, list[Document]]] = []
+        self._messages: list[Queue] = []
+        self._damaged_bindings: list[Awaitable[None]] = []
+        self._removed: Awaitable[None] | None = None
+
+    def remove_queue(self, queue: Queue, *, is_saved: bool = True) -> None:
+        """Remove a queue at once.
+
+        Args:
+            queue: Queue to remove.
+            is_saved: Whether its definition and its messages are removed from the disk.
+        """
+        queue.stop()
+        self._broker.disown(queue)
+        self._consumers += consumers_of(queue)
+        self._vhost.remove_queue(queue)
+        self._add_end(QUEUES, queue.name, queue)
+        if is_saved:
+            self._definitions.add_queue(queue, is_bound=self._vhost.is_bound(queue))
+            self._messages.append(queue)
+
+    def remove_exchange(self, exchange: Exchange, *, is_saved: bool = True) -> None:
+        """Remove an exchange at once, and its hidden queue; arguments as in `remove_queue`."""
+        vhost = self._vhost
+        vhost.remove_exchange(exchange)
+        self._add_end(EXCHANGES, exchange.name, exchange)
+        if is_saved:
+            delay_queue = vhost.delay_queues.get(exchange)
+            is_bound = vhost.is_bound(exchange)
+            self._definitions.add_exchange(exchange, delay_queue, is_bound=is_bound)
+            self._messages += end_delay_queues(vhost, [exchange])
+
+    def remove_binding(self, binding: Binding) -> None:
+        """Remove the definition of a binding that was unbound, and its source if it is unused."""
+        self._unbound = binding
+
+    def remove_damaged(
+        self,
+        entity: RemovedEntity,
+        placeholder: Destination | None,
+        documents: list[Document],
+    ) -> None:
+        """Remove a queue or exchange that the start could not recover.
+
+        Args:
+            entity: Its definition.
+            placeholder: Queue or exchange that took its place, removed already; None without one.
+            documents: Definitions of its bindings.
+        """
+        self._definitions.add(entity)
+        self._documents.append((entity, documents))
+        self._add_end(entity.kind, entity.name, placeholder)
+
+    def take_step(self) -> bool:
+        """Remove at most `STEP_OBJECTS` of what is left; return whether nothing is left."""
+        if self.is_submitted:
+            return True
+        room = STEP_OBJECTS
+        consumers = [self._consumers.popleft() for _ in range(min(room, len(self._consumers)))]
+        self.notices += end_consumers(consumers, self._asking)
+        room -= len(consumers)
+        while self._documents and room:
+            entity, documents = self._documents[-1]
+            part = [documents.pop() for _ in range(min(room, len(documents)))]
+            self._definitions.remove_documents(part, entity)
+            room -= len(part)
+            if not documents:
+                self._documents.pop()
+        if self._unbound is not None and room:
+            unbound, self._unbound = self._unbound, None
+            self._remove_definitions([unbound])
+            room -= 1
+        while self._ends and room:
+            end = self._ends[-1].destination
+            bindings = [] if end is None else self._vhost.unlink_some(end, room)
+            if not bindings:
+                self._release(self._ends.pop())
+                room -= 1
+                continue
+            room -= len(bindings)
+            self._remove_definitions(bindings)
+        if not room and (self._ends or self._documents or self._consumers or self._unbound):
+            return False
+        self._removed = self._definitions.finish()
+        if self._damaged_bindings:
+            self._removed = all_done([self._removed, *self._damaged_bindings])
+        self.is_submitted = True
+        return True
+
+    def steps(self) -> Iterator[None]:
+        """Take all steps that are left; other clients may be served between two of them."""
+        while not self.take_step():
+            yield
+
+    async def finish(self) -> None:
+        """Return when nothing can come back; the owner awaits it after the last step.
+
+        Raises:
+            MetadataError: The disk refused something.
+        """
+        assert self._removed is not None, "all steps must be taken"
+        try:
+            await self._removed
+        except BaseException:
+            for queue in self._messages:
+                self._broker.keep_messages(queue)
+            raise
+        for queue in self._messages:
+            await self._broker.discard_after_dead_letters(queue)
+
+    def _add_end(self, kind: str, name: str, destination: Destination | None) -> None:
+        self._ends.append(_End(kind, name, destination))
+        self._names_of(kind)[name] = self
+
+    def _names_of(self, kind: str) -> dict[str, Deletion]:
+        """Return the names that objects of a kind cannot have yet."""
+        deletions = self._vhost.deletions
+        return deletions.exchanges if kind == EXCHANGES else deletions.queues
+
+    def _release(self, end: _End) -> None:
+        """Remove the definition of an object without bindings; its name is free then."""
+        if end.kind == EXCHANGES:
+            self._damaged_bindings += (
+                self._broker.remove_damaged_binding(self._vhost, each)
+                for each in self._vhost.damaged.damaged_bindings.of_exchange(end.name)
+            )
+        self._definitions.release(end.kind, end.name)
+        del self._names_of(end.kind)[end.name]
+
+    def _remove_definitions(self, bindings: list[Binding]) -> None:
+        """Remove the definitions of bindings, and auto-delete exchanges that they leave unused."""
+        for exchange in self._vhost.exchanges_left_unused(bindings):
+            self.remove_exchange(exchange)
+        self._definitions.remove_bindings(bindings)
