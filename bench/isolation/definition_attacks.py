@@ -7,18 +7,23 @@ from typing import Final
 from bench.isolation.attack import Attack, Stage
 from bench.isolation.methods import (
     CONSUMED,
+    EXCHANGE_DECLARED,
+    EXCHANGE_DELETED,
     QOS_SET,
     QUEUE_BOUND,
     QUEUE_DECLARED,
     QUEUE_DELETED,
     bind_queue,
     consume,
+    declare_exchange,
     declare_queue,
+    delete_exchange,
     delete_queue,
     set_qos,
 )
 
 _QUEUE: Final = "attacked"
+_EXCHANGE: Final = "attacked"
 
 
 def _durable_queues(stage: Stage, queues: int) -> Iterator[None]:
@@ -73,6 +78,17 @@ def _durable_bindings(stage: Stage, bindings: int) -> Iterator[None]:
     stage.attacker.ask([delete_queue(_QUEUE)], QUEUE_DELETED)
 
 
+def _exchange_bindings(stage: Stage, bindings: int) -> Iterator[None]:
+    """Words make the exchange's matcher large too."""
+    stage.attacker.ask([declare_queue(_QUEUE, is_durable=True)], QUEUE_DECLARED)
+    declare = declare_exchange(_EXCHANGE, "topic", is_durable=True)
+    stage.attacker.ask([declare], EXCHANGE_DECLARED)
+    binds = [bind_queue(_EXCHANGE, _QUEUE, f"key.{n}.#") for n in range(bindings)]
+    stage.attacker.ask(binds, QUEUE_BOUND)
+    yield
+    stage.attacker.ask([delete_exchange(_EXCHANGE)], EXCHANGE_DELETED)
+
+
 DEFINITION_ATTACKS: Final = (
     Attack(
         "durable-queues",
@@ -114,6 +130,14 @@ DEFINITION_ATTACKS: Final = (
         "durable-bindings",
         "a queue with many durable bindings is deleted",
         _durable_bindings,
+        {"bindings": 60_000},
+        {"bindings": 3_000},
+        bytes_per_sync=4_096,
+    ),
+    Attack(
+        "exchange-bindings",
+        "a topic exchange with many durable bindings is deleted",
+        _exchange_bindings,
         {"bindings": 60_000},
         {"bindings": 3_000},
         bytes_per_sync=4_096,

@@ -25,6 +25,7 @@ CHANNEL: Final = 1
 CHANNEL_OPENED: Final = (20, 11)
 CHANNEL_CLOSED: Final = (20, 41)
 EXCHANGE_DECLARED: Final = (40, 11)
+EXCHANGE_DELETED: Final = (40, 21)
 EXCHANGE_BOUND: Final = (40, 31)
 QUEUE_DECLARED: Final = (50, 11)
 QUEUE_BOUND: Final = (50, 21)
@@ -61,9 +62,14 @@ def _value(value: Value) -> bytes:
     return b"A" + long_string(b"".join(_value(each) for each in value))
 
 
-def declare_exchange(name: str, kind: str) -> bytes:
-    """Declare a transient exchange; the answer is EXCHANGE_DECLARED."""
-    return requests.declare_exchange(CHANNEL, name, kind, durable=False).octets
+def declare_exchange(name: str, kind: str, *, is_durable: bool = False) -> bytes:
+    """Declare an exchange; the answer is EXCHANGE_DECLARED."""
+    return requests.declare_exchange(CHANNEL, name, kind, durable=is_durable).octets
+
+
+def delete_exchange(name: str) -> bytes:
+    """Delete an exchange; the answer is EXCHANGE_DELETED."""
+    return requests.delete_exchange(CHANNEL, name).octets
 
 
 def bind_exchange(source: str, destination: str, key: str = "") -> bytes:

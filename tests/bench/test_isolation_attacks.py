@@ -67,6 +67,7 @@ READY = {
     "priorities-added": ("attacked", 0),
     "priorities-lost": ("attacked", 0),
     "durable-queues": ("q2", 0),
+    "exchange-bindings": ("attacked", 0),
     "large-published": ("attacked", 1),
     # Delivered, and not settled.
     "large-delivered": ("attacked", 0),
