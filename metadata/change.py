@@ -37,6 +37,7 @@ class Change:
         is_note: Whether the content only records the deletion of a definition. Nothing may replace
             it before it is on the disk.
         is_dependent: Whether the document refers to definitions that have documents of their own.
+        is_bulk: Whether it may be one of very many, which other changes do not wait for.
         sets_marks: Whether marks are set and the document stays unchanged.
         marks: Marks to set; or marks to remove if the document stays unchanged.
         after: Changes that must be durable first; if one of them fails, this one fails too.
@@ -56,6 +57,7 @@ class Change:
         "error",
         "is_applied",
         "is_at_work",
+        "is_bulk",
         "is_dependent",
         "is_done",
         "is_note",
@@ -70,6 +72,7 @@ class Change:
         self.is_note = False
         self.is_dependent = False
         self.sets_marks = False
+        self.is_bulk = False
         self.is_at_work = False
         self.is_applied = False
         self.is_done = False

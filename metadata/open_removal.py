@@ -82,6 +82,7 @@ class OpenRemoval:
                     None,
                     after=[change for end in ends for change in self._announced.get(end, ())],
                     is_dependent=True,
+                    is_bulk=bool(self._held),
                     refers_to=[paths[end] for end in ends],
                 )
             )

@@ -5,8 +5,9 @@ whole round: its files in parallel, and each directory is synced once. A documen
 one round: a later change replaces a waiting one, and both callers return when it is durable. A
 change that must wait until others are durable comes into a later round.
 
-Ten thousands of changes may wait for one: they are released in parts, between which the event loop
-does other work.
+Tens of thousands of changes may wait for one: they are released in parts, between which the event
+loop does other work. What a deletion takes along is written beside all other changes, not before
+them: a part of each round is reserved for it, and it gets what others leave.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ logger: Final = logging.getLogger(__name__)
 
 ROUND_CHANGES_MAX: Final = 256
 """Most changes in one round, so that a change never waits for thousands of others."""
+BULK_CHANGES_MIN: Final = 64
+"""Changes in one round that are reserved for what deletions take along."""
 RELEASES_MAX: Final = 256
 """Most changes that are released at a time because another one is done."""
 
@@ -41,6 +44,7 @@ class WriteRounds:
         self._workers = workers
         self._unfinished: dict[Change, None] = {}
         self._ready: deque[Change] = deque()
+        self._bulk: deque[Change] = deque()
         self._last: dict[Path, Change] = {}
         self._referrers: dict[Path, Referrers] = {}
         self._refers_to: dict[Change, list[Referrers]] = {}
@@ -61,6 +65,7 @@ class WriteRounds:
         is_dependent: bool = False,
         refers_to: Iterable[Path] = (),
         is_held: bool = False,
+        is_bulk: bool = False,
         marks: Sequence[DeletionMark] = (),
     ) -> Change:
         """Accept a change: the file at `path` is to be replaced or removed.
@@ -77,6 +82,7 @@ class WriteRounds:
                 waits for this change.
             is_held: Whether it starts only after `release`, and after the changes of all files that
                 refer to this one.
+            is_bulk: Whether it may be one of very many; those of other callers do not wait for it.
             marks: Marks to remove if the file stays unchanged.
         """
         refused = self._refused_marks.pop(path, ())
@@ -87,11 +93,11 @@ class WriteRounds:
         needed = frozenset(each for each in after if not each.is_done)
         change = self._last.get(path)
         if change is None or change.is_at_work:
-            change = self._new_change(path, needed, None, is_held=is_held)
+            change = self._new_change(path, needed, None, is_held=is_held, is_bulk=is_bulk)
         elif change.is_note or is_held or not needed <= change.after:
             # Do not reuse that change: it may have to wait for one that waits for it.
             earlier = None if change in needed else change
-            change = self._new_change(path, needed, earlier, is_held=is_held)
+            change = self._new_change(path, needed, earlier, is_held=is_held, is_bulk=is_bulk)
         for each in refers_to:
             self._note_reference(change, each)
         change.content = content
@@ -167,8 +173,10 @@ class WriteRounds:
         earlier: Change | None,
         *,
         is_held: bool,
+        is_bulk: bool,
     ) -> Change:
         change = Change(path, needed)
+        change.is_bulk = is_bulk
         if earlier is not None:
             change.wait_for(earlier)
         if is_held:
@@ -200,15 +208,16 @@ class WriteRounds:
 
     def _start(self, change: Change) -> None:
         """Let a change be written in the next round."""
-        self._ready.append(change)
+        self._line_of(change).append(change)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="metadata-write-rounds")
 
     async def _run(self) -> None:
         try:
-            while self._ready:
-                count = min(len(self._ready), ROUND_CHANGES_MAX)
-                changes = [self._ready.popleft() for _ in range(count)]
+            while self._ready or self._bulk:
+                reserved = min(len(self._bulk), BULK_CHANGES_MIN)
+                changes = _take(self._ready, ROUND_CHANGES_MAX - reserved)
+                changes += _take(self._bulk, ROUND_CHANGES_MAX - len(changes))
                 for change in changes:
                     change.is_at_work = True
                 await self._workers.run(self._apply_round, changes)
@@ -232,13 +241,20 @@ class WriteRounds:
         if not change.sets_marks:
             self._note_refusal(change)
         change.finish()
-        self._ready += change.release_some(RELEASES_MAX)
+        self._release_some(change)
         while change.is_waited_for:
             await asyncio.sleep(0)
-            self._ready += change.release_some(RELEASES_MAX)
+            self._release_some(change)
         for referrers in self._refers_to.pop(change, ()):
             self._note_referrer_done(referrers, change)
         self._count_done(change.path.parent.name)
+
+    def _release_some(self, change: Change) -> None:
+        for ready in change.release_some(RELEASES_MAX):
+            self._line_of(ready).append(ready)
+
+    def _line_of(self, change: Change) -> deque[Change]:
+        return self._bulk if change.is_bulk else self._ready
 
     def _note_referrer_done(self, referrers: Referrers, change: Change) -> None:
         referrers.note_done(change)
@@ -276,6 +292,7 @@ class WriteRounds:
             change.abandon(error)
         self._unfinished.clear()
         self._ready.clear()
+        self._bulk.clear()
         self._last.clear()
         self._referrers.clear()
         self._refers_to.clear()
@@ -356,3 +373,8 @@ class WriteRounds:
                 is_moot = change.content is None and isinstance(cause, FileNotFoundError)
                 if not is_moot:
                     change.fail(cause)
+
+
+def _take(line: deque[Change], count_max: int) -> list[Change]:
+    """Remove and return the first changes of a line."""
+    return [line.popleft() for _ in range(min(len(line), count_max))]

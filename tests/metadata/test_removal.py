@@ -334,3 +334,25 @@ async def test_a_virtual_host_is_cleared_behind_removals_that_are_open(
     opened.remove_dependents([refers("b", Q)])
     await asyncio.gather(*opened.finish(), clearing)
     assert await names(tmp_path) == []
+
+
+async def test_others_do_not_wait_for_all_that_a_deletion_takes_along(
+    store: MetadataStore, files: Steps
+) -> None:
+    """Nor does the deletion wait for ever beside others that never end."""
+    await store.put(document("queues", "q"))
+    opened = store.open_removal("/")
+    opened.add(RemovedEntity("queues", "q"))
+    names = [f"b{number}" for number in range(600)]
+    await asyncio.gather(*(store.put(document("bindings", name)) for name in names))
+    opened.remove_dependents(refers(name, Q) for name in names)
+    outcomes = opened.finish()
+    files.steps.clear()
+    await asyncio.gather(*(store.put(document("exchanges", f"x{n}")) for n in range(600)))
+    others = [step.startswith("put x") for step in files.steps]
+
+    assert sum(others[:256]) == 256 - 64
+    removed = len(others) - 600
+    assert 3 * 64 <= removed < 600
+    await asyncio.gather(*outcomes)
+    assert files.steps[-1] == "remove q"
