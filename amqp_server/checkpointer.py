@@ -267,7 +267,7 @@ class Checkpointer:
     def _note_taken(self, queue: Queue) -> None:
         queue.is_checkpointed = True
         # The checkpoint leaves out what is settled but not yet durable: the queue is due again.
-        is_behind = not (queue.is_synced or queue.store.is_failed)
+        is_behind = not (queue.is_synced or queue.is_failed)
         queue.is_checkpoint_due = queue.is_checkpoint_due and is_behind
         if queue.is_checkpoint_due:
             self._to_checkpoint.add(queue)

@@ -102,7 +102,7 @@ class Compactor:
         looks = [
             (queue, settled, queue.store.log.segments[:-1], dict(self._tried.get(queue, {})))
             for queue, settled in offered.items()
-            if not (queue.is_deleted or queue.store.is_failed)
+            if not (queue.is_deleted or queue.is_failed)
         ]
         try:
             chosen = await asyncio.to_thread(self._choose, looks)
@@ -132,7 +132,7 @@ class Compactor:
     def _begin_next(self) -> None:
         while self._waiting:
             queue, request = self._waiting.popleft()
-            if queue.is_deleted or queue.store.is_failed:
+            if queue.is_deleted or queue.is_failed:
                 continue
             tried = self._tried.setdefault(queue, {})
             tried[request.segment.base_offset] = _length(request.live)

@@ -120,9 +120,7 @@ class Reclaimer:
         floor = self._floor(queue, kept_from)
         end = self._forced_end(queue, now_ns, kept_from)
         # Nothing is appended to a failed log, but its segments may be what filled the disk.
-        if not queue.store.is_failed and log.is_roll_due(
-            now_ns, floor, policy.keep_since_ns(now_ns)
-        ):
+        if not queue.is_failed and log.is_roll_due(now_ns, floor, policy.keep_since_ns(now_ns)):
             # The flusher runs appends first, so the removal finds the segment sealed.
             queue.store.request_roll()
             if not policy.keeps_settled:
@@ -140,7 +138,7 @@ class Reclaimer:
         floor = self._floor(queue, kept_from)
         keep_since_ns = queue.storage_settings.retention.keep_since_ns(now_ns)
         return (
-            queue.store.is_failed
+            queue.is_failed
             and log.log_end_offset <= floor
             and log.is_roll_due(now_ns, floor, keep_since_ns)
         )
@@ -202,7 +200,7 @@ class Reclaimer:
         self, queue: Queue, snapshot: SettlementSnapshot | None, kept_from: Mapping[Queue, int]
     ) -> None:
         """Propose a queue to the compactor, with what the disk has as settled."""
-        if queue.storage_settings.retention.keeps_settled or queue.store.is_failed:
+        if queue.storage_settings.retention.keeps_settled or queue.is_failed:
             return
         if queue.is_stream:
             # Retention settles a stream from its beginning and removes whole segments.

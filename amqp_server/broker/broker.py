@@ -350,7 +350,6 @@ class Broker:
         if queue.is_checkpointed:
             self.removed_incarnations.append(queue.incarnation)
         self.storage.discard(queue.store, on_done)
-        queue.store_moved()
 
     async def make_settlement_durable(self, queue: Queue) -> None:
         """Return when nothing that is settled in `queue` now can come back after a crash.
@@ -384,9 +383,8 @@ class Broker:
         Publishes that still wait are refused: they cannot be made safe any more.
         """
         queue.stop_forwarding()
-        queue.store_failed()
+        queue.store.fail()
         queue.store.discard()
-        queue.store_moved()
 
     async def discard_after_dead_letters(self, queue: Queue) -> None:
         """Discard a deleted queue; messages rejected before still become dead letters."""

@@ -129,7 +129,7 @@ class DefinitionWriter:
         if queue.is_deleted:
             return
         self._broker.remove_unsaved(queue, queue.virtual_host)
-        queue.store_failed()
+        queue.store.fail()
         self._broker.discard(queue)
 
     def _remove_unsaved_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
@@ -137,5 +137,5 @@ class DefinitionWriter:
             return
         self._broker.remove_unsaved(exchange, vhost)
         for queue in end_delay_queues(vhost, [exchange]):
-            queue.store_failed()
+            queue.store.fail()
             self._broker.discard(queue)

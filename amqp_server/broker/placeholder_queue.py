@@ -58,6 +58,7 @@ def make_placeholder(
         opened=OpenedLog(log, settings),
         turn=turn,
     )
-    queue.store.is_failed = True
+    queue.store.fail()
     storage.forget(queue.store)
+    storage.queues_to_checkpoint.discard(queue)
     return queue

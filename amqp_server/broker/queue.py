@@ -31,6 +31,7 @@ from amqp_server.broker.subscriptions.subscriptions import Subscriptions
 from amqp_server.broker.transfers.dead_letter import DeadLetters
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT
 from amqp_server.broker.transfers.forwarder import Forwarder
+from amqp_server.config import Durability
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, as_persistent
 from offsets.delivery_counters import DeliveryCounters
 from offsets.settlement import Settlement
@@ -47,9 +48,9 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.message_store import MessageStore
     from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.storing.store_progress import StoreProgress
     from amqp_server.broker.turn import Line, Turn
     from amqp_server.broker.virtual_host import VirtualHost
-    from amqp_server.config import Durability
     from amqp_server.protocol.tables import Table
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,10 @@ class Queue:
         turn: Turn at whose end the queue writes and dispatches.
 
     Attributes:
+        awaits_disk: Whether confirms of persistent messages wait for the disk.
+        confirmed_end: All persistent messages below it may be confirmed (I3, exclusive), as far as
+            the disk has answered.
+        is_failed: Whether the log accepts no more writes; publishes are refused.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
     """
 
@@ -137,6 +142,10 @@ class Queue:
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_journaled=self.is_journaled, owner=self
         )
+        self.awaits_disk = self.durability not in {None, Durability.NONE}
+        self.is_failed = False
+        self.confirmed_end = self.store.confirmed_end
+        self._readable_end = self.visible_end
         self.rules: QueueRules | None = None
         if (
             attributes.is_needed
@@ -173,7 +182,7 @@ class Queue:
     @property
     def visible_end(self) -> int:
         """End of the offsets that readers may see (I9, exclusive)."""
-        return self.store.recovery_point if self.is_journaled else self.store.end_offset
+        return self.store.readable_end
 
     @property
     def durability(self) -> Durability | None:
@@ -223,7 +232,9 @@ class Queue:
         return end_offset
 
     def run_turn(self) -> None:
-        """Write new messages to the log, then deliver ready ones."""
+        """Apply the progress of the store, write new messages to the log, deliver ready ones."""
+        if self.store.has_progressed:
+            self._apply(self.store.take_progress())
         if self.is_deleted:
             if self.forwarder is not None:
                 self.forwarder.run_turn()
@@ -244,6 +255,8 @@ class Queue:
             False if more messages have expired than one step removes, or while messages return or
             go in steps. The caller waits for `until_up_to_date`.
         """
+        if self.store.has_progressed:
+            self._apply(self.store.take_progress())
         while self._serve():
             # While the server stops, the turns expire nothing.
             if self._is_behind and not self.is_draining:
@@ -309,7 +322,7 @@ class Queue:
         return rules is not None and rules.after_delivery()
 
     def wake(self) -> None:
-        """Dispatch at the end of the turn, because a consumer can take more."""
+        """Take a turn: a consumer can take more, or the store has progressed."""
         self._turn.mark(self)
 
     def settle(self, start: int, end: int) -> None:
@@ -424,38 +437,48 @@ class Queue:
             self._turn.mark(self)
         return self.auto_delete and self._had_consumer and len(self.consumers) == 0
 
-    def store_moved(self) -> None:
-        """React to progress of the store: more room, more durable messages, or more to read."""
-        self.subscriptions.wake()
-        waiting, self.waiting_confirms = self.waiting_confirms, set()
-        for publishing in waiting:
-            publishing.release_confirms()
-            if publishing.awaits_confirms:
-                self.waiting_confirms.add(publishing)
-                self._turn.mark(self, publishing.line)
-        self.throttled_publishers.resume()
+    def store_answered(self, progress: StoreProgress) -> None:
+        """Apply the answer of the disk at once; the next write waits for a turn."""
+        self._apply(progress)
         if not self.is_deleted:
             self._storage.queues_to_checkpoint.add(self)
+        for waiter in self.waiting_confirms:
+            self._turn.mark(self, waiter.line)
         if not self.waiting_confirms:
             self._turn.mark(self)
+
+    def _apply(self, progress: StoreProgress) -> None:
+        """React to the progress of the store; nothing else in the queue does."""
+        has_grown = progress.readable_end > self._readable_end
+        has_turned = progress.is_failed != self.is_failed
+        self._readable_end = progress.readable_end
+        self.confirmed_end = progress.confirmed_end
+        self.is_failed = progress.is_failed
+        for start, end in progress.lost:
+            self._settle_lost(start, end)
+        if has_turned and progress.is_failed:
+            self._storage.failed_stores.add(self.store)
+            self.refused_ranges.refuse_waiting()
+        elif has_turned:
+            # The failed log held back the recovery point until now.
+            self.is_checkpoint_due = True
+        if has_grown:
+            self.subscriptions.wake()
+        if self.waiting_confirms:
+            waiting, self.waiting_confirms = self.waiting_confirms, set()
+            for waiter in waiting:
+                waiter.release_confirms()
+                if waiter.awaits_confirms:
+                    self.waiting_confirms.add(waiter)
+        if progress.has_room:
+            self.throttled_publishers.resume()
 
     @property
     def is_being_read(self) -> bool:
         """Whether the queue has a consumer whose client is not throttled by this queue itself."""
         return self.throttled_publishers.has_unthrottled(self.consumers)
 
-    def store_failed(self) -> None:
-        """Refuse the publishes that wait for the disk: the log accepts no more writes."""
-        self.store.is_failed = True
-        self._storage.failed_stores.add(self.store)
-        self.refused_ranges.refuse_waiting()
-        self.store_moved()
-
-    def store_reopened(self) -> None:
-        """Make the next checkpoint due: the failed log held back the recovery point until now."""
-        self.is_checkpoint_due = True
-
-    def store_lost(self, start: int, end: int) -> None:
+    def _settle_lost(self, start: int, end: int) -> None:
         """Settle offsets whose records cannot be read, so that no consumer waits for them."""
         if self.forwarder is not None:
             self.forwarder.lose(start, end)

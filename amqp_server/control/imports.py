@@ -113,7 +113,7 @@ def _target(broker: Broker, vhost: str, name: str) -> Queue:
     if not queue.is_journaled:
         reason = f"queue '{name}' is not durable: it would lose what it gets at the next restart"
         raise ControlError(ErrorKind.FAILED, reason)
-    if queue.store.is_failed:
+    if queue.is_failed:
         raise ControlError(ErrorKind.FAILED, f"the log of queue '{name}' cannot be written")
     return queue
 

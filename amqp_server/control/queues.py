@@ -152,7 +152,7 @@ def checkpoint_age_seconds(checkpointer: Checkpointer, queue: Queue) -> float | 
 
 
 def _state(queue: Queue) -> str:
-    if queue.store.is_failed:
+    if queue.is_failed:
         return "failed"
     return "waiting for the disk" if queue.store.is_stalled else "running"
 

@@ -112,7 +112,7 @@ def check_target(source: Queue, target: Queue) -> None:
             f"queue '{source.name}' is a stream, which keeps all it has: consume it from an "
             "offset, or replay it into another queue"
         )
-    elif target.store.is_failed:
+    elif target.is_failed:
         reason = f"the log of queue '{target.name}' cannot be written"
     elif target.refuses_when_full and not has_room_for(target, [_SMALLEST]):
         reason = f"queue '{target.name}' is full and refuses more"

@@ -77,7 +77,7 @@ async def status(sources: StatusSources) -> dict[str, object]:
         "slow_readers_closed": sources.slow_readers.closed_count,
         "channels": sum(connection.channel_count for connection in sources.open_connections),
         "queues": len(queues),
-        "queues_read_only": sum(queue.store.is_failed for queue in queues),
+        "queues_read_only": sum(queue.is_failed for queue in queues),
         "messages_ready": sum(queue.ready_count for queue in queues),
         "stalls": _stalls(sources.watch),
         "damaged": _damaged(vhosts),

@@ -269,7 +269,7 @@ class Imports:
         def check() -> None:
             if queue.is_deleted:
                 raise ImportRefusedError(f"queue '{queue.name}' was deleted")
-            if queue.store.is_failed:
+            if queue.is_failed:
                 raise ImportRefusedError(f"the log of queue '{queue.name}' cannot be written")
 
         publishes = SafePublishes(queue, check)

@@ -7,12 +7,14 @@ happens behind the test's back, and nothing waits for time.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from uuid import UUID
 
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
+from amqp_server.broker.storing.store_progress import StoreProgress
 from amqp_server.broker.storing.store_settings import StoreSettings
 from amqp_server.broker.turn import TurnTask
 from amqp_server.config import Durability
@@ -23,6 +25,7 @@ from appendlog import (
     LogIdentity,
     LogOptions,
     ReadResult,
+    ReopenRequest,
     ThreadFlusher,
     encode_message,
 )
@@ -67,6 +70,7 @@ class StoreBench:
         self.flusher = ThreadFlusher(self._take_round)
         self.flusher.start()
         self.moves = 0
+        self.answers = 0
         self.known_cursor = self.log.log_end_offset
         self.lost: list[tuple[int, int]] = []
         self.expected: dict[int, bytes] = {}
@@ -87,6 +91,7 @@ class StoreBench:
             owner=self,
             throttled_queues=self.throttled_queues,
         )
+        self.progress = self.store.take_progress()
 
     def close(self) -> None:
         self.flusher.close()
@@ -96,18 +101,23 @@ class StoreBench:
 
     # The owner's part
 
-    def store_moved(self) -> None:
+    def wake(self) -> None:
         self.moves += 1
         self.known_cursor = self.store.cursor
 
-    def store_failed(self) -> None:
-        self.store_moved()
+    def store_answered(self, progress: StoreProgress) -> None:
+        self.answers += 1
+        self.wake()
+        self._apply(progress)
 
-    def store_reopened(self) -> None:
-        pass
+    def take_progress(self) -> None:
+        """Do what a queue does at the beginning of its turn."""
+        if self.store.has_progressed:
+            self._apply(self.store.take_progress())
 
-    def store_lost(self, start: int, end: int) -> None:
-        self.lost.append((start, end))
+    def _apply(self, progress: StoreProgress) -> None:
+        self.progress = progress
+        self.lost += progress.lost
 
     # The loop's part
 
@@ -123,12 +133,14 @@ class StoreBench:
     def take_report(self) -> None:
         """Wait for one thing that a thread has done, and hand it to the store."""
         self._reports.get(timeout=ANSWER_SECONDS_MAX)()
+        self.take_progress()
 
     def run_turns(self) -> None:
         """Run the journal as a queue does: again whenever something has moved."""
         seen = -1
         while seen != self.moves:
             seen = self.moves
+            self.take_progress()
             self.store.run_journal(more_input=False)
 
     def until(self, is_reached: Callable[[], bool]) -> None:
@@ -187,7 +199,9 @@ class StoreBench:
 
     def _take_round(self, results: list[FlushResult]) -> None:
         for result in results:
-            self._reports.put(lambda result=result: self.store.flushed(result))  # type: ignore[misc]
+            is_reopened = isinstance(result.request, ReopenRequest)
+            take = self.store.reopened if is_reopened else self.store.flushed
+            self._reports.put(partial(take, result))
 
     def _read_in_worker(
         self,

@@ -11,14 +11,6 @@ from amqp_server.broker.queue import Queue
 
 
 @dataclass
-class DurableEnd:
-    """What confirms look at in a queue's store."""
-
-    confirmed_end: int = 0
-    is_failed: bool = False
-
-
-@dataclass
 class RecordedRanges:
     """What is taken out of a queue again."""
 
@@ -30,9 +22,10 @@ class RecordedRanges:
 
 @dataclass(eq=False)
 class WrittenQueue:
-    """A queue of which only the store matters."""
+    """A queue of which only the answers of the disk matter."""
 
-    store: DurableEnd = field(default_factory=DurableEnd)
+    confirmed_end: int = 0
+    is_failed: bool = False
     refused_ranges: RecordedRanges = field(default_factory=RecordedRanges)
 
     def barrier(self, end_offset: int) -> Barrier:
@@ -57,16 +50,16 @@ def test_what_failed_stays_refused_though_the_queue_works_again_before_it_is_ans
     confirms.add(1, [slow.barrier(1)])
     confirms.add(2, [failing.barrier(2)])
     confirms.add(3, [slow.barrier(4), failing.barrier(5)])
-    failing.store.confirmed_end = 2
-    failing.store.is_failed = True
+    failing.confirmed_end = 2
+    failing.is_failed = True
 
     assert confirms.refuse(cast("Queue", failing)) == [6]
     assert failing.refused_ranges.ranges == [(2, 5)]
     assert slow.refused_ranges.ranges == []
     assert confirms.release() == []
-    failing.store.is_failed = False
-    failing.store.confirmed_end = 9
-    slow.store.confirmed_end = 9
+    failing.is_failed = False
+    failing.confirmed_end = 9
+    slow.confirmed_end = 9
 
     assert confirms.release() == [ConfirmResult(3, refused=False), ConfirmResult(6, refused=True)]
 
@@ -76,13 +69,13 @@ def test_a_refused_publish_is_answered_when_its_other_queues_have_it_or_fail_too
     confirms = PublisherConfirms()
     first, second, third = WrittenQueue(), WrittenQueue(), WrittenQueue()
     confirms.add(1, [first.barrier(1), second.barrier(1), third.barrier(1)])
-    first.store.is_failed = True
+    first.is_failed = True
 
     assert confirms.refuse(cast("Queue", first)) == [1]
     assert confirms.release() == []
-    third.store.confirmed_end = 1
+    third.confirmed_end = 1
     assert confirms.release() == []
-    second.store.is_failed = True
+    second.is_failed = True
     assert confirms.refuse(cast("Queue", second)) == [1]
     assert confirms.release() == [ConfirmResult(1, refused=True)]
 
@@ -95,9 +88,9 @@ def test_what_is_safe_waits_for_what_was_published_before_it() -> None:
     confirms.add(1, [])
 
     assert confirms.release() == [ConfirmResult(1, refused=False)]
-    slow.store.confirmed_end = 3
+    slow.confirmed_end = 3
     assert confirms.release() == []
-    slow.store.confirmed_end = 4
+    slow.confirmed_end = 4
     assert confirms.release() == [ConfirmResult(6, refused=False)]
 
 
@@ -106,9 +99,9 @@ def test_all_queues_that_took_a_publish_must_have_it() -> None:
     first, second = WrittenQueue(), WrittenQueue()
     confirms.add(1, [first.barrier(10), second.barrier(20)])
 
-    first.store.confirmed_end = 10
+    first.confirmed_end = 10
     assert confirms.release() == []
-    second.store.confirmed_end = 20
+    second.confirmed_end = 20
     assert confirms.release() == [ConfirmResult(1, refused=False)]
 
 
@@ -128,7 +121,7 @@ def test_refused_publishes_keep_their_place() -> None:
 
 def test_a_failed_queue_refuses_what_it_never_made_safe() -> None:
     confirms = PublisherConfirms()
-    queue = WrittenQueue(DurableEnd(confirmed_end=5, is_failed=True))
+    queue = WrittenQueue(confirmed_end=5, is_failed=True)
     confirms.add(1, [queue.barrier(5)])
     confirms.add(1, [queue.barrier(6)])
 
@@ -137,11 +130,11 @@ def test_a_failed_queue_refuses_what_it_never_made_safe() -> None:
 
 def test_a_queue_that_failed_later_does_not_refuse_what_another_queue_still_writes() -> None:
     confirms = PublisherConfirms()
-    failed, slow = WrittenQueue(DurableEnd(confirmed_end=5, is_failed=True)), WrittenQueue()
+    failed, slow = WrittenQueue(confirmed_end=5, is_failed=True), WrittenQueue()
     confirms.add(1, [failed.barrier(5), slow.barrier(1)])
 
     assert confirms.release() == []
-    slow.store.confirmed_end = 1
+    slow.confirmed_end = 1
     assert confirms.release() == [ConfirmResult(1, refused=False)]
 
 
@@ -165,14 +158,14 @@ class ConfirmsMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 2), share=st.floats(0, 1))
     def write(self, number: int, share: float) -> None:
-        store = self.queues[number].store
-        if not store.is_failed:
-            store.confirmed_end += int((self.ends[number] - store.confirmed_end) * share)
+        queue = self.queues[number]
+        if not queue.is_failed:
+            queue.confirmed_end += int((self.ends[number] - queue.confirmed_end) * share)
 
     @precondition(lambda self: len(self.waiting) > 8)
     @rule(number=st.integers(0, 2))
     def fail(self, number: int) -> None:
-        self.queues[number].store.is_failed = True
+        self.queues[number].is_failed = True
 
     @rule()
     def release(self) -> None:
@@ -183,19 +176,19 @@ class ConfirmsMachine(RuleBasedStateMachine):
             before = answer.refused
             assert answer.last_tag > answered
             for barriers, refused in self.waiting[: answer.last_tag - answered]:
-                safe = all(queue.store.confirmed_end >= end for queue, end in barriers)
+                safe = all(queue.confirmed_end >= end for queue, end in barriers)
                 assert answer.refused is (refused or not safe)
-                assert safe or refused or any(queue.store.is_failed for queue, _ in barriers)
+                assert safe or refused or any(queue.is_failed for queue, _ in barriers)
             del self.waiting[: answer.last_tag - answered]
             answered = answer.last_tag
         assert self.confirms.resolved_tag == answered
         if self.waiting:
             barriers, _ = self.waiting[0]
-            missing = [queue for queue, end in barriers if queue.store.confirmed_end < end]
+            missing = [queue for queue, end in barriers if queue.confirmed_end < end]
             assert missing, "the first that waits could be answered"
             # The publisher repeats the message without the queues that have it, so the result of
             # each queue has to be known first.
-            assert not all(queue.store.is_failed for queue in missing)
+            assert not all(queue.is_failed for queue in missing)
 
     @invariant()
     def every_publish_is_counted(self) -> None:

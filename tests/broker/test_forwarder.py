@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 class Store:
     """Has each message at hand; room can be taken away."""
 
-    is_failed = False
     is_stalled = False
 
     def window_reader(self) -> None:
@@ -34,7 +33,7 @@ class FakeQueue:
     """Takes transient messages, runs out of room by it, and counts how often it is woken."""
 
     refuses_when_full = False
-    is_journaled = is_stream = False
+    is_failed = awaits_disk = is_stream = False
     is_deleted = False
     name = "q"
 

@@ -98,7 +98,7 @@ class PublisherConfirms:
         first_tag = self.resolved_tag + 1
         for entry in self._waiting:
             for barrier in entry.barriers:
-                if barrier.queue is queue and queue.store.confirmed_end < barrier.end_offset:
+                if barrier.queue is queue and queue.confirmed_end < barrier.end_offset:
                     count = entry.last_tag - first_tag + 1
                     queue.refused_ranges.add(barrier.end_offset - count, barrier.end_offset)
                     entry.refused = True
@@ -137,8 +137,8 @@ def _is_known(entry: _Waiting) -> bool:
     barriers = entry.barriers
     while entry.reached_count < len(barriers):
         queue, end_offset = barriers[entry.reached_count]
-        if queue.store.confirmed_end < end_offset:
-            if not queue.store.is_failed:
+        if queue.confirmed_end < end_offset:
+            if not queue.is_failed:
                 return False
             entry.refused = True
         entry.reached_count += 1

@@ -36,9 +36,9 @@ def enqueue(
         if queue.is_deleted:
             # It was deleted after the messages were routed.
             continue
-        if queue.store.is_failed or (queue.refuses_when_full and refuse(queue, messages[0], flags)):
+        if queue.is_failed or (queue.refuses_when_full and refuse(queue, messages[0], flags)):
             refusing.append(queue)
-            if queue.store.is_failed:
+            if queue.is_failed:
                 note_refused(queue, len(messages))
             continue
         end_offset = queue.publish(messages, flags)
@@ -52,5 +52,6 @@ def is_awaited(queue: Queue, end_offset: int, flags: int) -> bool:
 
     False for messages that would not survive a restart anyway: a confirm does not wait for them.
     """
-    is_kept = (bool(flags & PERSISTENT) or queue.is_stream) and queue.is_journaled
-    return is_kept and queue.store.confirmed_end < end_offset
+    if not queue.awaits_disk or queue.confirmed_end >= end_offset:
+        return False
+    return bool(flags & PERSISTENT) or queue.is_stream

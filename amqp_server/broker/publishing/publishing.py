@@ -434,7 +434,7 @@ class Publishing:
     def _note_progress_between(self, queues: Iterable[Queue]) -> None:
         """Apply what the disk reported between the steps of a publish, before it was noted."""
         for queue in queues:
-            if queue.store.is_failed:
+            if queue.is_failed:
                 self.refuse_confirms(queue)
         self._broker.turn.mark(self)
 

@@ -63,7 +63,7 @@ def by_queue(groups: Iterable[Group], queued: dict[Queue, list[bytes]]) -> None:
 
 def may_refuse(queues: Iterable[Queue]) -> bool:
     """Return whether one of the queues may refuse some messages and accept others."""
-    return any(queue.store.is_failed or queue.refuses_when_full for queue in queues)
+    return any(queue.is_failed or queue.refuses_when_full for queue in queues)
 
 
 def fan_out(

@@ -37,8 +37,8 @@ class ThrottledPublishers(QueuePart):
         client.pause_reading(self._queue)
 
     def resume(self) -> None:
-        """Read all throttled clients again, if the store has room."""
-        if self._clients and not self._queue.store.throttles_publishers:
+        """Read all throttled clients again: the store has room."""
+        if self._clients:
             clients, self._clients = self._clients, set()
             for client in clients:
                 client.resume_reading(self._queue)

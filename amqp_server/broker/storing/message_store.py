@@ -28,6 +28,7 @@ from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.overflow_buffer import OverflowBuffer
 from amqp_server.broker.storing.spilling import Spilling
 from amqp_server.broker.storing.store_owner import NO_OWNER, StoreOwner
+from amqp_server.broker.storing.store_progress import StoreProgress
 from amqp_server.broker.storing.window_reader import wake
 from amqp_server.config import Durability
 from appendlog import FlushRequest, ReopenRequest
@@ -61,6 +62,11 @@ class MessageStore:
         owner: Queue that is notified of progress.
         throttled_queues: Queues of the server whose publishers are throttled.
         window_budget: Memory limit for the windows of all logs; None limits this log alone.
+
+    Attributes:
+        has_progressed: Whether the owner should call `take_progress` in its turn. What the disk
+            answers is handed over at once; everything else waits for that turn, because it may
+            happen while the owner is in the middle of a change.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class MessageStore:
         self.log = log
         self.ring = ring
         self.is_failed = False
+        self.has_progressed = False
         self.awaits_definition = False
         self.failure: LogFailedError | None = None
         self.written_end = log.log_end_offset
@@ -102,6 +109,7 @@ class MessageStore:
         self._reopening: ReopenRequest | None = None
         self._persistent_end = 0
         self._oldest_waiting_seconds = 0.0
+        self._lost: list[tuple[int, int]] = []
 
     @property
     def cursor(self) -> int:
@@ -122,6 +130,11 @@ class MessageStore:
     def throttles_publishers(self) -> bool:
         """Whether publishers should not be read: there is no room, or a spill is delayed."""
         return self.is_stalled or self._spilling.is_delayed
+
+    @property
+    def readable_end(self) -> int:
+        """End of the offsets that readers may see (I9, exclusive)."""
+        return self.recovery_point if self._is_journaled else self.end_offset
 
     @property
     def is_flushing(self) -> bool:
@@ -220,7 +233,9 @@ class MessageStore:
             end = min(ack_floor, self.gating_sequence)
             if end >= self.ring.cursor or end - self.ring.window_start >= 256:
                 self.ring.release(end)
-                self._spilling.spill_delay.settled()
+                if self._spilling.is_delayed:
+                    self._spilling.spill_delay.settled()
+                    self._note_resumed()
         if ack_floor >= self._reader.end_offset:
             # No consumer reads the window again, and it may keep a removed segment on the disk.
             self._reader.clear()
@@ -228,7 +243,7 @@ class MessageStore:
         if self._overflow and not self._is_journaled:
             if self.gating_sequence > self.ring.cursor:
                 # Already settled messages pass through the ring from the next turn on.
-                self._owner.store_moved()
+                self._note_progress()
             else:
                 self._fill_free_slots()
 
@@ -256,6 +271,7 @@ class MessageStore:
         self._overflow.clear()
         self.ring.release(self.ring.cursor)
         self._spilling.spill_delay.end()
+        self._hand_over()
         # The queue refers to its store: without this, only the garbage collector would free both.
         self._owner = NO_OWNER
         self._spilling.spill_delay.set_owner(NO_OWNER)
@@ -265,7 +281,7 @@ class MessageStore:
         self.ring.release(self.gating_sequence)
         self.windows.clear()
         if not self._is_journaled:
-            self._spilling.spill_delay.end()
+            self._end_spill_delay()
             self._spill()
 
     def request_sync(self) -> None:
@@ -311,8 +327,11 @@ class MessageStore:
         ):
             return False
         if not self._is_journaled:
+            was_delayed = self._spilling.is_delayed
             if self._spilling.is_due(self.written_end, is_stalled=self.is_stalled):
                 self._spill()
+            if was_delayed:
+                self._note_resumed()
             return False
         start, end = self.written_end, self.ring.cursor
         if start == end:
@@ -329,13 +348,10 @@ class MessageStore:
         request, self._request = self._request, None
         assert request is not None, "the flusher answered without a request"
         if result.error is not None:
-            self.is_failed = True
             self.failure = result.error
             self._requests.restore_marks()
             logger.error("journal failed path=%s error=%s", self.log.directory, result.error)
-            self._spilling.spill_delay.end()
-            wake(self._flush_waiters)
-            self._owner.store_failed()
+            self.fail()
         else:
             self.written_end = request.end_offset
             if request.sync:
@@ -345,7 +361,15 @@ class MessageStore:
                 self.ring.release(min(self._settlement.ack_floor, self.written_end))
             else:
                 self.ring.release(self.gating_sequence)
-            self._on_progress()
+            self._use_room()
+            self._hand_over()
+
+    def fail(self) -> None:
+        """Accept no more writes; the owner refuses what waits for the disk."""
+        self.is_failed = True
+        self._spilling.spill_delay.end()
+        wake(self._flush_waiters)
+        self._hand_over()
 
     def reopen(self) -> None:
         """Try to reopen the failed log; the store notifies the owner if this works."""
@@ -367,8 +391,41 @@ class MessageStore:
         self.is_failed = False
         self.failure = None
         logger.warning("journal continues path=%s offset=%d", self.log.directory, self.written_end)
-        self._owner.store_reopened()
-        self._on_progress()
+        self._use_room()
+        self._hand_over()
+
+    def take_progress(self) -> StoreProgress:
+        """Return the state of the store now, with the losses that were not reported before."""
+        self.has_progressed = False
+        lost = self._lost
+        if lost:
+            self._lost = []
+        return StoreProgress(
+            self.readable_end,
+            self.confirmed_end,
+            not self.throttles_publishers,
+            self.is_failed,
+            tuple(lost),
+        )
+
+    def _note_progress(self) -> None:
+        """Let the owner take the progress in its turn; it may be in the middle of a change now."""
+        self.has_progressed = True
+        self._owner.wake()
+
+    def _hand_over(self) -> None:
+        """Let the owner apply the progress at once: confirms wait for no turn."""
+        self._owner.store_answered(self.take_progress())
+
+    def _note_resumed(self) -> None:
+        """Notify the owner if a spill is not delayed any more."""
+        if not self._spilling.is_delayed:
+            self._note_progress()
+
+    def _end_spill_delay(self) -> None:
+        if self._spilling.is_delayed:
+            self._spilling.spill_delay.end()
+            self._note_resumed()
 
     def _fill_free_slots(self) -> bool:
         """Move waiting messages into free slots of the ring; return whether there were any."""
@@ -380,15 +437,14 @@ class MessageStore:
             # No other event may release these settled messages.
             self.ring.release(self.gating_sequence)
         # Perhaps no flush is under way that would notify the owner later.
-        self._owner.store_moved()
+        self._note_progress()
         return True
 
-    def _on_progress(self) -> None:
-        """Use the room above the log's new end, and notify the owner and those who wait."""
+    def _use_room(self) -> None:
+        """Use the room above the log's new end, and wake those who wait for the disk."""
         self._overflow.claim(self.ring, self.gating_sequence)
         assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
         wake(self._flush_waiters)
-        self._owner.store_moved()
 
     def _may_wait(self) -> bool:
         now = time.monotonic()
@@ -410,7 +466,8 @@ class MessageStore:
             # All of it is settled: there is nothing to write or keep.
             self.written_end = end
             self.ring.release(self.gating_sequence)
-            self._on_progress()
+            self._use_room()
+            self._note_progress()
 
     def _start_request(self, ranges: list[tuple[int, int]]) -> None:
         """Encode `ranges`, ascending, and submit them as one request; none may be under way."""
@@ -431,7 +488,7 @@ class MessageStore:
 
     def _window_arrived_ahead(self) -> None:
         if not self._is_discarded:
-            self._owner.store_moved()
+            self._note_progress()
 
     def _window_arrived(self, start: int, result: ReadResult | Exception) -> None:
         if self._is_discarded:
@@ -445,5 +502,5 @@ class MessageStore:
         else:
             first = result.parts[0].offsets[0] if result.parts else result.next_offset
             if first > start:
-                self._owner.store_lost(start, first)
-        self._owner.store_moved()
+                self._lost.append((start, first))
+        self._note_progress()

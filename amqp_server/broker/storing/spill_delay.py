@@ -45,8 +45,8 @@ class SpillDelayOwner(Protocol):
     def is_being_read(self) -> bool:
         """Whether there is a consumer whose own client is not throttled."""
 
-    def store_moved(self) -> None:
-        """Resume the publishers, or check whether they may resume."""
+    def wake(self) -> None:
+        """Take a turn: the store may have progressed, or may throttle no longer."""
 
 
 class ThrottledQueues:
@@ -78,7 +78,7 @@ class SpillDelay:
     Args:
         ring: Ring of the queue.
         settlement: Settlement of the queue; read, never changed.
-        owner: Queue that is notified when its publishers may resume.
+        owner: Queue that checks again when it is woken.
         throttled_queues: Counter of the whole server.
 
     Attributes:
@@ -119,6 +119,8 @@ class SpillDelay:
     def update(self, spilled_end: int) -> None:
         """Start or stop throttling according to the fill of the ring. Called once a turn.
 
+        The caller looks at `is_throttling` before and after each method.
+
         Args:
             spilled_end: Offset below which every unsettled message was spilled.
         """
@@ -157,7 +159,7 @@ class SpillDelay:
         """Make the queue check again, in case no other event makes it do so."""
         self._is_watched = False
         if self.is_throttling:
-            self._owner.store_moved()
+            self._owner.wake()
 
     def _may_throttle(self, spilled_end: int) -> bool:
         return (
@@ -182,7 +184,6 @@ class SpillDelay:
         self._pay()
         self.is_throttling = False
         self._throttled_queues.count -= 1
-        self._owner.store_moved()
 
     def _pay(self) -> float:
         """Subtract the time since the last call, add what was settled; return the budget."""

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.broker.storing.spill_delay import SpillDelayOwner
+
+if TYPE_CHECKING:
+    from amqp_server.broker.storing.store_progress import StoreProgress
 
 
 class StoreOwner(SpillDelayOwner, Protocol):
     """Queue that a store notifies."""
 
-    def store_moved(self) -> None:
-        """Read, claim or confirm more: the store has made progress."""
+    def store_answered(self, progress: StoreProgress) -> None:
+        """Apply the progress at once: the disk has written, failed or continued.
 
-    def store_failed(self) -> None:
-        """Refuse what waits for the disk: nothing more can be written."""
-
-    def store_reopened(self) -> None:
-        """Continue: the failed log works again."""
-
-    def store_lost(self, start: int, end: int) -> None:
-        """Settle `[start, end)`: the log no longer has its records."""
+        The store calls it only when the disk has answered, never during another call.
+        """
 
 
 class NoOwner:
@@ -33,16 +30,10 @@ class NoOwner:
         """Return False: a deleted queue has no consumer."""
         return False
 
-    def store_moved(self) -> None:
+    def wake(self) -> None:
         """Do nothing."""
 
-    def store_failed(self) -> None:
-        """Do nothing."""
-
-    def store_reopened(self) -> None:
-        """Do nothing."""
-
-    def store_lost(self, start: int, end: int) -> None:
+    def store_answered(self, progress: StoreProgress) -> None:
         """Do nothing."""
 
 

@@ -64,7 +64,7 @@ class Commit:
         wanted: dict[Queue, list[bytes]] = {}
         for publish in self._publishes:
             for queue in publish.queues:
-                if queue.store.is_failed:
+                if queue.is_failed:
                     raise _refused(queue, "failed")
                 if queue.refuses_when_full:
                     wanted.setdefault(queue, []).extend(publish.messages)

@@ -399,7 +399,7 @@ class Forwarder:
             return
         if refusing and not self._rule.keeps_unroutable:
             # A full queue may refuse a message for good; a failed log must not lose it.
-            refusing = [queue for queue in refusing if queue.store.is_failed]
+            refusing = [queue for queue in refusing if queue.is_failed]
         self._confirms.add(len(messages), barriers, refused=bool(refusing))
         took = [queue for queue in queues if queue not in refusing] if refusing else queues
         self._under_way.append(_UnderWay(self._confirms.last_tag, transfer, took))
@@ -412,7 +412,7 @@ class Forwarder:
                 queue.waiting_confirms.add(self)
         if len(queues) > STEP_QUEUES:
             # The disk may have reported between two steps, when nothing waited for it.
-            for queue in {barrier.queue for barrier in barriers if barrier.queue.store.is_failed}:
+            for queue in {barrier.queue for barrier in barriers if barrier.queue.is_failed}:
                 self.refuse_confirms(queue)
             self._queue.wake()
             yield
@@ -435,7 +435,7 @@ class Forwarder:
         """Keep messages for a retry, without those of `queues` that have them safely."""
         if not self._kept:
             self._turn.mark_after(RETRY_SECONDS, _Retry(self, self._queue))
-        safe = [queue for queue in queues if not queue.store.is_failed]
+        safe = [queue for queue in queues if not queue.is_failed]
         self._kept.append(transfer._replace(taken_by=transfer.taken_by.union(safe)))
 
 

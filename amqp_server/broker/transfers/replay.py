@@ -156,7 +156,7 @@ class Replay:
         for queue in (source, target):
             if queue.is_deleted:
                 raise ReplayStoppedError(f"queue '{queue.name}' was deleted")
-        if target.store.is_failed and not self._request.is_dry_run:
+        if target.is_failed and not self._request.is_dry_run:
             raise self._cannot_be_written()
         start = source.store.log.log_start_offset
         if start > self.next_offset:

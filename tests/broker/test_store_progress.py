@@ -1,0 +1,89 @@
+"""A store hands over one value: at once when the disk has answered, else in its queue's turn."""
+
+import errno
+from pathlib import Path
+
+from tests.broker.store_bench import RING_SLOTS, MakeBench
+from tests.faults.faulty_filesystem import FaultyFileSystem
+
+
+def test_room_made_by_settling_waits_for_the_turn_of_the_queue(
+    tmp_path: Path, bench: MakeBench
+) -> None:
+    """The queue was called back in the middle of its settle."""
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.sync_gate.clear()
+    queue = bench(is_journaled=False, filesystem=filesystem)
+    queue.publish(RING_SLOTS, 0)
+    queue.publish(10, 0)
+    before = queue.progress
+
+    queue.settle(0, 500)
+
+    assert (queue.answers, queue.progress) == (0, before)
+    assert queue.store.has_progressed
+    queue.take_progress()
+    assert queue.progress.has_room
+    assert not queue.store.has_progressed
+    filesystem.sync_gate.set()
+
+
+def test_publishers_go_on_in_the_turn_after_consumers_made_room(bench: MakeBench) -> None:
+    queue = bench(is_journaled=False)
+    queue.is_being_read = True
+    queue.publish(RING_SLOTS * 9 // 10, 0)
+    queue.run_turns()
+    assert not queue.store.take_progress().has_room
+
+    queue.settle(0, RING_SLOTS // 2)
+
+    assert queue.store.has_progressed
+    queue.take_progress()
+    assert queue.progress.has_room
+
+
+def test_an_answer_of_the_disk_waits_for_no_turn(bench: MakeBench) -> None:
+    queue = bench(is_journaled=True)
+    queue.publish(10)
+    assert (queue.progress.confirmed_end, queue.progress.readable_end) == (0, 0)
+    queue.store.run_journal(more_input=False)
+
+    queue.take_report()
+
+    assert queue.answers == 1
+    assert (queue.progress.confirmed_end, queue.progress.readable_end) == (10, 10)
+
+
+def test_a_failed_log_and_its_return_are_two_answers(tmp_path: Path, bench: MakeBench) -> None:
+    filesystem = FaultyFileSystem(tmp_path, fail_at=0, error=errno.ENOSPC)
+    queue = bench(is_journaled=True, filesystem=filesystem)
+    queue.publish(10)
+
+    queue.until(lambda: queue.progress.is_failed)
+
+    assert queue.answers == 1
+    assert (queue.progress.confirmed_end, queue.progress.has_room) == (0, True)
+    filesystem.fail_at = None
+    queue.store.reopen()
+    queue.until(lambda: not queue.progress.is_failed)
+    queue.settle_down()
+    assert queue.progress.confirmed_end == 10
+    queue.assert_all_readable()
+
+
+def test_lost_records_are_reported_once_and_in_a_turn(bench: MakeBench) -> None:
+    queue = bench(is_journaled=True, flush_bytes=1_000)
+    queue.publish(3_000)
+    queue.settle_down()
+    segment = next(queue.directory.glob("*.log"))
+    content = bytearray(segment.read_bytes())
+    content[200] ^= 1  # within the first chunk
+    segment.write_bytes(content)
+    answers = queue.answers
+    assert queue.store.read(0, 10) == []
+
+    queue.take_report()
+
+    ((start, end),) = queue.lost
+    assert start == 0 < end
+    assert (queue.answers, queue.store.take_progress().lost) == (answers, ())
