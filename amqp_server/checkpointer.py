@@ -83,7 +83,7 @@ class Checkpointer:
         interval_seconds: float,
     ) -> None:
         self._broker = broker
-        self._to_checkpoint = broker.storage.queues_to_checkpoint
+        self._to_checkpoint = broker.queues_to_checkpoint
         self._store = store
         self._reserve = reserve
         self._reclaimer = reclaimer

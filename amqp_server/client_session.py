@@ -651,6 +651,10 @@ class ClientSession:
             log_failed_method(self.name, method, error)
             self._fail(InternalError(_SEE_LOG))
 
+    def forget_channel(self, number: int) -> None:
+        """Forget a channel that the client has closed."""
+        del self.channels[number]
+
     def close_channel(self, number: int, error: SoftError) -> None:
         """Close a channel with an error; ignore its frames until close-ok."""
         channel = self.channels.pop(number, None)

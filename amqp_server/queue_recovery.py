@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.storage import OpenedLog
+from amqp_server.broker.storing.opened_log import OpenedLog
 from amqp_server.recovered_attributes import recovered_attributes
 from amqp_server.redo import carry_out_again
 from appendlog import LogIdentity

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.storing.opened_log import OpenedLog
+    from amqp_server.broker.storing.storage import QueueStorage
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.group_recovery import RecoveredGroups
     from amqp_server.redo import QueueRedo

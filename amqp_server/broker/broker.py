@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -14,14 +15,17 @@ from amqp_server.broker.job import Job
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.rules.expiry_timer import ExpiryTimer
+from amqp_server.broker.storing.queues_to_checkpoint import QueuesToCheckpoint
 from amqp_server.broker.storing.retention_pins import RetentionPins
 from amqp_server.broker.transactions.transaction import TransactionBudget
+from amqp_server.broker.transfers.dead_letter import DeadLetters
 from amqp_server.broker.transfers.delay_queue import (
     end_delay_queues,
     fresh_delay_log,
     make_delay_queue,
 )
-from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.broker.transfers.forwarder import Forwarder
+from amqp_server.broker.virtual_host import VirtualHost, vhost_of
 from amqp_server.protocol.errors import PreconditionFailed
 from appendlog import LogIdentity
 from metadata.errors import MetadataError
@@ -36,7 +40,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.definitions import Definitions
     from amqp_server.broker.exchange import Exchange
-    from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.storing.opened_log import OpenedLog
+    from amqp_server.broker.storing.storage import QueueStorage
     from amqp_server.broker.transactions.commit import Commit
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
@@ -59,6 +64,7 @@ class Broker:
 
     Attributes:
         definition_writer: Writes definitions of new objects to the disk.
+        queues_to_checkpoint: Queues that have changed since the last round of checkpoints.
         retention_pins: Parts of logs that retention keeps because a reader needs them.
         removed_incarnations: Deleted queues that the next checkpoint removes. Only queues with an
             entry in the checkpoint are listed, so there are never more of them than entries.
@@ -81,6 +87,7 @@ class Broker:
         self.turn = turn
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
         self.removed_incarnations: list[UUID] = []
+        self.queues_to_checkpoint = QueuesToCheckpoint()
         self.retention_pins = RetentionPins()
         self._exclusive_queues: dict[Client, set[Queue]] = {}
         self._orphaned_queues: dict[Client, set[Queue]] = {}
@@ -150,12 +157,16 @@ class Broker:
             storage=self.storage,
             opened=opened,
             turn=self.turn,
+            on_changed=self.queues_to_checkpoint.add,
         )
+        if queue.settings.dead_letter_exchange is not None:
+            letters = DeadLetters(vhost, name, queue.settings)
+            queue.forwarder = Forwarder(queue, letters, self.turn)
         vhost.add_queue(queue)
         expires_ms = queue.settings.expires_ms
         if expires_ms is not None:
             queue.expiry_timer = ExpiryTimer(
-                queue, expires_ms / 1000, self.turn, self.delete_unused
+                queue, expires_ms / 1000, self.turn, partial(self.delete_unused, queue)
             )
         if exclusive_owner is not None:
             self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
@@ -172,7 +183,15 @@ class Broker:
         self, vhost: VirtualHost, exchange: Exchange, incarnation: UUID, opened: OpenedLog
     ) -> Queue:
         """Add the hidden queue of a delayed exchange over an opened log."""
-        queue = make_delay_queue(vhost, exchange, incarnation, opened, self.storage, self.turn)
+        queue = make_delay_queue(
+            vhost,
+            exchange,
+            incarnation,
+            opened,
+            self.storage,
+            self.turn,
+            self.queues_to_checkpoint.add,
+        )
         vhost.delay_queues[exchange] = queue
         return queue
 
@@ -183,7 +202,7 @@ class Broker:
             queue: Queue to remove.
             asking: Channel that has asked for it, or None.
         """
-        deletion = Deletion(self, queue.virtual_host, asking)
+        deletion = Deletion(self, vhost_of(queue), asking)
         deletion.remove_queue(queue)
         return deletion
 
@@ -286,7 +305,7 @@ class Broker:
         A client that reconnects quickly can declare it again when this returns. The queues of a
         deleted virtual host are deleted with it.
         """
-        if not (queue.is_deleted or queue.virtual_host.is_deleted):
+        if not (queue.is_deleted or vhost_of(queue).is_deleted):
             steps = self._steps_of(self.delete_queue(queue))
             Job(self.turn, self.turn.upkeep, steps, f"deletion of queue {queue.name!r}").start()
 
@@ -326,7 +345,7 @@ class Broker:
         queues = self._orphaned_queues.get(client)
         while queues:
             queue = queues.pop()
-            if not (queue.is_deleted or queue.virtual_host.is_deleted):
+            if not (queue.is_deleted or vhost_of(queue).is_deleted):
                 yield from self._steps_of(self.delete_queue(queue))
             yield
         self._orphaned_queues.pop(client, None)
@@ -346,7 +365,7 @@ class Broker:
             on_done: Called when its files are removed, or cannot be removed.
         """
         queue.stop_forwarding()
-        self.storage.queues_to_checkpoint.discard(queue)
+        self.queues_to_checkpoint.discard(queue)
         if queue.is_checkpointed:
             self.removed_incarnations.append(queue.incarnation)
         self.storage.discard(queue.store, on_done)

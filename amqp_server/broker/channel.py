@@ -15,6 +15,7 @@ from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
 from amqp_server.broker.consuming.unacked import UnackedRuns
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
+from amqp_server.broker.queue import Queue
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.protocol.errors import PreconditionFailed
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
-    from amqp_server.broker.queue import Queue
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.methods import Method
@@ -307,7 +307,8 @@ class Channel:
         """End a consumer; its unacked deliveries stay with the channel."""
         del self.consumers[consumer.tag]
         if consumer.source.remove_consumer(consumer):
-            self.broker.delete_unused(consumer.queue)
+            assert isinstance(consumer.source, Queue), "only a queue is deleted with its consumers"
+            self.broker.delete_unused(consumer.source)
 
     def remove_reply_consumer(self) -> None:
         """Stop the delivery of direct replies."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.broker.channel import Channel
     from amqp_server.broker.turn import Line
     from amqp_server.protocol.errors import SoftError
 
@@ -21,7 +20,6 @@ class Client(Protocol):
         frame_max: Negotiated frame size in octets.
         notifies_cancel: Whether the client wants `basic.cancel` when the broker ends a consumer.
         qos_reaches_consumers: Whether its `basic.qos` without `global` changes running consumers.
-        channels: Its open channels by number.
         line: Line in which the work for this client waits.
     """
 
@@ -30,7 +28,6 @@ class Client(Protocol):
     frame_max: int
     notifies_cancel: bool
     qos_reaches_consumers: bool
-    channels: dict[int, Channel]
     line: Line
 
     @property
@@ -51,6 +48,9 @@ class Client(Protocol):
 
     def resume_reading(self, reason: object) -> None:
         """Remove one reason; reading continues without any."""
+
+    def forget_channel(self, number: int) -> None:
+        """Forget a channel that the client has closed."""
 
     def close_channel(self, number: int, error: SoftError) -> None:
         """Close a channel, unless it is closed already, and send the error to the client."""

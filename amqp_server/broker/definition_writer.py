@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.transfers.delay_queue import end_delay_queues
+from amqp_server.broker.virtual_host import vhost_of
 from metadata.names import encode_name
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class DefinitionWriter:
         """Remove a queue that could not be saved, so that no client relies on it."""
         if queue.is_deleted:
             return
-        self._broker.remove_unsaved(queue, queue.virtual_host)
+        self._broker.remove_unsaved(queue, vhost_of(queue))
         queue.store.fail()
         self._broker.discard(queue)
 

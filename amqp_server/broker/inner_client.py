@@ -28,7 +28,6 @@ class InnerClient:
         self.frame_max = 131_072
         self.notifies_cancel = False
         self.qos_reaches_consumers = False
-        self.channels: dict[int, Channel] = {}
         self.line = Line()
 
     @property
@@ -50,6 +49,9 @@ class InnerClient:
 
     def resume_reading(self, reason: object) -> None:
         """Do nothing: there is no connection to read."""
+
+    def forget_channel(self, number: int) -> None:
+        """Do nothing: the caller keeps its channel."""
 
     def close_channel(self, number: int, error: SoftError) -> None:
         """Do nothing: the handler raises the error."""

@@ -20,13 +20,13 @@ from offsets.settlement import Settlement
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.queue_part import QueuePort
     from amqp_server.broker.rules.message_attributes import MessageAttributes
     from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
-    from amqp_server.broker.storing.storage import OpenedLog
+    from amqp_server.broker.storing.opened_log import OpenedLog
 
 
-class LoadingMessages(QueuePart):
+class LoadingMessages(QueuePart["QueuePort"]):
     """The recovered messages of one queue that are not ready yet. The event loop owns it.
 
     Args:
@@ -42,7 +42,7 @@ class LoadingMessages(QueuePart):
             `redelivered_ranges`.
     """
 
-    def __init__(self, queue: Queue, opened: OpenedLog, attributes: MessageAttributes) -> None:
+    def __init__(self, queue: QueuePort, opened: OpenedLog, attributes: MessageAttributes) -> None:
         super().__init__(queue)
         self.unread: UnloadedAttributes | None = opened.unread
         self.delivered_end = opened.delivered_watermark

@@ -7,13 +7,12 @@ state of its own.
 from __future__ import annotations
 
 from enum import StrEnum
-from heapq import merge
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from amqp_server.broker.queue import Queue
+    from offsets.settlement import Settlement
 
 
 class MessageState(StrEnum):
@@ -35,24 +34,22 @@ class StateRun(NamedTuple):
     state: MessageState
 
 
-def message_states(queue: Queue, start: int, end: int) -> list[StateRun]:
+def message_states(
+    settlement: Settlement, ready: Iterable[tuple[int, int]], start: int, end: int
+) -> list[StateRun]:
     """Return the states of `[start, end)` as ascending runs that cover all of it.
 
     The cost grows with the number of changes of state, not of messages.
 
     Args:
-        queue: Queue to examine; it is not changed.
+        settlement: Settlement of the queue; it is not changed.
+        ready: The ready parts of `[start, end)`, ascending and disjoint.
         start: First offset.
         end: Offset after the last one, at most the queue's end. If it is not above `start`,
             there are no runs.
     """
     if start >= end:
         return []
-    settlement = queue.settlement
-    # Only retention removes messages from a stream, so all of them are ready.
-    if queue.is_stream:
-        return _runs(start, end, [(start, end)], [(start, end)])
-    ready = merge(queue.loading.within(start, end), queue.ready.within(start, end))
     return _runs(start, end, settlement.unsettled_ranges(start, end), ready)
 
 

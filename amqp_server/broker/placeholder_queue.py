@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.storing.storage import OpenedLog
+from amqp_server.broker.storing.opened_log import OpenedLog
 from appendlog import FileSystem, LogIdentity
 
 if TYPE_CHECKING:
@@ -57,8 +57,12 @@ def make_placeholder(
         storage=storage,
         opened=OpenedLog(log, settings),
         turn=turn,
+        on_changed=_leave_out,
     )
     queue.store.fail()
     storage.forget(queue.store)
-    storage.queues_to_checkpoint.discard(queue)
     return queue
+
+
+def _leave_out(queue: Queue) -> None:
+    """Write no checkpoint of a placeholder: nothing of it is on the disk."""

@@ -9,28 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from heapq import merge
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
 from amqp_server.broker.loading_messages import LoadingMessages
 from amqp_server.broker.merged_ranges import merged
+from amqp_server.broker.message_states import MessageState, StateRun, message_states
 from amqp_server.broker.orders.queue_order import queue_order
+from amqp_server.broker.publishing.refusal_log import RefusalLog
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
-from amqp_server.broker.queue_settings import QueueType, queue_settings
+from amqp_server.broker.queue_settings import Overflow, QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.delivery_limit_log import note_past_limit
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.queue_rules import QueueRules
-from amqp_server.broker.rules.stream_retention import stream_count
-from amqp_server.broker.storing.refused_ranges import RefusedRanges
 from amqp_server.broker.storing.window_reader import wake
 from amqp_server.broker.subscriptions.groups import Groups
 from amqp_server.broker.subscriptions.subscriptions import Subscriptions
-from amqp_server.broker.transfers.dead_letter import DeadLetters
-from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT
-from amqp_server.broker.transfers.forwarder import Forwarder
+from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, MAXLEN
 from amqp_server.config import Durability
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, as_persistent
 from offsets.delivery_counters import DeliveryCounters
@@ -38,19 +37,21 @@ from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from uuid import UUID
 
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
-    from amqp_server.broker.publishing.confirms import ConfirmWaiter
+    from amqp_server.broker.publishing.target_queue import ConfirmWaiter
+    from amqp_server.broker.queue_part import Namespace
     from amqp_server.broker.rules.expiry_timer import ExpiryTimer
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.message_store import MessageStore
-    from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.storing.opened_log import OpenedLog
+    from amqp_server.broker.storing.storage import QueueStorage
     from amqp_server.broker.storing.store_progress import StoreProgress
+    from amqp_server.broker.transfers.forwarder import Forwarder
     from amqp_server.broker.turn import Line, Turn
-    from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Queue:
         storage: Source of the queue's message store; shared by all queues.
         opened: Log of the queue, and what its checkpoint says about it.
         turn: Turn at whose end the queue writes and dispatches.
+        on_changed: Called when the next round of checkpoints must include the queue.
 
     Attributes:
         awaits_disk: Whether confirms of persistent messages wait for the disk.
@@ -85,7 +87,7 @@ class Queue:
     def __init__(
         self,
         *,
-        virtual_host: VirtualHost,
+        virtual_host: Namespace,
         name: str,
         durable: bool,
         exclusive_owner: Client | None,
@@ -95,6 +97,7 @@ class Queue:
         storage: QueueStorage,
         opened: OpenedLog,
         turn: Turn,
+        on_changed: Callable[[Queue], None],
     ) -> None:
         self.virtual_host = virtual_host
         self.name = name
@@ -113,13 +116,13 @@ class Queue:
         self.is_deleted = False
         self.is_checkpoint_due = False
         self.is_checkpointed = False
-        self.throttled_publishers = ThrottledPublishers(self)
+        self._throttled_publishers: ThrottledPublishers | None = None
         self.waiting_confirms: set[ConfirmWaiter] = set()
-        self.refused_ranges = RefusedRanges(self)
         self.expiry_timer: ExpiryTimer | None = None
         self.purge_under_way: Future[None] | None = None
         self._storage = storage
         self._turn = turn
+        self._on_changed = on_changed
         self._line: Line | None = None
         self._had_consumer = False
         self.is_draining = False
@@ -135,9 +138,8 @@ class Queue:
         if counted := [run for run in opened.redeliveries if run[2]]:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
         self.counters = DeliveryCounters()
-        self.refused_count = 0
-        self.refusal_logged_seconds = 0.0
-        self.is_delivery_limit_logged = False
+        self._refusal_log: RefusalLog | None = None
+        self._is_delivery_limit_logged = False
         self.loading = LoadingMessages(self, opened, attributes)
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_journaled=self.is_journaled, owner=self
@@ -159,10 +161,9 @@ class Queue:
         self.subscriptions = Subscriptions(self, turn)
         self.groups: Groups | None = None
         if self.is_stream:
-            self.groups = Groups(self, turn, storage.queues_to_checkpoint.add)
+            self.groups = Groups(self, turn)
+        # Whoever creates the queue knows where its dead letters go.
         self.forwarder: Forwarder | None = None
-        if self.settings.dead_letter_exchange is not None:
-            self.forwarder = Forwarder(self, DeadLetters(self), turn)
 
     @property
     def is_journaled(self) -> bool:
@@ -198,7 +199,11 @@ class Queue:
     def ready_count(self) -> int:
         """Messages that wait for delivery, including those that are still loading after a start."""
         if self.is_stream:
-            return stream_count(self.settlement, self.visible_end)
+            floor, end = self.settlement.ack_floor, self.visible_end
+            if not self.settlement.settled_above_floor:
+                return max(end - floor, 0)
+            there = self.settlement.unsettled_ranges(floor, max(end, floor))
+            return sum(high - low for low, high in there)
         return len(self.ready) + self.loading.count
 
     def publish(self, messages: list[bytes], flags: int) -> int:
@@ -380,7 +385,7 @@ class Queue:
         kept: list[tuple[int, int]] = []
         for low, high, is_over in counts.add(ranges):
             if is_over:
-                note_past_limit(self, high - low)
+                self._note_past_limit(high - low)
                 self.drop(low, high, DELIVERY_LIMIT)
             else:
                 kept.append((low, high))
@@ -392,6 +397,12 @@ class Queue:
             for start, end in ranges:
                 self.rules.on_requeued(start, end)
         self._turn.mark(self)
+
+    def _note_past_limit(self, count: int) -> None:
+        if not self._is_delivery_limit_logged and self.settings.dead_letter_exchange is None:
+            self._is_delivery_limit_logged = True
+            limit = self.settings.delivery_limit
+            note_past_limit(self.virtual_host.name, self.name, limit, count)
 
     def purge(self) -> Iterator[int]:
         """Settle all messages that are ready now, in steps; each returns how many it settled.
@@ -415,6 +426,20 @@ class Queue:
                 at = to
         finally:
             self.end_work()
+
+    def message_states(self, start: int, end: int) -> list[StateRun]:
+        """Return the states of `[start, end)` as ascending runs that cover all of it; see there."""
+        if start >= end:
+            return []
+        if self.is_stream:
+            # Only retention removes messages, so all of them are ready.
+            return [StateRun(start, end, MessageState.READY)]
+        ready = merge(self.loading.within(start, end), self.ready.within(start, end))
+        return message_states(self.settlement, ready, start, end)
+
+    def note_changed(self) -> None:
+        """Include the queue in the next round of checkpoints."""
+        self._on_changed(self)
 
     def note_use(self) -> None:
         """Restart the expiry timer (`x-expires`): a client has used the queue."""
@@ -441,7 +466,7 @@ class Queue:
         """Apply the answer of the disk at once; the next write waits for a turn."""
         self._apply(progress)
         if not self.is_deleted:
-            self._storage.queues_to_checkpoint.add(self)
+            self.note_changed()
         for waiter in self.waiting_confirms:
             self._turn.mark(self, waiter.line)
         if not self.waiting_confirms:
@@ -458,7 +483,8 @@ class Queue:
             self._settle_lost(start, end)
         if has_turned and progress.is_failed:
             self._storage.failed_stores.add(self.store)
-            self.refused_ranges.refuse_waiting()
+            for waiter in tuple(self.waiting_confirms):
+                waiter.refuse_confirms(self)
         elif has_turned:
             # The failed log held back the recovery point until now.
             self.is_checkpoint_due = True
@@ -470,13 +496,75 @@ class Queue:
                 waiter.release_confirms()
                 if waiter.awaits_confirms:
                     self.waiting_confirms.add(waiter)
-        if progress.has_room:
-            self.throttled_publishers.resume()
+        if progress.has_room and self._throttled_publishers is not None:
+            self._throttled_publishers.resume()
 
     @property
     def is_being_read(self) -> bool:
         """Whether the queue has a consumer whose client is not throttled by this queue itself."""
-        return self.throttled_publishers.has_unthrottled(self.consumers)
+        if self._throttled_publishers is None:
+            return len(self.consumers) > 0
+        return self._throttled_publishers.has_unthrottled(self.consumers)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether messages wait for room; more should not be published now."""
+        return self.store.is_stalled
+
+    def throttle(self, client: Client) -> None:
+        """Stop reading from a publisher until the store has room."""
+        if self._throttled_publishers is None:
+            self._throttled_publishers = ThrottledPublishers()
+        self._throttled_publishers.throttle(client)
+
+    def refuses(self, message: bytes, flags: int) -> bool:
+        """Return whether the full queue refuses a message; with `-dlx` it also dead-letters it.
+
+        Source: RabbitMQ 3.10, `rabbit_amqqueue_process:maybe_deliver_or_enqueue`.
+        """
+        if self.has_room_for([message]):
+            return False
+        if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX and self.forwarder is not None:
+            # The dead letter passes through the log, so that it is as safe as any other.
+            start = self.store.end_offset
+            end = self.publish([message], flags)
+            for taken in self.ready.take_range(start, end):
+                self.drop(taken.start, taken.end, MAXLEN)
+        return True
+
+    def has_room_for(self, messages: Sequence[bytes]) -> bool:
+        """Return whether a queue that `refuses_when_full` has room for all these messages now."""
+        rules = self.rules
+        if rules is None or rules.has_room_for(messages):
+            return True
+        # A publish cannot wait, but it needs no more room than its messages take.
+        while not self.bring_up_to_date() and not self.is_at_work:
+            if rules.has_room_for(messages):
+                return True
+        return rules.has_room_for(messages)
+
+    def note_refused(self, count: int) -> None:
+        """Log that the queue refused messages because its log has failed."""
+        if self._refusal_log is None:
+            self._refusal_log = RefusalLog()
+        self._refusal_log.note(self.virtual_host.name, self.name, count)
+
+    def withdraw(self, start: int, end: int) -> None:
+        """Settle refused messages of `[start, end)` that no consumer has.
+
+        Their publisher repeats them. A message that a consumer already has cannot be recalled: the
+        consumer settles it, or it is requeued like any other.
+        """
+        if self.is_deleted:
+            return
+        if self.is_stream:
+            # Visible messages stay, or consumers of the stream would see different messages.
+            start = max(start, self.visible_end)
+            refused = self.settlement.unsettled_ranges(start, max(start, end))
+        else:
+            refused = [(taken.start, taken.end) for taken in self.ready.take_range(start, end)]
+        for low, high in refused:
+            self.settle(low, high)
 
     def _settle_lost(self, start: int, end: int) -> None:
         """Settle offsets whose records cannot be read, so that no consumer waits for them."""
@@ -544,4 +632,4 @@ class Queue:
     def _note_dirty(self) -> None:
         """Make the next checkpoint write what is settled and what was redelivered."""
         self.is_checkpoint_due = True
-        self._storage.queues_to_checkpoint.add(self)
+        self.note_changed()

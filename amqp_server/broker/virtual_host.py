@@ -264,3 +264,10 @@ class VirtualHost:
         self._removed_count = 0
         self.routing.forget_all()
         self.publish_targets.forget_all()
+
+
+def vhost_of(queue: Queue) -> VirtualHost:
+    """Return the virtual host of a queue, of which the queue itself knows the name alone."""
+    vhost = queue.virtual_host
+    assert isinstance(vhost, VirtualHost), "queues are created in virtual hosts only"
+    return vhost

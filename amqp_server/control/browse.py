@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from amqp_server.broker.header_filter import HeaderFilter, parse_filter
-from amqp_server.broker.message_states import MessageState, message_states, states_of
+from amqp_server.broker.message_states import MessageState, states_of
 from amqp_server.broker.subscriptions.log_pages import read_page
 from amqp_server.broker.subscriptions.start_position import start_offset
 from amqp_server.control.messages import ControlError, ErrorKind
@@ -183,7 +183,7 @@ async def _collect(queue: Queue, at: int, end: int, page: _Page) -> int:
             reason = f"queue '{queue.name}' was deleted during the request"
             raise ControlError(ErrorKind.NOT_FOUND, reason)
         window_end = min(end, at + LOOK_AHEAD)
-        states = message_states(queue, at, window_end)
+        states = queue.message_states(at, window_end)
         first = next((run.start for run in states if page.state in ("", run.state)), None)
         if first is None:
             at = window_end

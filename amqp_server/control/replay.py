@@ -7,7 +7,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.broker.rules.overflow import has_room_for
 from amqp_server.broker.subscriptions.start_position import StartKind, start_offset
 from amqp_server.broker.transfers.replay import Replay, ReplayRequest, ReplayStoppedError
 from amqp_server.control.browse import find_queue, parse_filters, written_place
@@ -114,7 +113,7 @@ def check_target(source: Queue, target: Queue) -> None:
         )
     elif target.is_failed:
         reason = f"the log of queue '{target.name}' cannot be written"
-    elif target.refuses_when_full and not has_room_for(target, [_SMALLEST]):
+    elif target.refuses_when_full and not target.has_room_for([_SMALLEST]):
         reason = f"queue '{target.name}' is full and refuses more"
     if reason:
         raise ControlError(ErrorKind.FAILED, reason)

@@ -61,7 +61,7 @@ async def _measure(directory: Path, count: int, acks: int) -> None:
             large.settlement.settle(offset, offset + 1)
         large.store.recovery_point = _MESSAGES + 2 * acks
         large.is_checkpoint_due = True
-        server.broker.storage.queues_to_checkpoint.add(large)
+        server.broker.queues_to_checkpoint.add(large)
         await _show(f"one queue with {acks:,} acks out of order", server)
     finally:
         await running.stop()

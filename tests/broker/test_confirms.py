@@ -10,23 +10,16 @@ from amqp_server.broker.publishing.confirms import Barrier, ConfirmResult, Publi
 from amqp_server.broker.queue import Queue
 
 
-@dataclass
-class RecordedRanges:
-    """What is taken out of a queue again."""
-
-    ranges: list[tuple[int, int]] = field(default_factory=list)
-
-    def add(self, start: int, end: int) -> None:
-        self.ranges.append((start, end))
-
-
 @dataclass(eq=False)
 class WrittenQueue:
     """A queue of which only the answers of the disk matter."""
 
     confirmed_end: int = 0
     is_failed: bool = False
-    refused_ranges: RecordedRanges = field(default_factory=RecordedRanges)
+    withdrawn: list[tuple[int, int]] = field(default_factory=list)
+
+    def withdraw(self, start: int, end: int) -> None:
+        self.withdrawn.append((start, end))
 
     def barrier(self, end_offset: int) -> Barrier:
         return Barrier(cast("Queue", self), end_offset)
@@ -54,8 +47,8 @@ def test_what_failed_stays_refused_though_the_queue_works_again_before_it_is_ans
     failing.is_failed = True
 
     assert confirms.refuse(cast("Queue", failing)) == [6]
-    assert failing.refused_ranges.ranges == [(2, 5)]
-    assert slow.refused_ranges.ranges == []
+    assert failing.withdrawn == [(2, 5)]
+    assert slow.withdrawn == []
     assert confirms.release() == []
     failing.is_failed = False
     failing.confirmed_end = 9

@@ -37,7 +37,7 @@ def queue() -> TimedQueue:
 
 @pytest.fixture
 def expiry(clock: SetClock, queue: TimedQueue) -> ExpiryTimer:
-    def delete(_queue: Queue) -> None:
+    def delete() -> None:
         assert not queue.is_deleted, "deleted twice"
         queue.is_deleted = True
 

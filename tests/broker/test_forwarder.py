@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """Has each message at hand; room can be taken away."""
-
-    is_stalled = False
+    """Has each message at hand."""
 
     def window_reader(self) -> None:
         """Give nothing: no message has left the memory."""
@@ -33,7 +31,7 @@ class FakeQueue:
     """Takes transient messages, runs out of room by it, and counts how often it is woken."""
 
     refuses_when_full = False
-    is_failed = awaits_disk = is_stream = False
+    is_failed = is_stalled = awaits_disk = is_stream = False
     is_deleted = False
     name = "q"
 
@@ -44,7 +42,7 @@ class FakeQueue:
         self.settled_count = 0
 
     def publish(self, messages: list[bytes], flags: int) -> int:
-        self.store.is_stalled = True
+        self.is_stalled = True
         return len(messages)
 
     def settle(self, start: int, end: int) -> None:
@@ -119,7 +117,7 @@ def test_a_queue_is_not_woken_again_and_again_while_there_is_no_room_for_what_le
     assert source.wake_count == woken
 
     assert forwarder in target.waiting_confirms
-    target.store.is_stalled = False
+    target.is_stalled = False
     forwarder.release_confirms()
     assert source.wake_count == woken + 1
 

@@ -7,8 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.broker.message_states import MessageState, message_states, states_of
+from amqp_server.broker.message_states import MessageState, states_of
 from amqp_server.broker.orders.fifo_order import FifoOrder
+from amqp_server.broker.queue import Queue as BrokerQueue
 from offsets.settlement import Settlement
 
 END = 40
@@ -43,7 +44,7 @@ def test_every_message_has_the_state_that_it_has(
     made: tuple[Any, list[MessageState]], start: int, end: int
 ) -> None:
     queue, states = made
-    runs = message_states(queue, start, end)
+    runs = BrokerQueue.message_states(queue, start, end)
     assert [state for run in runs for state in [run.state] * (run.end - run.start)] == states[
         start:end
     ]
@@ -60,7 +61,9 @@ def test_what_nobody_has_looked_at_yet_counts_as_ready() -> None:
     queue: Any = SimpleNamespace(
         ready=order, settlement=settlement, loading=loading, is_stream=False
     )
-    assert [(run.start, run.end, str(run.state)) for run in message_states(queue, 0, 10)] == [
+    assert [
+        (run.start, run.end, str(run.state)) for run in BrokerQueue.message_states(queue, 0, 10)
+    ] == [
         (0, 2, "settled"),
         (2, 5, "ready"),
         (5, 7, "unacked"),

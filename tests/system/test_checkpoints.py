@@ -82,7 +82,7 @@ def test_a_round_skips_queues_that_have_not_changed(tmp_path: Path) -> None:
             client.declare(name)
         settle_one(client, "b")
         server.run(server.server.checkpointer.write_now)
-        moved = server.server.broker.storage.queues_to_checkpoint
+        moved = server.server.broker.queues_to_checkpoint
         assert server.call(lambda: list(moved)) == []
         settle_one(client, "c")
         assert server.call(lambda: [queue.name for queue in moved]) == ["c"]
@@ -263,7 +263,7 @@ def test_queues_that_are_declared_and_deleted_between_rounds_leave_nothing_in_me
             settle_one(client, "q")
             client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
         broker = server.server.broker
-        server.wait_until(lambda: not list(broker.storage.queues_to_checkpoint))
+        server.wait_until(lambda: not list(broker.queues_to_checkpoint))
         assert broker.removed_incarnations == []
 
 

@@ -2,16 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from amqp_server.broker.consuming.source import Source
 
 if TYPE_CHECKING:
-    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.delivered import Delivered
-    from amqp_server.broker.consuming.source import Source
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.queue_settings import QueueSettings
+    from amqp_server.protocol.methods import Method
 
 CREDIT_UNLIMITED = 1 << 30
 """Credit of a consumer without a prefetch limit; the write buffer limits it instead."""
+
+
+class DeliveryChannel(Protocol):
+    """A channel, as its consumers see it."""
+
+    @property
+    def client(self) -> Client:
+        """Connection of the channel."""
+
+    @property
+    def consumers(self) -> dict[str, Consumer]:
+        """Consumers of the channel by tag."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing may be sent any more."""
+
+    @property
+    def is_deliverable(self) -> bool:
+        """Whether deliveries may be sent now."""
+
+    @property
+    def credit(self) -> int:
+        """Deliveries that the channel as a whole may still have outstanding."""
+
+    def deliver(
+        self, consumer: Consumer, first_offset: int, messages: Delivered, *, redelivered: bool
+    ) -> None:
+        """Send messages with consecutive offsets to a consumer of this channel."""
+
+    def send(self, method: Method) -> None:
+        """Send a method without content on this channel."""
+
+
+class ConsumedQueue(Source, Protocol):
+    """A queue, as its consumers see it: the source of most of them."""
+
+    @property
+    def settings(self) -> QueueSettings:
+        """What the arguments of the queue ask for."""
+
+    def bring_up_to_date(self) -> bool:
+        """Deliver and drop what is due; return False if there is more, for `until_up_to_date`."""
+
+    async def until_up_to_date(self) -> None:
+        """Return when nothing more is due."""
 
 
 class Consumer:
@@ -47,8 +95,8 @@ class Consumer:
     def __init__(
         self,
         tag: str,
-        channel: Channel,
-        queue: Queue,
+        channel: DeliveryChannel,
+        queue: ConsumedQueue,
         *,
         no_ack: bool,
         exclusive: bool,

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from secrets import token_bytes
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from amqp_server.broker.channel import Channel
     from amqp_server.broker.exchange import Exchange
 
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
@@ -34,6 +33,17 @@ def reply_keys_of(exchange: Exchange, routing_keys: tuple[str, ...]) -> tuple[st
     return tuple(key for key in routing_keys if key.startswith(_PREFIX))
 
 
+class ReplyChannel(Protocol):
+    """A channel, as its consumer of replies sees it."""
+
+    @property
+    def is_deliverable(self) -> bool:
+        """Whether replies may be sent now."""
+
+    def deliver_replies(self, consumer_tag: bytes, messages: list[bytes]) -> None:
+        """Send replies; the client does not acknowledge them."""
+
+
 class ReplyConsumer:
     """One channel that consumes replies.
 
@@ -47,7 +57,7 @@ class ReplyConsumer:
         waiting_bytes: Bytes of the replies that are kept until the client reads.
     """
 
-    def __init__(self, tag: str, channel: Channel, waiting_bytes_max: int) -> None:
+    def __init__(self, tag: str, channel: ReplyChannel, waiting_bytes_max: int) -> None:
         self.tag = tag
         # Two parts, because clients know RabbitMQ's form, where they are a process and a key.
         self.routing_key = f"{_PREFIX}{_random_part()}.{_random_part()}"

@@ -27,7 +27,7 @@ def open_again(_channel: Channel, _method: ChannelOpen) -> None:
 
 def close(channel: Channel, _method: ChannelClose) -> Iterator[None]:
     """Close the channel; its number is free as soon as the client reads the reply."""
-    del channel.client.channels[channel.number]
+    channel.client.forget_channel(channel.number)
     yield from channel.close()
     channel.send(ChannelCloseOk())
 

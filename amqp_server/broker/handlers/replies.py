@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.consuming.consumer import ConsumedQueue
     from amqp_server.broker.deletion import Deletion
     from amqp_server.broker.handlers.handler import MethodSteps, Outcome
-    from amqp_server.broker.queue import Queue
     from amqp_server.protocol.methods import Method
 
 STEP_NOTICES: Final = 32
@@ -50,7 +50,7 @@ def send_reply(
 
 
 async def when_up_to_date(
-    queue: Queue,
+    queue: ConsumedQueue,
     channel: Channel,
     handler: Callable[[Channel, MethodT], Awaitable[Method | None] | None],
     method: MethodT,

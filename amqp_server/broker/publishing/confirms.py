@@ -10,39 +10,18 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.queue import Queue
-    from amqp_server.broker.turn import Line
-
-
-class ConfirmWaiter(Protocol):
-    """Channel, or other sender, that waits until its messages are safe in a queue.
-
-    Attributes:
-        line: Line in which the queue goes on with what it waits for.
-    """
-
-    line: Line
-
-    @property
-    def awaits_confirms(self) -> bool:
-        """Whether it still waits for messages to become safe."""
-
-    def release_confirms(self) -> None:
-        """Confirm the messages that have become safe."""
-
-    def refuse_confirms(self, queue: Queue) -> None:
-        """Refuse the messages that are not safe in a queue whose log has failed."""
+    from amqp_server.broker.publishing.target_queue import TargetQueue
 
 
 class Barrier(NamedTuple):
     """A publish is safe once the `confirmed_end` of `queue` has reached `end_offset`."""
 
-    queue: Queue
+    queue: TargetQueue
     end_offset: int
 
 
@@ -84,7 +63,7 @@ class PublisherConfirms:
                 return
         self._waiting.append(_Waiting(self.last_tag, barriers, refused))
 
-    def refuse(self, queue: Queue) -> list[int]:
+    def refuse(self, queue: TargetQueue) -> list[int]:
         """Refuse publishes that wait for a failed log, and remove their messages from its queue.
 
         The removal happens at once. The nack may come later, when the other queues have the message
@@ -100,7 +79,7 @@ class PublisherConfirms:
             for barrier in entry.barriers:
                 if barrier.queue is queue and queue.confirmed_end < barrier.end_offset:
                     count = entry.last_tag - first_tag + 1
-                    queue.refused_ranges.add(barrier.end_offset - count, barrier.end_offset)
+                    queue.withdraw(barrier.end_offset - count, barrier.end_offset)
                     entry.refused = True
                     # The other queues may still fail too. The publisher repeats the message without
                     # those queues that have it, so their result has to be known first.

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.publishing.confirms import Barrier
-from amqp_server.broker.publishing.refusal_log import note_refused
-from amqp_server.broker.rules.overflow import refuse
 from appendlog.layout.message import PERSISTENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.publishing.target_queue import TargetQueue
 
 
 def enqueue(
-    queues: Sequence[Queue], messages: list[bytes], flags: int
-) -> tuple[list[Barrier], list[Queue]]:
+    queues: Sequence[TargetQueue], messages: list[bytes], flags: int
+) -> tuple[list[Barrier], list[TargetQueue]]:
     """Append all messages to every queue, in order.
 
     Args:
@@ -31,15 +29,15 @@ def enqueue(
         refused them (the other queues have them).
     """
     barriers: list[Barrier] = []
-    refusing: list[Queue] = []
+    refusing: list[TargetQueue] = []
     for queue in queues:
         if queue.is_deleted:
             # It was deleted after the messages were routed.
             continue
-        if queue.is_failed or (queue.refuses_when_full and refuse(queue, messages[0], flags)):
+        if queue.is_failed or (queue.refuses_when_full and queue.refuses(messages[0], flags)):
             refusing.append(queue)
             if queue.is_failed:
-                note_refused(queue, len(messages))
+                queue.note_refused(len(messages))
             continue
         end_offset = queue.publish(messages, flags)
         if is_awaited(queue, end_offset, flags):
@@ -47,7 +45,7 @@ def enqueue(
     return barriers, refusing
 
 
-def is_awaited(queue: Queue, end_offset: int, flags: int) -> bool:
+def is_awaited(queue: TargetQueue, end_offset: int, flags: int) -> bool:
     """Return whether messages with these flags, below `end_offset`, are not safe yet.
 
     False for messages that would not survive a restart anyway: a confirm does not wait for them.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.publishing.confirms import Barrier
     from amqp_server.broker.publishing.publish_targets import PublishTarget
     from amqp_server.broker.publishing.row import Group
+    from amqp_server.broker.publishing.target_queue import TargetQueue
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.steps import Steps
 
@@ -240,7 +241,7 @@ class Publishing:
         """Stop reading from the client while one of the queues has no room."""
         for queue in queues:
             if queue.store.throttles_publishers:
-                queue.throttled_publishers.throttle(self._client)
+                queue.throttle(self._client)
 
     def release_confirms(self) -> None:
         """Confirm or refuse every publish whose result became known since the last call."""
@@ -257,7 +258,7 @@ class Publishing:
             else:
                 self._channel.send(BasicAck(delivery_tag=result.last_tag, multiple=multiple))
 
-    def refuse_confirms(self, queue: Queue) -> None:
+    def refuse_confirms(self, queue: TargetQueue) -> None:
         """Refuse the publishes that are not safe in a queue whose log has failed."""
         if self.confirms is not None:
             self.confirms.refuse(queue)
@@ -431,7 +432,7 @@ class Publishing:
         if self.confirms is not None:
             self._await_barriers(len(messages), barriers, refused=is_refused)
 
-    def _note_progress_between(self, queues: Iterable[Queue]) -> None:
+    def _note_progress_between(self, queues: Iterable[TargetQueue]) -> None:
         """Apply what the disk reported between the steps of a publish, before it was noted."""
         for queue in queues:
             if queue.is_failed:

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.queue_part import QueuePart
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
-    from amqp_server.broker.queue import Queue
 
 
-class ThrottledPublishers(QueuePart):
-    """The publishers of one queue that are throttled now.
-
-    Args:
-        queue: Queue whose store decides when they resume.
-    """
+class ThrottledPublishers:
+    """The publishers of one queue that are throttled now."""
 
     __slots__ = ("_clients",)
 
-    def __init__(self, queue: Queue) -> None:
-        super().__init__(queue)
+    def __init__(self) -> None:
         self._clients: set[Client] = set()
 
     def has_unthrottled(self, consumers: Iterable[Consumer]) -> bool:
@@ -34,11 +26,11 @@ class ThrottledPublishers(QueuePart):
     def throttle(self, client: Client) -> None:
         """Stop reading from a client until the store has room."""
         self._clients.add(client)
-        client.pause_reading(self._queue)
+        client.pause_reading(self)
 
     def resume(self) -> None:
         """Read all throttled clients again: the store has room."""
         if self._clients:
             clients, self._clients = self._clients, set()
             for client in clients:
-                client.resume_reading(self._queue)
+                client.resume_reading(self)

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from amqp_server.broker.queue import Queue
 
 logger = logging.getLogger(__name__)
 
 
-def note_past_limit(queue: Queue, count: int) -> None:
-    """Warn that messages passed their delivery limit and are lost, once for each queue and start.
-
-    A queue with a dead-letter exchange loses nothing: then this says nothing.
+def note_past_limit(vhost: str, queue: str, limit: int | None, count: int) -> None:
+    """Warn that messages passed their delivery limit and are lost; once for each queue and start.
 
     Args:
-        queue: A quorum queue with a delivery limit.
+        vhost: Name of the queue's virtual host.
+        queue: Name of a quorum queue without a dead-letter exchange.
+        limit: Delivery limit of the queue.
         count: Messages that it drops now.
     """
-    if queue.is_delivery_limit_logged or queue.settings.dead_letter_exchange is not None:
-        return
-    queue.is_delivery_limit_logged = True
     logger.warning(
         "messages dropped vhost=%s queue=%s dropped=%d reason=%s action=%s",
-        queue.virtual_host.name,
-        queue.name,
+        vhost,
+        queue,
         count,
-        f"they came back more often than x-delivery-limit={queue.settings.delivery_limit} allows, "
+        f"they came back more often than x-delivery-limit={limit} allows, "
         "and the queue has no dead-letter exchange",
         "declare the queue with x-dead-letter-exchange to keep such messages, or with "
         "x-delivery-limit=-1 for no limit; the queue does not say this again",

@@ -11,15 +11,31 @@ from __future__ import annotations
 
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sized
 
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.queue_part import Namespace
     from amqp_server.broker.turn import Timer, Turn
 
 logger = logging.getLogger(__name__)
+
+
+class UnusedQueue(Protocol):
+    """A queue that is deleted when nobody uses it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the queue."""
+
+    @property
+    def virtual_host(self) -> Namespace:
+        """Virtual host of the queue."""
+
+    @property
+    def consumers(self) -> Sized:
+        """Consumers of the queue."""
 
 
 class ExpiryTimer:
@@ -29,14 +45,14 @@ class ExpiryTimer:
         queue: Queue that was declared or recovered just now.
         seconds: Time without use after which the queue is deleted, above 0.
         turn: Turn that runs the timer.
-        delete: Called with the queue when the time is over.
+        delete: Called when the time is over.
 
     Attributes:
         is_over: Whether the timer was cancelled; then the queue stays.
     """
 
     def __init__(
-        self, queue: Queue, seconds: float, turn: Turn, delete: Callable[[Queue], None]
+        self, queue: UnusedQueue, seconds: float, turn: Turn, delete: Callable[[], None]
     ) -> None:
         self._queue = queue
         self._seconds = seconds
@@ -75,4 +91,4 @@ class ExpiryTimer:
         logger.info(
             "queue expired queue=%s vhost=%s", self._queue.name, self._queue.virtual_host.name
         )
-        self._delete(self._queue)
+        self._delete()

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from amqp_server.broker.queue_part import QueuePart
+from amqp_server.broker.queue_part import QueuePart, QueuePort
 from amqp_server.broker.transfers.deaths import EXPIRED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.loading_messages import LoadingMessages
+    from amqp_server.broker.transfers.forwarder import Forwarder
 
 logger = logging.getLogger(__name__)
 
 
-class ForcedRemoval(QueuePart):
+class RemovingQueue(QueuePort, Protocol):
+    """A queue whose unsettled messages may be removed."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the server stops, and the queue drops nothing more."""
+
+    @property
+    def loading(self) -> LoadingMessages:
+        """Messages that are not ready yet."""
+
+    @property
+    def forwarder(self) -> Forwarder | None:
+        """Forwards dead letters; None without a dead-letter exchange."""
+
+
+class ForcedRemoval(QueuePart["RemovingQueue"]):
     """Drops the unsettled messages of one queue below an offset.
 
     Ready messages are dropped at once: into the dead-letter exchange, as expired, if the queue has
@@ -33,7 +50,7 @@ class ForcedRemoval(QueuePart):
 
     __slots__ = ("dropped_count", "end")
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: RemovingQueue) -> None:
         super().__init__(queue)
         self.end = 0
         self.dropped_count = 0

@@ -5,9 +5,10 @@ A plain queue has no rules. It gets some with its first message that can expire.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.broker.merged_ranges import merged
+from amqp_server.broker.queue_part import QueuePort
 from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX
 from amqp_server.broker.rules.steady_clock import now_ms
 from amqp_server.broker.transfers.deaths import EXPIRED, MAXLEN
@@ -15,13 +16,25 @@ from amqp_server.broker.transfers.deaths import EXPIRED, MAXLEN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.queue import Queue
     from amqp_server.broker.rules.length_limit import LengthLimit
     from amqp_server.broker.rules.message_attributes import MessageAttributes
+    from amqp_server.broker.transfers.forwarder import Forwarder
     from amqp_server.broker.turn import Timer, Turn
 
 TIMER_SECONDS_MAX = 3600.0
 """Longest time between two checks of a queue's deadlines."""
+
+
+class RuledQueue(QueuePort, Protocol):
+    """A queue whose messages expire, or whose length is limited."""
+
+    @property
+    def refuses_when_full(self) -> bool:
+        """Whether a full queue refuses new messages instead of dropping old ones."""
+
+    @property
+    def forwarder(self) -> Forwarder | None:
+        """Forwards dead letters; None without a dead-letter exchange."""
 
 
 class QueueRules:
@@ -38,7 +51,11 @@ class QueueRules:
     """
 
     def __init__(
-        self, queue: Queue, attributes: MessageAttributes, limit: LengthLimit | None, turn: Turn
+        self,
+        queue: RuledQueue,
+        attributes: MessageAttributes,
+        limit: LengthLimit | None,
+        turn: Turn,
     ) -> None:
         self.attributes = attributes
         self.is_behind = False

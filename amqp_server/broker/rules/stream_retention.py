@@ -9,7 +9,6 @@ from appendlog.reclaim.stream_retention import stream_start
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
-    from offsets.settlement import Settlement
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +39,3 @@ def shorten(queue: Queue, now_ns: int) -> None:
         floor,
         start,
     )
-
-
-def stream_count(settlement: Settlement, end: int) -> int:
-    """Return the number of messages that a stream has below `end`."""
-    floor = settlement.ack_floor
-    if not settlement.settled_above_floor:
-        return max(end - floor, 0)
-    return sum(high - low for low, high in settlement.unsettled_ranges(floor, max(end, floor)))

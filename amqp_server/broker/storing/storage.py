@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.job import Job
@@ -12,7 +11,7 @@ from amqp_server.broker.storing.client_writes import ClientWrites
 from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.log_mark import LogMark, QueueLogsMark
 from amqp_server.broker.storing.message_store import MessageStore
-from amqp_server.broker.storing.queues_to_checkpoint import QueuesToCheckpoint
+from amqp_server.broker.storing.opened_log import OpenedLog
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
 from amqp_server.broker.storing.storage_settings import storage_settings
 from amqp_server.broker.storing.store_settings import StoreSettings
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
-    from amqp_server.broker.rules.message_attributes import MessageAttributes
-    from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
     from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.storing.window_reader import ReadInWorker
@@ -57,33 +54,6 @@ logger = logging.getLogger(__name__)
 
 RELIEF_SHARE = 0.8
 """Share of the allowed bytes that remains after the rings together held too much."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedLog:
-    """An open log, and what its checkpoint says about it.
-
-    Attributes:
-        log: The open log.
-        settings: How the queue is kept on the disk.
-        ack_floor: Offset below which everything is settled.
-        acked_ranges: Settled ranges above the floor.
-        delivered_watermark: Offset below which messages may have been delivered before.
-        redeliveries: Redelivered runs as (start, end, count); count 0 means unknown. Runs with a
-            known count are disjoint.
-        attributes: Attributes of all unsettled messages, if the queue's rules need them. While
-            `unread` is set they are empty and start at the log's end.
-        unread: Loads the attributes of the unsettled messages; None if this is already done.
-    """
-
-    log: Log
-    settings: StorageSettings
-    ack_floor: int = 0
-    acked_ranges: Sequence[tuple[int, int]] = field(default_factory=tuple)
-    delivered_watermark: int = 0
-    redeliveries: Sequence[tuple[int, int, int]] = field(default_factory=tuple)
-    attributes: MessageAttributes | None = None
-    unread: UnloadedAttributes | None = None
 
 
 class QueueStorage:
@@ -109,7 +79,6 @@ class QueueStorage:
     ) -> None:
         self.pool = PagePool(config.ring_bytes_total)
         self.flusher = flusher
-        self.queues_to_checkpoint = QueuesToCheckpoint()
         self.more_input = False
         self._config = config
         self._read_in_worker = read_in_worker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.message_states import message_states, states_of
+from amqp_server.broker.message_states import states_of
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.stamped_run import StampedRun
 from amqp_server.broker.subscriptions.subscription import Subscription
@@ -40,7 +40,7 @@ class BrowseSubscription(Subscription):
         """Return messages with their offsets and states."""
         del redelivered
         end = start + len(messages)
-        states = states_of(message_states(self.queue, start, end), range(start, end))
+        states = states_of(self.queue.message_states(start, end), range(start, end))
         stated = [
             with_header(message, STATE_HEADER, FieldValue(b"S", state.value.encode()))
             for message, state in zip(messages_of(messages), states, strict=True)

@@ -11,9 +11,9 @@ from amqp_server.broker.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
     from amqp_server.broker.consuming.consumer import Consumer
-    from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.subscriptions.stream_filter import StreamFilter
+    from amqp_server.broker.subscriptions.subscription import SubscribedQueue
     from amqp_server.broker.turn import Turn
 
 TURN_MESSAGES_MAX: Final = 16_384
@@ -28,13 +28,15 @@ class FilteredSubscription(Subscription):
     Skipped messages cost no credit. While no consumer has credit, it examines nothing.
 
     Args:
-        queue: Queue whose log it reads.
+        queue: SubscribedQueue whose log it reads.
         turn: Turn at whose end it delivers.
         start: First offset to examine.
         wanted: Filter of its consumers.
     """
 
-    def __init__(self, queue: Queue, turn: Turn, start: int, wanted: StreamFilter) -> None:
+    def __init__(
+        self, queue: SubscribedQueue, turn: Turn, start: int, wanted: StreamFilter
+    ) -> None:
         super().__init__(queue, turn, start)
         self._wanted = wanted
         # Wanted ranges below `_examined_end` that are not delivered yet.

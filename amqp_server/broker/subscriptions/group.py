@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from asyncio import Future
     from collections.abc import Callable, Iterable
 
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.subscriptions.subscription import SubscribedQueue
     from amqp_server.broker.turn import Turn
     from offsets import GroupOffsets
 
@@ -96,7 +96,7 @@ class Group:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: SubscribedQueue,
         turn: Turn,
         offsets: GroupOffsets,
         on_dirty: Callable[[Group], None],

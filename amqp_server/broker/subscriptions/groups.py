@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.subscriptions.group import Group
 from amqp_server.broker.subscriptions.start_position import first_offset
+from amqp_server.broker.subscriptions.subscription import SubscribedQueue
 from offsets import GROUPS_PER_LOG_MAX, GroupOffsets, TooManyGroupsError, UnknownGroupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from amqp_server.broker.queue import Queue
     from amqp_server.broker.turn import Turn
     from offsets import GroupCheckpoint
 
@@ -36,7 +36,14 @@ class GroupsRound(NamedTuple):
     removed: list[str]
 
 
-class Groups(QueuePart):
+class GroupedQueue(SubscribedQueue, Protocol):
+    """A stream, as its groups see it."""
+
+    def note_changed(self) -> None:
+        """Include the queue in the next round of checkpoints."""
+
+
+class Groups(QueuePart[GroupedQueue]):
     """All groups of one stream. The event loop owns it.
 
     Changes take effect at once and are durable after the next round of checkpoints. A caller that
@@ -45,20 +52,17 @@ class Groups(QueuePart):
     Args:
         queue: The stream.
         turn: Turn at whose end the groups deliver.
-        on_dirty: Called with the stream when the next checkpoint must include the groups.
         groups_max: Most groups of the stream.
     """
 
     def __init__(
         self,
-        queue: Queue,
+        queue: GroupedQueue,
         turn: Turn,
-        on_dirty: Callable[[Queue], None],
         groups_max: int = GROUPS_PER_LOG_MAX,
     ) -> None:
         super().__init__(queue)
         self._turn = turn
-        self._on_dirty = on_dirty
         self._groups_max = groups_max
         self._all: dict[str, Group] = {}
         # Dicts keep the order.
@@ -155,7 +159,7 @@ class Groups(QueuePart):
         group.check_unused(force=force)
         self.discard(group)
         self._removed[name] = None
-        self._on_dirty(self._queue)
+        self._queue.note_changed()
         return group
 
     def discard(self, group: Group) -> None:
@@ -255,7 +259,7 @@ class Groups(QueuePart):
                 group.offsets.changed = True
                 group.note_dirty()
         if taken.removed:
-            self._on_dirty(self._queue)
+            self._queue.note_changed()
 
     def _place(self, name: str, place: Callable[[Group], object]) -> Group:
         """Set a group's position; create the group if needed, and undo that after an error."""
@@ -273,7 +277,7 @@ class Groups(QueuePart):
 
     def _note_dirty(self, group: Group) -> None:
         self._dirty[group] = None
-        self._on_dirty(self._queue)
+        self._queue.note_changed()
 
 
 def _below(returns: Iterable[tuple[int, int, int]], end: int) -> list[tuple[int, int, int]]:

@@ -31,9 +31,9 @@ from offsets import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from amqp_server.broker.queue import Queue
     from amqp_server.broker.subscriptions.group import Group
     from amqp_server.broker.subscriptions.groups import Groups
+    from amqp_server.broker.subscriptions.readable_queue import ReadableQueue
     from amqp_server.broker.subscriptions.start_position import StartPosition
     from amqp_server.protocol.tables import Table
 
@@ -127,7 +127,7 @@ async def _place(
     return groups.has(group)
 
 
-async def _offset(queue: Queue, name: str, start: StartPosition) -> int:
+async def _offset(queue: ReadableQueue, name: str, start: StartPosition) -> int:
     """Return the offset of a position: at most the end of what is on the disk.
 
     Raises:

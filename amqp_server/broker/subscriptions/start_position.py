@@ -17,7 +17,7 @@ from amqp_server.protocol.field_comparison import INTEGER_KINDS
 from appendlog.layout.format import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.subscriptions.readable_queue import ReadableQueue
     from amqp_server.protocol.field_values import FieldValue
 
 OFFSET: Final = "x-stream-offset"
@@ -84,7 +84,7 @@ def parse_start(value: FieldValue | None, now_ns: int) -> StartPosition | None:
     return None
 
 
-async def start_offset(queue: Queue, position: StartPosition) -> int:
+async def start_offset(queue: ReadableQueue, position: StartPosition) -> int:
     """Return the offset at which a reader starts; a worker looks up a time.
 
     Raises:
@@ -97,7 +97,7 @@ async def start_offset(queue: Queue, position: StartPosition) -> int:
     return start_offset_now(queue, position)
 
 
-def start_offset_now(queue: Queue, position: StartPosition) -> int:
+def start_offset_now(queue: ReadableQueue, position: StartPosition) -> int:
     """Return the offset at which a reader starts, for all positions except times."""
     first = first_offset(queue)
     match position.kind:
@@ -113,7 +113,7 @@ def start_offset_now(queue: Queue, position: StartPosition) -> int:
             raise AssertionError("a worker must look up a time")
 
 
-def first_offset(queue: Queue) -> int:
+def first_offset(queue: ReadableQueue) -> int:
     """Return the offset of the oldest message that can be read, or of the first to come.
 
     Settled messages of a stream are gone, though their files may still exist.
@@ -122,7 +122,7 @@ def first_offset(queue: Queue) -> int:
     return max(start, queue.settlement.ack_floor) if queue.is_stream else start
 
 
-def offset_range(queue: Queue) -> tuple[int, int]:
+def offset_range(queue: ReadableQueue) -> tuple[int, int]:
     """Return the start of a stream and the end of its visible messages: `[start, end)`."""
     start = first_offset(queue)
     # Messages that were refused because the disk was full never became visible.

@@ -6,13 +6,14 @@ its own consumers, like a queue; the store is the queue's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.storing.stamped_run import StampedRun
 from amqp_server.broker.storing.store_reader import StoreReader
+from amqp_server.broker.subscriptions.readable_queue import ReadableQueue
 from offsets.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
@@ -20,9 +21,29 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.delivered import Delivered
-    from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.turn import Turn
+
+
+class SubscriptionList(Protocol):
+    """The subscriptions to one queue, as each of them sees it."""
+
+    def add(self, subscription: Subscription) -> None:
+        """Add a subscription that gets its first consumer."""
+
+    def set_aside(self, subscription: Subscription) -> None:
+        """Remove a subscription that continues without consumers; `add` may add it again."""
+
+    def remove(self, subscription: Subscription) -> None:
+        """End and remove a subscription."""
+
+
+class SubscribedQueue(ReadableQueue, Protocol):
+    """A queue, as its subscriptions see it."""
+
+    @property
+    def subscriptions(self) -> SubscriptionList:
+        """Subscriptions that have consumers."""
 
 
 class Subscription:
@@ -46,7 +67,7 @@ class Subscription:
 
     is_counted = True
 
-    def __init__(self, queue: Queue, turn: Turn, start: int) -> None:
+    def __init__(self, queue: SubscribedQueue, turn: Turn, start: int) -> None:
         self.queue = queue
         self.consumers = ConsumerRotation()
         self.ready = FifoOrder(start)

@@ -7,28 +7,27 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.subscriptions.browsing import BrowseSubscription
 from amqp_server.broker.subscriptions.filtered_subscription import FilteredSubscription
-from amqp_server.broker.subscriptions.subscription import Subscription
+from amqp_server.broker.subscriptions.subscription import SubscribedQueue, Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from amqp_server.broker.consuming.consumer import Consumer
-    from amqp_server.broker.queue import Queue
     from amqp_server.broker.subscriptions.stream_filter import StreamFilter
     from amqp_server.broker.turn import Turn
 
 
-class Subscriptions(QueuePart):
+class Subscriptions(QueuePart[SubscribedQueue]):
     """The subscriptions of one queue. The event loop owns it.
 
     Args:
-        queue: Queue whose log they read.
+        queue: SubscribedQueue whose log they read.
         turn: Turn at whose end they deliver.
     """
 
     __slots__ = ("_all", "_turn")
 
-    def __init__(self, queue: Queue, turn: Turn) -> None:
+    def __init__(self, queue: SubscribedQueue, turn: Turn) -> None:
         super().__init__(queue)
         self._turn = turn
         # A dict keeps the order.

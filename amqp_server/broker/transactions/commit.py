@@ -11,8 +11,8 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.rules.overflow import has_room_for
 from amqp_server.broker.transactions.transaction import Outcome
+from amqp_server.broker.virtual_host import vhost_of
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import TxCommitOk
 from appendlog.layout.message import PERSISTENT, as_persistent
@@ -69,7 +69,7 @@ class Commit:
                 if queue.refuses_when_full:
                     wanted.setdefault(queue, []).extend(publish.messages)
         for queue, messages in wanted.items():
-            if not has_room_for(queue, messages):
+            if not queue.has_room_for(messages):
                 raise _refused(queue, "full")
 
     async def make_ready(self) -> None:
@@ -197,6 +197,6 @@ def _refused(queue: Queue, state: str) -> PreconditionFailed:
 def _present(queues: Iterable[Queue]) -> list[Queue]:
     """Return the queues that have these names now, as one may have been deleted since."""
     present = (
-        queue.virtual_host.queues.get(queue.name) if queue.is_deleted else queue for queue in queues
+        vhost_of(queue).queues.get(queue.name) if queue.is_deleted else queue for queue in queues
     )
     return [queue for queue in present if queue is not None]

@@ -21,8 +21,9 @@ from amqp_server.protocol.field_values import FieldValue, field_value
 from appendlog.layout.message import HAS_EXPIRATION, HAS_HEADERS, decode_message, encode_message
 
 if TYPE_CHECKING:
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.routing.steps import Steps
+    from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
     from appendlog.layout.message import MessageView
 
@@ -62,17 +63,18 @@ class DeadLetters:
     """Forwards a queue's dead letters to its dead-letter exchange.
 
     Args:
-        queue: Queue with a dead-letter exchange.
+        virtual_host: Virtual host of the queue and of its dead-letter exchange.
+        queue: Name of the queue.
+        settings: Settings of the queue, which name a dead-letter exchange.
     """
 
-    def __init__(self, queue: Queue) -> None:
-        settings = queue.settings
+    def __init__(self, virtual_host: VirtualHost, queue: str, settings: QueueSettings) -> None:
         assert settings.dead_letter_exchange is not None, "the queue has no dead-letter exchange"
         self.keeps_unroutable = settings.dead_letters_at_least_once
         self._exchange_name = settings.dead_letter_exchange
         self._routing_key = settings.dead_letter_routing_key
-        self._queue_name = queue.name
-        self._virtual_host = queue.virtual_host
+        self._queue_name = queue
+        self._virtual_host = virtual_host
         # Messages that die together often differ in their bodies only, so the last stamp is kept.
         self._stamped: tuple[bytes, bytes, bytes, Death] | None = None
         self._stamp = Stamp(b"", (), {})

@@ -22,11 +22,13 @@ from appendlog import LogIdentity
 from appendlog.layout.message import HAS_HEADERS, decode_message
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.routing.steps import Steps
-    from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.storing.opened_log import OpenedLog
+    from amqp_server.broker.storing.storage import QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
     from appendlog import SegmentSummary
@@ -113,6 +115,7 @@ def make_delay_queue(
     opened: OpenedLog,
     storage: QueueStorage,
     turn: Turn,
+    on_changed: Callable[[Queue], None],
 ) -> Queue:
     """Return the hidden queue of a delayed exchange; it is durable if the exchange is.
 
@@ -123,6 +126,7 @@ def make_delay_queue(
         opened: Log of the queue, with the `DelayAttributes` of its messages.
         storage: Source of the queue's message store; shared by all queues.
         turn: Turn at whose end the queue writes and forwards.
+        on_changed: Called when the next round of checkpoints must include the queue.
     """
     assert isinstance(opened.attributes, DelayAttributes), "a delay queue needs deadlines"
     queue = Queue(
@@ -136,6 +140,7 @@ def make_delay_queue(
         storage=storage,
         opened=opened,
         turn=turn,
+        on_changed=on_changed,
     )
     queue.forwarder = Forwarder(queue, DelayedRelease(virtual_host, exchange), turn)
     return queue

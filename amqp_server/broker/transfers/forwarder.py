@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue
+from amqp_server.broker.queue_part import QueuePort
 from amqp_server.broker.storing.window_reader import WindowReader, wake
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from amqp_server.broker.publishing.confirms import Barrier
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.publishing.target_queue import TargetQueue
     from amqp_server.broker.routing.steps import Steps
+    from amqp_server.broker.storing.message_store import MessageStore
     from amqp_server.broker.turn import Turn
 
 logger = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ RETRY_SECONDS = 1.0
 class Copy(NamedTuple):
     """The forwarded form of one message, and the queues that get it; there may be none."""
 
-    queues: tuple[Queue, ...]
+    queues: tuple[TargetQueue, ...]
     flags: int
     message: bytes
 
@@ -64,13 +66,21 @@ class ForwardingRule(Protocol):
         """Return the steps to the copy of a message that is forwarded because of `reason`."""
 
 
+class ForwardingQueue(QueuePort, Protocol):
+    """A queue whose messages are forwarded."""
+
+    @property
+    def store(self) -> MessageStore:
+        """Where the messages are."""
+
+
 class _Transfer(NamedTuple):
     """Messages `[start, end)` to forward; the queues in `taken_by` have them already."""
 
     start: int
     end: int
     reason: str
-    taken_by: frozenset[Queue] = frozenset()
+    taken_by: frozenset[TargetQueue] = frozenset()
 
 
 class _UnderWay(NamedTuple):
@@ -78,7 +88,7 @@ class _UnderWay(NamedTuple):
 
     last_tag: int
     transfer: _Transfer
-    queues: Sequence[Queue]
+    queues: Sequence[TargetQueue]
 
 
 class Forwarder:
@@ -90,7 +100,7 @@ class Forwarder:
         turn: Turn that runs the retries.
     """
 
-    def __init__(self, queue: Queue, forwarding: ForwardingRule, turn: Turn) -> None:
+    def __init__(self, queue: ForwardingQueue, forwarding: ForwardingRule, turn: Turn) -> None:
         self._queue = queue
         self._rule = forwarding
         self._turn = turn
@@ -99,7 +109,7 @@ class Forwarder:
         self._kept: deque[_Transfer] = deque()
         self._under_way: deque[_UnderWay] = deque()
         self._confirms = PublisherConfirms()
-        self._stalled: set[Queue] = set()
+        self._stalled: set[TargetQueue] = set()
         self._reader: WindowReader | None = None
         # The first `_sweep_count` waiting transfers are in the order of the log.
         self._sweep_count = 0
@@ -226,7 +236,7 @@ class Forwarder:
             self._sent_waiters.append(waiter)
             await waiter
 
-    def refuse_confirms(self, queue: Queue) -> None:
+    def refuse_confirms(self, queue: TargetQueue) -> None:
         """Retry the messages that are not safe in a queue whose log has failed."""
         refused = set(self._confirms.refuse(queue))
         self._under_way = deque(
@@ -261,10 +271,10 @@ class Forwarder:
 
     def _has_room_again(self) -> bool:
         """Return whether one of the full queues has room; the queue notifies us when it does."""
-        return any(not queue.store.is_stalled for queue in self._stalled)
+        return any(not queue.is_stalled for queue in self._stalled)
 
     def _send_waiting(self) -> None:
-        self._stalled = {queue for queue in self._stalled if queue.store.is_stalled}
+        self._stalled = {queue for queue in self._stalled if queue.is_stalled}
         is_over = False
         copies_count = 0
         while not is_over and self._is_busy:
@@ -376,10 +386,14 @@ class Forwarder:
                 yield from self._enqueue(part, owed, flags, run)
 
     def _enqueue(
-        self, transfer: _Transfer, queues: tuple[Queue, ...], flags: int, messages: list[bytes]
+        self,
+        transfer: _Transfer,
+        queues: tuple[TargetQueue, ...],
+        flags: int,
+        messages: list[bytes],
     ) -> Iterator[None]:
         barriers: list[Barrier] = []
-        refusing: list[Queue] = []
+        refusing: list[TargetQueue] = []
         try:
             for at in range(0, len(queues), STEP_QUEUES):
                 if at:
@@ -407,7 +421,7 @@ class Forwarder:
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
         for queue in queues:
-            if queue.store.is_stalled:
+            if queue.is_stalled:
                 self._stalled.add(queue)
                 queue.waiting_confirms.add(self)
         if len(queues) > STEP_QUEUES:
@@ -431,7 +445,7 @@ class Forwarder:
         else:
             self._queue.settle(transfer.start, transfer.end)
 
-    def _keep(self, transfer: _Transfer, queues: Sequence[Queue]) -> None:
+    def _keep(self, transfer: _Transfer, queues: Sequence[TargetQueue]) -> None:
         """Keep messages for a retry, without those of `queues` that have them safely."""
         if not self._kept:
             self._turn.mark_after(RETRY_SECONDS, _Retry(self, self._queue))
@@ -439,13 +453,13 @@ class Forwarder:
         self._kept.append(transfer._replace(taken_by=transfer.taken_by.union(safe)))
 
 
-def _target_of(copy: Copy) -> tuple[tuple[Queue, ...], int]:
+def _target_of(copy: Copy) -> tuple[tuple[TargetQueue, ...], int]:
     return copy.queues, copy.flags
 
 
 class _Retry(NamedTuple):
     forwarder: Forwarder
-    queue: Queue
+    queue: ForwardingQueue
 
     def run_turn(self) -> None:
         self.forwarder.retry()

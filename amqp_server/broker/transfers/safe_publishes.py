@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue
-from amqp_server.broker.rules.overflow import has_room_for
 from amqp_server.broker.storing.window_reader import wake
 from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from amqp_server.broker.publishing.target_queue import TargetQueue
     from amqp_server.broker.queue import Queue
 
 RUN_MESSAGES: Final = 1024
@@ -46,14 +46,14 @@ class SafePublishes:
     @property
     def awaits_confirms(self) -> bool:
         """Whether messages are not safe yet, or wait for room."""
-        return bool(self._confirms) or self._target.store.is_stalled
+        return bool(self._confirms) or self._target.is_stalled
 
     def release_confirms(self) -> None:
         """Wake the publisher: more messages may be safe."""
         self.is_refused |= any(result.refused for result in self._confirms.release())
         wake(self._waiters)
 
-    def refuse_confirms(self, queue: Queue) -> None:
+    def refuse_confirms(self, queue: TargetQueue) -> None:
         """Refuse the messages that are not safe in a queue whose log has failed."""
         self.is_refused |= bool(self._confirms.refuse(queue))
 
@@ -74,10 +74,10 @@ class SafePublishes:
             neighbours = list(run)
             for at in range(0, len(neighbours), run_max):
                 part = neighbours[at : at + run_max]
-                while target.store.is_stalled and not target.is_deleted:
+                while target.is_stalled and not target.is_deleted:
                     await self._wait()
                 self._check()
-                if target.refuses_when_full and not has_room_for(target, part):
+                if target.refuses_when_full and not target.has_room_for(part):
                     return count
                 start = target.store.end_offset
                 barriers, _ = enqueue([target], part, flags)

@@ -1,0 +1,80 @@
+"""A queue, as publishers see it: it takes messages, refuses them, or says when they are safe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from amqp_server.broker.turn import Line
+
+
+class ConfirmWaiter(Protocol):
+    """Channel, or other sender, that waits until its messages are safe in a queue.
+
+    Attributes:
+        line: Line in which the queue goes on with what it waits for.
+    """
+
+    line: Line
+
+    @property
+    def awaits_confirms(self) -> bool:
+        """Whether it still waits for messages to become safe."""
+
+    def release_confirms(self) -> None:
+        """Confirm the messages that have become safe."""
+
+    def refuse_confirms(self, queue: TargetQueue) -> None:
+        """Refuse the messages that are not safe in a queue whose log has failed."""
+
+
+class TargetQueue(Protocol):
+    """A queue that messages are published to. Ranges are `[start, end)`."""
+
+    @property
+    def name(self) -> str:
+        """Name of the queue."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the queue takes nothing any more."""
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the log accepts no more writes; publishes are refused."""
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether messages wait for room; more should not be published now."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether every message is persistent."""
+
+    @property
+    def awaits_disk(self) -> bool:
+        """Whether confirms of persistent messages wait for the disk."""
+
+    @property
+    def confirmed_end(self) -> int:
+        """All persistent messages below it may be confirmed (I3, exclusive)."""
+
+    @property
+    def refuses_when_full(self) -> bool:
+        """Whether `refuses` must be asked for each message."""
+
+    @property
+    def waiting_confirms(self) -> set[ConfirmWaiter]:
+        """Who is notified of the next answer of the disk, and of the next room."""
+
+    def publish(self, messages: list[bytes], flags: int) -> int:
+        """Append messages in order; return the offset after the last one."""
+
+    def refuses(self, message: bytes, flags: int) -> bool:
+        """Return whether the queue is too full for a message."""
+
+    def note_refused(self, count: int) -> None:
+        """Log that the queue refused messages because its log has failed."""
+
+    def withdraw(self, start: int, end: int) -> None:
+        """Settle refused messages that no consumer has; their publisher repeats them."""
