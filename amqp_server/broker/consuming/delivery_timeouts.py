@@ -12,15 +12,36 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.protocol.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.client import Client
+    from amqp_server.broker.consuming.unacked import UnackedRuns
     from amqp_server.broker.turn import Timer, Turn
 
 MARKS_PER_TIMEOUT = 100
+
+
+class TimedChannel(Protocol):
+    """A channel, as its delivery timeouts see it."""
+
+    @property
+    def number(self) -> int:
+        """Number of the channel in its connection."""
+
+    @property
+    def client(self) -> Client:
+        """Connection of the channel."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing may be sent any more."""
+
+    @property
+    def unacked(self) -> UnackedRuns:
+        """Deliveries that are not acknowledged yet."""
 
 
 class DeliveryTimeouts:
@@ -31,7 +52,7 @@ class DeliveryTimeouts:
         turn: Turn that runs the timer; there is at most one timer.
     """
 
-    def __init__(self, channel: Channel, turn: Turn) -> None:
+    def __init__(self, channel: TimedChannel, turn: Turn) -> None:
         self._channel = channel
         self._turn = turn
         self._first_tags: list[int] = []

@@ -8,7 +8,7 @@ Source: RabbitMQ, `rabbit_channel:handle_method(#'basic.publish'{})`, for the or
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.publishing.expiration import check_expiration
@@ -24,12 +24,24 @@ from amqp_server.protocol.strings import encode_shortstr
 from appendlog.layout.message import body_position, properties_position, with_properties
 
 if TYPE_CHECKING:
-    from amqp_server.broker.channel import Channel
     from amqp_server.broker.client import Client
+    from amqp_server.broker.consuming.direct_reply import ReplyConsumer
+
+
+class RequestingChannel(Protocol):
+    """A channel, as the checks of its publishes see it."""
+
+    @property
+    def client(self) -> Client:
+        """Connection of the channel."""
+
+    @property
+    def reply_consumer(self) -> ReplyConsumer | None:
+        """Consumer of direct replies; None without one."""
 
 
 def checked(
-    messages: list[bytes], checked_flags: int, channel: Channel
+    messages: list[bytes], checked_flags: int, channel: RequestingChannel
 ) -> tuple[list[bytes], PreconditionFailed | None]:
     """Return the messages before the first one that must be refused, and the reason.
 
@@ -53,7 +65,7 @@ def checked(
     return good, None
 
 
-def _checked_head(head: bytes, flags: int, channel: Channel) -> bytes:
+def _checked_head(head: bytes, flags: int, channel: RequestingChannel) -> bytes:
     """Return a message's octets before its body, with the key for direct replies if asked for."""
     properties = head[properties_position(head) :]
     asks = flags & REPLY_TO and _value(properties, REPLY_TO) == DIRECT_REPLY_TO.encode()

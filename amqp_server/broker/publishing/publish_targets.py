@@ -9,11 +9,12 @@ never come again cost little, and take no memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.recently_used import RecentlyUsed
+from amqp_server.broker.routing.routing import RoutingTables
 from amqp_server.broker.routing.steps import result_of
 from amqp_server.protocol.errors import AccessRefused, NotFound, NotImplementedAmqp
 from amqp_server.protocol.methods import BasicPublish, decode_method
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.route_tree import Route
+    from amqp_server.broker.routing.routing import Routing
     from amqp_server.broker.routing.steps import Steps
-    from amqp_server.broker.virtual_host import VirtualHost
 
 FRAMES_MAX: Final = 16_384
 """Publish frames that are remembered for certain, of those that came again.
@@ -109,6 +110,18 @@ class _Head:
         )
 
 
+class PublishPlaces(RoutingTables, Protocol):
+    """A virtual host, as publishes see it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the virtual host."""
+
+    @property
+    def routing(self) -> Routing:
+        """Finds the routes of messages."""
+
+
 class PublishTargets:
     """The publish targets of one virtual host.
 
@@ -117,7 +130,7 @@ class PublishTargets:
             what is remembered of it is still valid.
     """
 
-    def __init__(self, virtual_host: VirtualHost) -> None:
+    def __init__(self, virtual_host: PublishPlaces) -> None:
         self._virtual_host = virtual_host
         self._frames = RecentlyUsed[bytes, PublishTarget](FRAMES_MAX)
         self._heads = RecentlyUsed[bytes, _Head](HEADS_MAX)

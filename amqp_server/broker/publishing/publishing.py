@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from weakref import ref
 
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.content_assembly import ContentAssembly
 from amqp_server.broker.publishing.enqueue import enqueue
-from amqp_server.broker.publishing.publish_checks import checked
+from amqp_server.broker.publishing.publish_checks import RequestingChannel, checked
 from amqp_server.broker.publishing.row import Row, barriers_of, by_queue, fan_out, may_refuse
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
@@ -25,19 +25,45 @@ from appendlog.layout.message import HAS_HEADERS, routing_key_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.broker import Broker
     from amqp_server.broker.publishing.confirms import Barrier
     from amqp_server.broker.publishing.publish_targets import PublishTarget
     from amqp_server.broker.publishing.row import Group
     from amqp_server.broker.publishing.target_queue import TargetQueue
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.steps import Steps
+    from amqp_server.broker.transactions.transaction import Transaction
+    from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.methods import Method
 
 STEP_KEYS: Final = 16
 """Routing keys that are looked up in one step, if their routes are known."""
 STEP_QUEUES: Final = 64
 """Most queues that get messages in one step."""
 _RETURN_HEAD = b"\x00\x3c\x00\x32"
+
+
+class PublishingChannel(RequestingChannel, Protocol):
+    """A channel, as its publishing half sees it."""
+
+    @property
+    def number(self) -> int:
+        """Number of the channel in its connection."""
+
+    @property
+    def virtual_host(self) -> VirtualHost:
+        """Virtual host that the connection opened."""
+
+    @property
+    def broker(self) -> Broker:
+        """Broker of the whole server."""
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """Transaction that defers publishes; None unless the client selected them."""
+
+    def send(self, method: Method) -> None:
+        """Send a method without content on this channel."""
 
 
 class Publishing:
@@ -56,7 +82,7 @@ class Publishing:
         is_refusing: Whether every publish is answered with `basic.nack`, if confirms are on.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: PublishingChannel) -> None:
         self.confirms: PublisherConfirms | None = None
         self.is_refusing = False
         # The channel owns this object: a reference back would make both garbage in a cycle.
@@ -70,7 +96,7 @@ class Publishing:
         self._visits_max = channel.broker.config.limits.route_visits_max
 
     @property
-    def _channel(self) -> Channel:
+    def _channel(self) -> PublishingChannel:
         channel = self._channel_ref()
         assert channel is not None, "only an open channel publishes and gets confirms"
         return channel

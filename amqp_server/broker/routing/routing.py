@@ -6,7 +6,7 @@ once, and remembers them in a `RouteTree` until an exchange on the way changes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.routing.envelope import Envelope
@@ -16,11 +16,12 @@ from amqp_server.broker.routing.steps import STEP_VISITS, result_of
 from amqp_server.broker.transfers.delay import delay_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from amqp_server.broker.damaged_definitions import DamagedDefinitions
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.routing.exchange_graph import ExchangeGraph
     from amqp_server.broker.routing.steps import Steps
-    from amqp_server.broker.virtual_host import VirtualHost
 
 STEPS_MAX = 16_384
 """Steps of all route trees of a virtual host together; at the bound it forgets all of them."""
@@ -30,6 +31,30 @@ _EXCHANGE_VISITS = 16
 """How many bindings it takes as long to look at as an exchange without any."""
 EXCHANGES_MAX = 4096
 """Exchanges of which it remembers whether they route singly; twice as many at most."""
+
+
+class RoutingTables(Protocol):
+    """A virtual host, as routing sees it: what names lead to."""
+
+    @property
+    def exchanges(self) -> Mapping[str, Exchange]:
+        """Exchanges by name."""
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """Queues by name."""
+
+    @property
+    def delay_queues(self) -> Mapping[Exchange, Queue]:
+        """Hidden queues of delayed exchanges."""
+
+    @property
+    def graph(self) -> ExchangeGraph:
+        """Which exchanges lead to which."""
+
+    @property
+    def damaged(self) -> DamagedDefinitions:
+        """What takes the place of objects that the start could not recover."""
 
 
 class Routing:
@@ -44,7 +69,7 @@ class Routing:
             last time must not be remembered.
     """
 
-    def __init__(self, virtual_host: VirtualHost) -> None:
+    def __init__(self, virtual_host: RoutingTables) -> None:
         self._virtual_host = virtual_host
         self.forgotten_count = 0
         self._trees: dict[Exchange, RouteTree] = {}

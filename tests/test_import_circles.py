@@ -1,0 +1,53 @@
+"""Files of the broker that import each other in a circle, counting imports for types.
+
+A circle is a group of files that can only be understood together. Contracts of `import-linter` keep
+whole rooms apart; this names the circles that are left, so that none grows unseen.
+"""
+
+import grimp
+
+BROKER = "amqp_server.broker"
+CIRCLES = [
+    {
+        "binding",
+        "exchange",
+        "routing.matchers",
+        "routing.matchers.consistent_hash",
+        "routing.matchers.delayed",
+        "routing.matchers.direct",
+        "routing.matchers.fanout",
+        "routing.matchers.headers",
+        "routing.matchers.matcher",
+        "routing.matchers.random",
+        "routing.matchers.topic",
+    },
+    {"broker", "channel", "definition_writer", "publishing.publishing", "transactions.commit"},
+    {"consuming.consumer", "consuming.consumer_rotation", "consuming.source"},
+    {"subscriptions.group", "subscriptions.group_subscription"},
+]
+"""What is left: a queue's consumers and their rotation, a binding and its exchange, and so on."""
+
+
+def circles_of(package: str) -> list[set[str]]:
+    """Return the largest groups of modules in which each reaches each, without the package."""
+    graph = grimp.build_graph(package.partition(".")[0], exclude_type_checking_imports=False)
+    modules = graph.find_descendants(package)
+    reached: dict[str, set[str]] = {}
+    for module in modules:
+        found: set[str] = set()
+        pending = [module]
+        while pending:
+            new = graph.find_modules_directly_imported_by(pending.pop()) & modules - found
+            found |= new
+            pending += new
+        reached[module] = found
+    groups = {
+        frozenset(other for other in reached[module] if module in reached[other])
+        for module in modules
+    }
+    names = [{module.removeprefix(f"{package}.") for module in group} for group in groups if group]
+    return sorted(names, key=lambda group: (-len(group), sorted(group)))
+
+
+def test_the_circles_of_the_broker_are_the_known_ones() -> None:
+    assert circles_of(BROKER) == CIRCLES
