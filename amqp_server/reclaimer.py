@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.rules.stream_retention import shorten
 from amqp_server.broker.storing.failed_stores import is_disk_full
+from amqp_server.broker.stream import Stream
 from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
 from amqp_server.compactor import Settled
 from appendlog import RemoveSettledRequest
@@ -115,8 +115,8 @@ class Reclaimer:
         """Request the removal and the sealing of segments by the queue's own retention rules."""
         log = queue.store.log
         policy = queue.storage_settings.retention
-        if queue.is_stream:
-            shorten(queue, now_ns)
+        if isinstance(queue, Stream):
+            queue.shorten(now_ns)
         floor = self._floor(queue, kept_from)
         end = self._forced_end(queue, now_ns, kept_from)
         # Nothing is appended to a failed log, but its segments may be what filled the disk.
@@ -202,7 +202,7 @@ class Reclaimer:
         """Propose a queue to the compactor, with what the disk has as settled."""
         if queue.storage_settings.retention.keeps_settled or queue.is_failed:
             return
-        if queue.is_stream:
+        if isinstance(queue, Stream):
             # Retention settles a stream from its beginning and removes whole segments.
             return
         if queue.is_journaled:

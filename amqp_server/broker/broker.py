@@ -14,9 +14,11 @@ from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
 from amqp_server.broker.job import Job
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.expiry_timer import ExpiryTimer
 from amqp_server.broker.storing.queues_to_checkpoint import QueuesToCheckpoint
 from amqp_server.broker.storing.retention_pins import RetentionPins
+from amqp_server.broker.stream import Stream
 from amqp_server.broker.transactions.transaction import TransactionBudget
 from amqp_server.broker.transfers.dead_letter import DeadLetters
 from amqp_server.broker.transfers.delay_queue import (
@@ -146,13 +148,16 @@ class Broker:
         opened: OpenedLog,
     ) -> Queue:
         """Add a queue over an opened log."""
-        queue = Queue(
+        settings = queue_settings(arguments)
+        kind = Stream if settings.type is QueueType.STREAM else Queue
+        queue = kind(
             virtual_host=vhost,
             name=name,
             durable=durable,
             exclusive_owner=exclusive_owner,
             auto_delete=auto_delete,
             arguments=arguments,
+            settings=settings,
             incarnation=incarnation,
             storage=self.storage,
             opened=opened,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.storing.opened_log import OpenedLog
 from appendlog import FileSystem, LogIdentity
 
@@ -53,6 +54,7 @@ def make_placeholder(
         exclusive_owner=None,
         auto_delete=False,
         arguments={},
+        settings=QueueSettings(),
         incarnation=incarnation,
         storage=storage,
         opened=OpenedLog(log, settings),

@@ -16,22 +16,21 @@ from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
 from amqp_server.broker.loading_messages import LoadingMessages
 from amqp_server.broker.merged_ranges import merged
-from amqp_server.broker.message_states import MessageState, StateRun, message_states
+from amqp_server.broker.message_states import message_states
 from amqp_server.broker.orders.queue_order import queue_order
 from amqp_server.broker.publishing.refusal_log import RefusalLog
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
-from amqp_server.broker.queue_settings import Overflow, QueueType, queue_settings
+from amqp_server.broker.queue_settings import Overflow, QueueType
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.delivery_limit_log import note_past_limit
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.queue_rules import QueueRules
 from amqp_server.broker.storing.window_reader import wake
-from amqp_server.broker.subscriptions.groups import Groups
 from amqp_server.broker.subscriptions.subscriptions import Subscriptions
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, MAXLEN
 from amqp_server.config import Durability
-from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, as_persistent
+from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT
 from offsets.delivery_counters import DeliveryCounters
 from offsets.settlement import Settlement
 
@@ -42,14 +41,17 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.message_states import StateRun
     from amqp_server.broker.publishing.target_queue import ConfirmWaiter
     from amqp_server.broker.queue_part import Namespace
+    from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.rules.expiry_timer import ExpiryTimer
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.message_store import MessageStore
     from amqp_server.broker.storing.opened_log import OpenedLog
     from amqp_server.broker.storing.storage import QueueStorage
     from amqp_server.broker.storing.store_progress import StoreProgress
+    from amqp_server.broker.subscriptions.groups import Groups
     from amqp_server.broker.transfers.forwarder import Forwarder
     from amqp_server.broker.turn import Line, Turn
     from amqp_server.protocol.tables import Table
@@ -70,6 +72,7 @@ class Queue:
         exclusive_owner: Client that alone may use the queue, or None.
         auto_delete: Whether the broker deletes the queue when its last consumer goes.
         arguments: Arguments that the queue was declared with.
+        settings: What these arguments ask for.
         incarnation: Identifier that differs from those of later queues with the same name.
         storage: Source of the queue's message store; shared by all queues.
         opened: Log of the queue, and what its checkpoint says about it.
@@ -82,7 +85,12 @@ class Queue:
             the disk has answered.
         is_failed: Whether the log accepts no more writes; publishes are refused.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
+        groups: Consumer groups of a stream; other queues have none.
+        makes_persistent: Whether the queue stores every message as persistent.
     """
+
+    groups: Groups | None = None
+    makes_persistent = False
 
     def __init__(
         self,
@@ -93,6 +101,7 @@ class Queue:
         exclusive_owner: Client | None,
         auto_delete: bool,
         arguments: Table,
+        settings: QueueSettings,
         incarnation: UUID,
         storage: QueueStorage,
         opened: OpenedLog,
@@ -105,11 +114,9 @@ class Queue:
         self.exclusive_owner = exclusive_owner
         self.auto_delete = auto_delete
         self.arguments = arguments
-        self.settings = queue_settings(arguments)
+        self.settings = settings
         self.storage_settings = opened.settings
         self.incarnation = incarnation
-        # Only retention removes messages from a stream. Every consumer has its own position.
-        self.is_stream = self.settings.type is QueueType.STREAM
         self.consumers = rotation_for(self.settings)
         self.checkpointed_floor = opened.ack_floor
         self.checkpointed_recovery_point = 0
@@ -159,9 +166,6 @@ class Queue:
         self.refuses_when_full = limit is not None and self.settings.overflow.refuses
         self.forced_removal = ForcedRemoval(self)
         self.subscriptions = Subscriptions(self, turn)
-        self.groups: Groups | None = None
-        if self.is_stream:
-            self.groups = Groups(self, turn)
         # Whoever creates the queue knows where its dead letters go.
         self.forwarder: Forwarder | None = None
 
@@ -178,7 +182,7 @@ class Queue:
     @property
     def consumer_count(self) -> int:
         """Consumers, as `queue.declare-ok` counts them."""
-        return self.subscriptions.consumer_count if self.is_stream else len(self.consumers)
+        return len(self.consumers)
 
     @property
     def visible_end(self) -> int:
@@ -198,33 +202,36 @@ class Queue:
     @property
     def ready_count(self) -> int:
         """Messages that wait for delivery, including those that are still loading after a start."""
-        if self.is_stream:
-            floor, end = self.settlement.ack_floor, self.visible_end
-            if not self.settlement.settled_above_floor:
-                return max(end - floor, 0)
-            there = self.settlement.unsettled_ranges(floor, max(end, floor))
-            return sum(high - low for low, high in there)
         return len(self.ready) + self.loading.count
+
+    @property
+    def unacked_count(self) -> int:
+        """Messages that consumers have, or that are forwarded."""
+        settlement = self.settlement
+        unsettled = self.store.end_offset - settlement.ack_floor - settlement.settled_above_floor
+        return max(unsettled - self.ready_count, 0)
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the oldest message that can be read, or of the first to come."""
+        return self.store.log.log_start_offset
 
     def publish(self, messages: list[bytes], flags: int) -> int:
         """Append messages in order; return the offset after the last one.
 
         The log of a durable queue holds transient messages too, but confirms do not wait for
-        them. A stream makes every message persistent.
+        them.
 
         Args:
             messages: At least one; other queues may share the list, so the queue never changes it.
             flags: Flags octet that all the messages have; `HAS_HEADERS` may differ.
         """
         rules = self.rules
-        if rules is None and flags & HAS_EXPIRATION and not self.is_stream:
+        if rules is None and flags & HAS_EXPIRATION:
             attributes = MessageAttributes(self.settings, self.store.end_offset)
             rules = self.rules = QueueRules(self, attributes, None, self._turn)
         if rules is not None:
             rules.note(self.store.end_offset, messages, flags)
-        if self.is_stream and not flags & PERSISTENT:
-            messages = list(map(as_persistent, messages))
-            flags |= PERSISTENT
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
         end_offset = self.store.append(messages, persistent=is_persistent)
         # Include messages that wait for a slot: the queue has accepted them, so every count and
@@ -356,6 +363,13 @@ class Queue:
         else:
             self.forwarder.add(start, end, reason)
 
+    def readable_range(self, start: int, end: int) -> tuple[int, int]:
+        """Return the first part of `[start, end)` that readers get; it is empty if there is none.
+
+        Settled messages are read too, as long as the log has them.
+        """
+        return start, end
+
     def read_run(self, start: int, end: int) -> Messages:
         """Return the messages in memory of `[start, end)`, which came from `ready.peek()`."""
         return self.store.read_run(start, end)
@@ -431,9 +445,6 @@ class Queue:
         """Return the states of `[start, end)` as ascending runs that cover all of it; see there."""
         if start >= end:
             return []
-        if self.is_stream:
-            # Only retention removes messages, so all of them are ready.
-            return [StateRun(start, end, MessageState.READY)]
         ready = merge(self.loading.within(start, end), self.ready.within(start, end))
         return message_states(self.settlement, ready, start, end)
 
@@ -557,14 +568,16 @@ class Queue:
         """
         if self.is_deleted:
             return
-        if self.is_stream:
-            # Visible messages stay, or consumers of the stream would see different messages.
-            start = max(start, self.visible_end)
-            refused = self.settlement.unsettled_ranges(start, max(start, end))
-        else:
-            refused = [(taken.start, taken.end) for taken in self.ready.take_range(start, end)]
-        for low, high in refused:
-            self.settle(low, high)
+        for taken in self.ready.take_range(start, end):
+            self.settle(taken.start, taken.end)
+
+    def awaits(self, end_offset: int, flags: int) -> bool:
+        """Return whether messages with these flags, below `end_offset`, are not safe yet.
+
+        False for messages that would not survive a restart anyway: a confirm does not wait for
+        them.
+        """
+        return bool(flags & PERSISTENT) and self.awaits_disk and self.confirmed_end < end_offset
 
     def _settle_lost(self, start: int, end: int) -> None:
         """Settle offsets whose records cannot be read, so that no consumer waits for them."""
@@ -615,8 +628,6 @@ class Queue:
         self.is_deleted = True
         wake(self._expiry_waiters)
         self.subscriptions.stop()
-        if self.groups is not None:
-            self.groups.stop()
         self.loading.abandon()
         if self.expiry_timer is not None:
             self.expiry_timer.cancel()

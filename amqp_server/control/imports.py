@@ -60,7 +60,7 @@ async def begin(
     return _progress(opened.state) | {
         "batch": str(imports.batch_path(opened)),
         "token": opened.token,
-        "counts_all": target.is_stream,
+        "counts_all": target.makes_persistent,
     }
 
 

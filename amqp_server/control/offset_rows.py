@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.group_lag import lag_bytes, timestamp_ns_at
 from amqp_server.views.values import text_json
 from appendlog import LogError
@@ -111,11 +112,12 @@ def next_offset(ready: ReadyOrder) -> int:
 
 def _log_row(queue: Queue, shard: int | None) -> Row:
     row: Row = {} if shard is None else {"shard": shard}
+    end = queue.visible_end if isinstance(queue, Stream) else queue.store.end_offset
     return row | {
         **text_json("queue", queue.name),
         **text_json("vhost", queue.virtual_host.name),
         "log_start_offset": queue.store.log.log_start_offset,
-        "log_end_offset": queue.visible_end if queue.is_stream else queue.store.end_offset,
+        "log_end_offset": end,
     }
 
 

@@ -8,6 +8,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.broker.stream import Stream
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 from amqp_server.views.values import text_json
@@ -76,10 +77,6 @@ def queue_stats(checkpointer: Checkpointer, queue: Queue) -> dict[str, Any]:
     kept = queue.storage_settings
     end = store.end_offset
     ready = queue.ready_count
-    unacked = sum(consumer.unacked for consumer in queue.subscriptions.consumers())
-    if not queue.is_stream:
-        unsettled = end - settlement.ack_floor - settlement.settled_above_floor
-        unacked = max(unsettled - ready, 0)
     counts = queue.delivery_counts
     return {
         **text_json("vhost", queue.virtual_host.name),
@@ -93,7 +90,7 @@ def queue_stats(checkpointer: Checkpointer, queue: Queue) -> dict[str, Any]:
         "incarnation": str(queue.incarnation),
         "consumers": queue.consumer_count,
         "ready": ready,
-        "unacked": unacked,
+        "unacked": queue.unacked_count,
         **traffic_stats(queue),
         "delivered_end": queue.delivered_watermark,
         "returned_offsets": 0 if counts is None else len(counts),
@@ -134,7 +131,7 @@ def traffic_stats(queue: Queue) -> dict[str, int]:
     counters = queue.counters
     settled = queue.settlement.settled_count - queue.opened_settled
     # Retention settles a stream's messages; acks settle nothing in it.
-    dropped = settled if queue.is_stream else settled - counters.acked
+    dropped = settled if isinstance(queue, Stream) else settled - counters.acked
     return {
         "appended": queue.store.end_offset - queue.opened_end,
         "delivered": counters.delivered,

@@ -7,6 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.start_position import StartKind, start_offset
 from amqp_server.broker.transfers.replay import Replay, ReplayRequest, ReplayStoppedError
 from amqp_server.control.browse import find_queue, parse_filters, written_place
@@ -80,7 +81,7 @@ async def replay(
                 target=target,
                 start=pin.move(first),
                 end=min(end, source.visible_end),
-                includes_all=include == ALL or source.is_stream,
+                includes_all=include == ALL or isinstance(source, Stream),
                 filters=chosen,
                 is_dry_run=dry_run,
             )
@@ -106,7 +107,7 @@ def check_target(source: Queue, target: Queue) -> None:
         ControlError: They cannot.
     """
     reason = ""
-    if source is target and source.is_stream:
+    if source is target and isinstance(source, Stream):
         reason = (
             f"queue '{source.name}' is a stream, which keeps all it has: consume it from an "
             "offset, or replay it into another queue"

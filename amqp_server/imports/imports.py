@@ -285,7 +285,7 @@ class Imports:
         if is_whole:
             state.add(start, end)
         else:
-            kept = [m for m in messages[:count] if queue.is_stream or m[0] & PERSISTENT]
+            kept = [m for m in messages[:count] if queue.makes_persistent or m[0] & PERSISTENT]
             state.partial[start] = state.partial.get(start, 0) + len(kept)
         state.imported += count
         state.floor = queue.store.end_offset

@@ -31,7 +31,7 @@ class FakeQueue:
     """Takes transient messages, runs out of room by it, and counts how often it is woken."""
 
     refuses_when_full = False
-    is_failed = is_stalled = awaits_disk = is_stream = False
+    is_failed = is_stalled = False
     is_deleted = False
     name = "q"
 
@@ -44,6 +44,9 @@ class FakeQueue:
     def publish(self, messages: list[bytes], flags: int) -> int:
         self.is_stalled = True
         return len(messages)
+
+    def awaits(self, end_offset: int, flags: int) -> bool:
+        return False
 
     def settle(self, start: int, end: int) -> None:
         self.settled_count += end - start

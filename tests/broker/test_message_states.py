@@ -35,7 +35,7 @@ def queues(draw: st.DrawFn) -> tuple[Any, list[MessageState]]:
         if states[at] is MessageState.SETTLED:
             settlement.settle(at, at + 1)
     loading = SimpleNamespace(within=lambda _start, _end: [])
-    queue = SimpleNamespace(ready=order, settlement=settlement, loading=loading, is_stream=False)
+    queue = SimpleNamespace(ready=order, settlement=settlement, loading=loading)
     return queue, states
 
 
@@ -58,9 +58,7 @@ def test_what_nobody_has_looked_at_yet_counts_as_ready() -> None:
     order = FifoOrder(10)
     loading = SimpleNamespace(within=lambda _start, _end: [(2, 5), (7, 10)])
     settlement = Settlement(2)
-    queue: Any = SimpleNamespace(
-        ready=order, settlement=settlement, loading=loading, is_stream=False
-    )
+    queue: Any = SimpleNamespace(ready=order, settlement=settlement, loading=loading)
     assert [
         (run.start, run.end, str(run.state)) for run in BrokerQueue.message_states(queue, 0, 10)
     ] == [

@@ -8,7 +8,7 @@ import pytest
 from pamqp.commands import Exchange
 from pamqp.commands import Queue as QueueMethods
 
-from amqp_server.broker.rules.stream_retention import shorten
+from amqp_server.broker.stream import Stream
 from amqp_server.control import offsets
 from amqp_server.control.messages import ControlError, ErrorKind
 from tests.amqp_client import AmqpClient, connect
@@ -44,7 +44,9 @@ def test_a_place_that_one_shard_has_let_go_of_changes_no_shard(
     ):
         fill(client)
         queues = server.server.broker.vhosts["/"].queues
-        server.call(lambda: shorten(queues["shortened"], time.time_ns() + 2 * HOUR_NS))
+        stream = queues["shortened"]
+        assert isinstance(stream, Stream)
+        server.call(lambda: stream.shorten(time.time_ns() + 2 * HOUR_NS))
         assert queues["shortened"].store.log.log_start_offset == 0
         assert queues["shortened"].settlement.ack_floor > 3
         parts = server.server.broker, server.server.checkpointer

@@ -7,7 +7,7 @@ from typing import Any
 from pamqp.commands import Basic
 
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.rules.stream_retention import shorten
+from amqp_server.broker.stream import Stream
 from appendlog.reclaim.leases import HeldLease
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
@@ -76,9 +76,11 @@ def test_a_stream_keeps_messages_until_its_maximum_age(tmp_path: Path) -> None:
         queue = stream_of(server)
         two_rounds(server)
         assert queue.settlement.ack_floor == 0
-        server.call(lambda: shorten(queue, time.time_ns() + HOUR_NS - 10**9))
+        stream = queue
+        assert isinstance(stream, Stream)
+        server.call(lambda: stream.shorten(time.time_ns() + HOUR_NS - 10**9))
         assert queue.settlement.ack_floor == 0
-        server.call(lambda: shorten(queue, time.time_ns() + 2 * HOUR_NS))
+        server.call(lambda: stream.shorten(time.time_ns() + 2 * HOUR_NS))
         # The last segment stays.
         assert queue.settlement.ack_floor == 18
         two_rounds(server)

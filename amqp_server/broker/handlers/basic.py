@@ -22,6 +22,7 @@ from amqp_server.broker.handlers.replies import when_up_to_date
 from amqp_server.broker.handlers.stream_consumers import check_stream_consumer, refuse_stream
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.storing.message_run import messages_of
+from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.browsing import browses
 from amqp_server.broker.subscriptions.finding import find_source, needs_search, search_source
 from amqp_server.broker.transactions.transaction import Outcome
@@ -109,7 +110,7 @@ def consume(channel: Channel, method: BasicConsume) -> Awaitable[Method | None] 
         check_browser(queue, method)
     else:
         _check_not_taken(queue, exclusive=method.exclusive)
-        if queue.is_stream:
+        if isinstance(queue, Stream):
             check_stream_consumer(channel, queue, method)
     if needs_search(queue, method.arguments):
         return _consume_when_found(channel, queue, tag, method)

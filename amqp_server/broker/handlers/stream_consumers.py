@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.argument_values import unacceptable
+from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.joining import GROUP
 from amqp_server.broker.subscriptions.start_position import parse_start
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
@@ -66,7 +67,7 @@ def refuse_stream(queue: Queue, operation: str) -> None:
     Raises:
         NotImplementedAmqp: The queue is a stream.
     """
-    if queue.is_stream:
+    if isinstance(queue, Stream):
         raise NotImplementedAmqp(f"{operation} not supported by stream queues {_where(queue)}")
 
 

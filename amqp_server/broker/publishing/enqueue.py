@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.publishing.confirms import Barrier
-from appendlog.layout.message import PERSISTENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,16 +39,6 @@ def enqueue(
                 queue.note_refused(len(messages))
             continue
         end_offset = queue.publish(messages, flags)
-        if is_awaited(queue, end_offset, flags):
+        if queue.awaits(end_offset, flags):
             barriers.append(Barrier(queue, end_offset))
     return barriers, refusing
-
-
-def is_awaited(queue: TargetQueue, end_offset: int, flags: int) -> bool:
-    """Return whether messages with these flags, below `end_offset`, are not safe yet.
-
-    False for messages that would not survive a restart anyway: a confirm does not wait for them.
-    """
-    if not queue.awaits_disk or queue.confirmed_end >= end_offset:
-        return False
-    return bool(flags & PERSISTENT) or queue.is_stream

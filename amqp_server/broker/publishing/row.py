@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.publishing.confirms import Barrier
-from amqp_server.broker.publishing.enqueue import is_awaited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -103,6 +102,6 @@ def barriers_of(
                 # It was deleted after the messages were routed.
                 continue
             end = ends[queue] = start + len(messages)
-            if is_awaited(queue, end, flags):
+            if queue.awaits(end, flags):
                 barriers.append(Barrier(queue, end))
         yield len(messages), barriers

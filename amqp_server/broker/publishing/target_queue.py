@@ -48,14 +48,6 @@ class TargetQueue(Protocol):
         """Whether messages wait for room; more should not be published now."""
 
     @property
-    def is_stream(self) -> bool:
-        """Whether every message is persistent."""
-
-    @property
-    def awaits_disk(self) -> bool:
-        """Whether confirms of persistent messages wait for the disk."""
-
-    @property
     def confirmed_end(self) -> int:
         """All persistent messages below it may be confirmed (I3, exclusive)."""
 
@@ -69,6 +61,9 @@ class TargetQueue(Protocol):
 
     def publish(self, messages: list[bytes], flags: int) -> int:
         """Append messages in order; return the offset after the last one."""
+
+    def awaits(self, end_offset: int, flags: int) -> bool:
+        """Return whether messages with these flags, below `end_offset`, are not safe yet."""
 
     def refuses(self, message: bytes, flags: int) -> bool:
         """Return whether the queue is too full for a message."""

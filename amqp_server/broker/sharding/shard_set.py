@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.broker.stream import Stream
 from amqp_server.protocol.field_comparison import INTEGER_KINDS
 from amqp_server.protocol.field_values import table_of
 from amqp_server.protocol.methods import ExchangeDeclare, QueueDeclare
@@ -98,6 +99,6 @@ def messages_of(queue: Queue) -> int:
     """Return how many messages a queue holds: all in a stream's log, or the unsettled ones."""
     store = queue.store
     settlement = queue.settlement
-    if queue.is_stream:
+    if isinstance(queue, Stream):
         return store.end_offset - store.log.log_start_offset
     return store.end_offset - settlement.ack_floor - settlement.settled_above_floor

@@ -37,7 +37,7 @@ def needs_search(queue: Queue, arguments: Table) -> bool:
     """
     if queue.groups is not None and group_name(arguments) is not None:
         return placed_group(queue.groups, arguments) is None
-    has_place = queue.is_stream or browses(arguments)
+    has_place = queue.groups is not None or browses(arguments)
     return has_place and _start(arguments).kind is StartKind.TIME
 
 

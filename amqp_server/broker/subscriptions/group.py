@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.subscriptions.group_lag import lag_bytes
 from amqp_server.broker.subscriptions.group_subscription import GroupSubscription
-from amqp_server.broker.subscriptions.start_position import first_offset, offset_range
+from amqp_server.broker.subscriptions.start_position import offset_range
 from offsets import GroupInUseError, GroupSnapshot
 from offsets.delivery_counters import DeliveryCounters
 
@@ -148,7 +148,7 @@ class Group:
         else:
             self.offsets.seek(offset, 0, self.queue.visible_end, now_ns)
         self._serve_from(offset)
-        self.drop_below(first_offset(self.queue))
+        self.drop_below(self.queue.first_offset)
 
     def commit(self, offset: int) -> int:
         """Settle everything below `offset`; see `GroupOffsets.commit`.
@@ -225,7 +225,7 @@ class Group:
 
     def lost(self, start: int, end: int) -> None:
         """Skip offsets that the log does not have, because of retention or damage."""
-        self.drop_below(first_offset(self.queue))
+        self.drop_below(self.queue.first_offset)
         for taken in self.subscription.ready.take_range(start, end):
             logger.error(
                 "records lost queue=%s vhost=%s group=%s from=%d to=%d",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.subscriptions.group import Group
-from amqp_server.broker.subscriptions.start_position import first_offset
 from amqp_server.broker.subscriptions.subscription import SubscribedQueue
 from offsets import GROUPS_PER_LOG_MAX, GroupOffsets, TooManyGroupsError, UnknownGroupError
 
@@ -191,7 +190,7 @@ class Groups(QueuePart[GroupedQueue]):
             _below(checkpoint.redeliveries, log_end),
         )
         self._all[group.name] = group
-        group.drop_below(first_offset(self._queue))
+        group.drop_below(self._queue.first_offset)
         group.note_dirty()
 
     def stop(self) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.subscriptions.start_position import (
     OFFSET,
     StartKind,
-    first_offset,
     parse_start,
     start_offset,
 )
@@ -140,7 +139,7 @@ async def _offset(queue: ReadableQueue, name: str, start: StartPosition) -> int:
         await queue.store.make_durable()
         return min(end, queue.visible_end)
     if start.kind is StartKind.OFFSET:
-        first, end = first_offset(queue), queue.visible_end
+        first, end = queue.first_offset, queue.visible_end
         if start.number > end:
             raise GroupOffsetOutOfRangeError(name, start.number, first, end)
         # Offsets below the log count as dropped, and the group reports them.

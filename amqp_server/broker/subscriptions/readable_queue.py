@@ -30,8 +30,8 @@ class ReadableQueue(Protocol):
         """Identifier that differs from those of other queues with the same name."""
 
     @property
-    def is_stream(self) -> bool:
-        """Whether settled messages are gone: they were refused, lost, or removed by retention."""
+    def first_offset(self) -> int:
+        """Offset of the oldest message that can be read, or of the first to come."""
 
     @property
     def store(self) -> MessageStore:
@@ -48,6 +48,9 @@ class ReadableQueue(Protocol):
     @property
     def counters(self) -> DeliveryCounters:
         """Counters of deliveries and acks."""
+
+    def readable_range(self, start: int, end: int) -> tuple[int, int]:
+        """Return the first part of `[start, end)` that readers get; perhaps it is empty."""
 
     def message_states(self, start: int, end: int) -> list[StateRun]:
         """Return the states of `[start, end)` as ascending runs that cover all of it."""

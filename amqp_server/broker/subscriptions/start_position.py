@@ -93,13 +93,13 @@ async def start_offset(queue: ReadableQueue, position: StartPosition) -> int:
     if position.kind is StartKind.TIME:
         log = queue.store.log
         found = await asyncio.to_thread(log.first_offset_at, position.number)
-        return max(found, first_offset(queue))
+        return max(found, queue.first_offset)
     return start_offset_now(queue, position)
 
 
 def start_offset_now(queue: ReadableQueue, position: StartPosition) -> int:
     """Return the offset at which a reader starts, for all positions except times."""
-    first = first_offset(queue)
+    first = queue.first_offset
     match position.kind:
         case StartKind.FIRST:
             return first
@@ -113,18 +113,9 @@ def start_offset_now(queue: ReadableQueue, position: StartPosition) -> int:
             raise AssertionError("a worker must look up a time")
 
 
-def first_offset(queue: ReadableQueue) -> int:
-    """Return the offset of the oldest message that can be read, or of the first to come.
-
-    Settled messages of a stream are gone, though their files may still exist.
-    """
-    start = queue.store.log.log_start_offset
-    return max(start, queue.settlement.ack_floor) if queue.is_stream else start
-
-
 def offset_range(queue: ReadableQueue) -> tuple[int, int]:
     """Return the start of a stream and the end of its visible messages: `[start, end)`."""
-    start = first_offset(queue)
+    start = queue.first_offset
     # Messages that were refused because the disk was full never became visible.
     return start, max(start, queue.visible_end)
 

@@ -96,16 +96,11 @@ class Subscription:
 
     def read_run(self, start: int, end: int) -> Messages:
         """Return the messages from `start` on that are in memory, at most up to `end`."""
-        settlement = self.queue.settlement
-        if settlement.settled_above_floor and self.queue.is_stream:
-            # Settled messages above the floor were refused (full disk) or lost: skip them.
-            there = settlement.unsettled_ranges(start, end)
-            first = there[0][0] if there else end
-            if first > start:
-                self.lost(start, first)
-                self.wake()
-                return []
-            end = there[0][1]
+        first, end = self.queue.readable_range(start, end)
+        if first > start:
+            self.lost(start, first)
+            self.wake()
+            return []
         return self._reader.read_run(start, end)
 
     def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Delivered:

@@ -167,7 +167,7 @@ class Commit:
                 queue for queue in publish.queues if queue.is_journaled and not queue.is_deleted
             ]
             if not publish.flags & PERSISTENT:
-                queues = [queue for queue in queues if queue.is_stream]
+                queues = [queue for queue in queues if queue.makes_persistent]
                 publish = publish._replace(messages=list(map(as_persistent, publish.messages)))
             if queues:
                 yield publish, queues

@@ -136,6 +136,7 @@ def make_delay_queue(
         exclusive_owner=None,
         auto_delete=False,
         arguments={},
+        settings=QueueSettings(),
         incarnation=incarnation,
         storage=storage,
         opened=opened,
