@@ -164,10 +164,35 @@ class Queue:
         ):
             self.rules = QueueRules(self, attributes, limit, turn)
         self.refuses_when_full = limit is not None and self.settings.overflow.refuses
-        self.forced_removal = ForcedRemoval(self)
-        self.subscriptions = Subscriptions(self, turn)
+        # Most queues never need these: they are made when they are asked for.
+        self._forced_removal: ForcedRemoval | None = None
+        self._subscriptions: Subscriptions | None = None
         # Whoever creates the queue knows where its dead letters go.
         self.forwarder: Forwarder | None = None
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """Subscriptions that have consumers: of a stream, a group, or browsers."""
+        if self._subscriptions is None:
+            self._subscriptions = Subscriptions(self, self._turn)
+        return self._subscriptions
+
+    @property
+    def forced_removal(self) -> ForcedRemoval:
+        """Drops unsettled messages whose segment is too old."""
+        if self._forced_removal is None:
+            self._forced_removal = ForcedRemoval(self)
+        return self._forced_removal
+
+    @property
+    def force_removed_count(self) -> int:
+        """Unsettled messages that were dropped since the server started."""
+        return 0 if self._forced_removal is None else self._forced_removal.dropped_count
+
+    def all_consumers(self) -> list[Consumer]:
+        """Return all consumers, including those of subscriptions."""
+        read_by = () if self._subscriptions is None else self._subscriptions.consumers()
+        return [*self.consumers, *read_by]
 
     @property
     def is_journaled(self) -> bool:
@@ -237,8 +262,8 @@ class Queue:
         # Include messages that wait for a slot: the queue has accepted them, so every count and
         # rule has to see them.
         self.ready.extend(end_offset)
-        if not self.is_journaled:
-            self.subscriptions.wake()
+        if self._subscriptions is not None and not self.is_journaled:
+            self._subscriptions.wake()
         self._turn.mark(self)
         self._storage.relieve_memory()
         return end_offset
@@ -340,13 +365,16 @@ class Queue:
     def settle(self, start: int, end: int) -> None:
         """Mark the unacked offsets `[start, end)` as done for good."""
         settled = self.settlement.settle(start, end)
-        assert settled == end - start or start < self.forced_removal.end, "I8: settled twice"
+        assert settled == end - start or self._is_force_removed(start), "I8: settled twice"
         assert self.settlement.ack_floor <= self.store.end_offset, (
             "I2: settled beyond the end of the store"
         )
         if not self.is_checkpoint_due:
             self._note_dirty()
         self.store.release(self.settlement.ack_floor)
+
+    def _is_force_removed(self, offset: int) -> bool:
+        return self._forced_removal is not None and offset < self._forced_removal.end
 
     def drop(self, start: int, end: int, reason: str) -> None:
         """Dead-letter or settle `[start, end)`, which is neither ready nor unacked any more.
@@ -390,7 +418,8 @@ class Queue:
                 that the queue keeps).
         """
         self._turn.mark(self)
-        ranges = self.forced_removal.drop_returned(ranges)
+        if self._forced_removal is not None:
+            ranges = self._forced_removal.drop_returned(ranges)
         if not ranges:
             return
         counts = self.delivery_counts
@@ -499,8 +528,8 @@ class Queue:
         elif has_turned:
             # The failed log held back the recovery point until now.
             self.is_checkpoint_due = True
-        if has_grown:
-            self.subscriptions.wake()
+        if has_grown and self._subscriptions is not None:
+            self._subscriptions.wake()
         if self.waiting_confirms:
             waiting, self.waiting_confirms = self.waiting_confirms, set()
             for waiter in waiting:
@@ -627,7 +656,8 @@ class Queue:
         """Stop the queue. Dead letters that are already on their way still arrive."""
         self.is_deleted = True
         wake(self._expiry_waiters)
-        self.subscriptions.stop()
+        if self._subscriptions is not None:
+            self._subscriptions.stop()
         self.loading.abandon()
         if self.expiry_timer is not None:
             self.expiry_timer.cancel()

@@ -80,7 +80,7 @@ def queue_row(queue: Queue, shard: int | None) -> Row:
         "acked": queue.counters.acked,
         "redelivered": queue.counters.redelivered,
         "rejected": None,
-        "dropped_total": queue.forced_removal.dropped_count,
+        "dropped_total": queue.force_removed_count,
         "dropped_since_last_poll": None,
         "updated_at_ns": None,
         "members": queue.consumer_count,

@@ -116,7 +116,7 @@ def queue_stats(checkpointer: Checkpointer, queue: Queue) -> dict[str, Any]:
         "retain_segments_min": kept.retention.segments_min,
         "protect_unconsumed": kept.retention.protects_unconsumed,
         "force_remove_after_seconds": kept.retention.force_after_ns / 1e9,
-        "force_removed": queue.forced_removal.dropped_count,
+        "force_removed": queue.force_removed_count,
         "retention_bytes": log.reclaim.retention_bytes,
         "compaction_bytes": log.reclaim.compaction_bytes,
         "compacted_segments": log.reclaim.compacted_segments,

@@ -84,6 +84,26 @@ def test_a_lone_consumer_gets_all_its_credit_allows() -> None:
     assert len(queue.ready) == 3
 
 
+def test_a_lone_consumer_is_asked_for_its_credit_once_a_delivery() -> None:
+    class AskedConsumer(TakingConsumer):
+        asked = 0
+
+        def __getattribute__(self, name: str) -> object:
+            if name == "credit":
+                AskedConsumer.asked += 1
+            return super().__getattribute__(name)
+
+    consumer = AskedConsumer(credit=100)
+    queue = ready_queue(0, consumer)
+    for end in range(1, 11):
+        queue.ready.extend(end)
+        before, AskedConsumer.asked = AskedConsumer.asked, 0
+        queue.dispatch()
+        # The consumer itself looks twice at what it gives away.
+        assert AskedConsumer.asked == 3, before
+    assert len(consumer.taken) == 10
+
+
 def test_few_messages_are_shared_equally() -> None:
     consumers = [TakingConsumer(credit=100) for _ in range(4)]
     queue = ready_queue(10, *consumers)

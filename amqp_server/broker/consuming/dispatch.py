@@ -27,10 +27,16 @@ def dispatch(source: Source, time_slice: TimeSlice) -> Consumer | None:
         is work for its client.
     """
     for line in source.consumers.lines:
-        able = [consumer for consumer in line if consumer.credit]
+        able: list[Consumer] = []
+        first_credit = 0
+        for consumer in line:
+            credit = consumer.credit
+            if credit:
+                first_credit = first_credit or credit
+                able.append(consumer)
         if not able:
             continue
-        if not _give_each_a_run(source, able, time_slice) or len(source.ready) == 0:
+        if not _give_each_a_run(source, able, first_credit, time_slice) or not len(source.ready):
             return None
         for consumer in able:
             if consumer.credit:
@@ -38,19 +44,27 @@ def dispatch(source: Source, time_slice: TimeSlice) -> Consumer | None:
     return None
 
 
-def _give_each_a_run(source: Source, able: list[Consumer], time_slice: TimeSlice) -> bool:
+def _give_each_a_run(
+    source: Source, able: list[Consumer], first_credit: int, time_slice: TimeSlice
+) -> bool:
     """Give one run to each of some consumers with equal priority.
 
     If there are few messages for many consumers, each gets an equal share. A lone consumer gets
     as many as its credit allows, up to the limits of a run.
+
+    Args:
+        source: Source of the messages.
+        able: Consumers that have credit.
+        first_credit: Credit of the first one.
+        time_slice: Ends the round early.
 
     Returns:
         False while messages are being read from the log; the source gets a turn when they arrive.
     """
     next_in_turn: list[Consumer] = []
     for served, consumer in enumerate(able):
-        # Read the credit again: consumers of one channel may share it.
-        credit = consumer.credit
+        # Read the credit of the others again: consumers of one channel may share it.
+        credit = consumer.credit if served else first_credit
         if credit == 0:
             continue
         share, rest = divmod(len(source.ready), len(able) - served)
@@ -94,6 +108,8 @@ def _deliver_run(source: Source, consumer: Consumer, count: int, time_slice: Tim
             source.ready.requeue(taken.start, taken.end, redelivered=taken.redelivered)
             raise
         if len(messages) < len(ready):
+            return True
+        if not len(source.ready):
             return True
         # Ranges may be short; with one range a turn, a long list of them would take too long.
         count = min(count - len(messages), consumer.credit)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def consumers_of(queue: Queue) -> list[Consumer]:
     """Return all consumers of a queue, including those of its subscriptions."""
-    return [*queue.consumers, *queue.subscriptions.consumers()]
+    return queue.all_consumers()
 
 
 def end_consumers(
