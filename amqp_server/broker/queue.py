@@ -84,6 +84,7 @@ class Queue:
         confirmed_end: All persistent messages below it may be confirmed (I3, exclusive), as far as
             the disk has answered.
         is_failed: Whether the log accepts no more writes; publishes are refused.
+        is_journaled: Whether messages survive a restart: the queue is durable and not exclusive.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
         groups: Consumer groups of a stream; other queues have none.
         makes_persistent: Whether the queue stores every message as persistent.
@@ -112,6 +113,7 @@ class Queue:
         self.name = name
         self.durable = durable
         self.exclusive_owner = exclusive_owner
+        self.is_journaled = durable and exclusive_owner is None
         self.auto_delete = auto_delete
         self.arguments = arguments
         self.settings = settings
@@ -193,11 +195,6 @@ class Queue:
         """Return all consumers, including those of subscriptions."""
         read_by = () if self._subscriptions is None else self._subscriptions.consumers()
         return [*self.consumers, *read_by]
-
-    @property
-    def is_journaled(self) -> bool:
-        """Whether messages survive a restart: the queue is durable and not exclusive."""
-        return self.durable and self.exclusive_owner is None
 
     @property
     def is_synced(self) -> bool:
@@ -506,7 +503,7 @@ class Queue:
         """Apply the answer of the disk at once; the next write waits for a turn."""
         self._apply(progress)
         if not self.is_deleted:
-            self.note_changed()
+            self._on_changed(self)
         for waiter in self.waiting_confirms:
             self._turn.mark(self, waiter.line)
         if not self.waiting_confirms:
@@ -673,4 +670,4 @@ class Queue:
     def _note_dirty(self) -> None:
         """Make the next checkpoint write what is settled and what was redelivered."""
         self.is_checkpoint_due = True
-        self.note_changed()
+        self._on_changed(self)

@@ -36,7 +36,7 @@ class FifoOrder:
 
     def __len__(self) -> int:
         """Return the number of ready messages."""
-        count = self.end - self.next_offset + len(self._below)
+        count = self.end - self.next_offset + self._below.count
         return count if self._holes is None else count - self._holes.settled_above_floor
 
     @property
@@ -61,7 +61,7 @@ class FifoOrder:
 
     def peek(self) -> ReadyRange | None:
         """Return the range that comes next, or None if nothing is ready. O(1)."""
-        if self._below:
+        if self._below.count:
             return self._below.first()
         if self.next_offset == self.end:
             return None
@@ -74,7 +74,7 @@ class FifoOrder:
 
     def take(self, count: int) -> ReadyRange:
         """Remove and return the first `count` offsets of `peek()`, which must have that many."""
-        if self._below:
+        if self._below.count:
             return self._below.take(count)
         assert 0 < count <= self.end - self.next_offset, "took more than is ready"
         taken = ReadyRange(self.next_offset, self.next_offset + count, redelivered=False)

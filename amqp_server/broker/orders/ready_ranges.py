@@ -25,15 +25,19 @@ class ReadyRange:
 
 
 class ReadyRanges:
-    """Disjoint ranges in ascending order; adjacent ranges with equal flags are joined."""
+    """Disjoint ranges in ascending order; adjacent ranges with equal flags are joined.
+
+    Attributes:
+        count: Number of offsets in all ranges.
+    """
 
     def __init__(self) -> None:
-        self._count = 0
+        self.count = 0
         self._ranges: SortedRuns[ReadyRange] = SortedRuns()
 
     def __len__(self) -> int:
         """Return the number of offsets in all ranges."""
-        return self._count
+        return self.count
 
     def ranges(self) -> list[ReadyRange]:
         """Return all ranges, in order. O(ranges)."""
@@ -52,7 +56,7 @@ class ReadyRanges:
         first = self._ranges.first()
         assert first is not None, "took more than is ready"
         assert 0 < count <= len(first), "took more than the first range holds"
-        self._count -= count
+        self.count -= count
         if count < len(first):
             start = first.start + count
             self._ranges.update(first.start, start, ReadyRange(start, first.end, first.redelivered))
@@ -66,7 +70,7 @@ class ReadyRanges:
         before, after = ranges.neighbours(start)
         assert before is None or before.end <= start, "requeued what is ready already"
         assert after is None or end <= after.start, "requeued what is ready already"
-        self._count += end - start
+        self.count += end - start
         if after is not None and after.start == end and after.redelivered == redelivered:
             ranges.remove(end)
             end = after.end
@@ -107,7 +111,7 @@ class ReadyRanges:
         keys = [each.start for each in kept]
         self._ranges.replace(first.start, max(last.start, highest) + 1, keys, kept)
         taken = _clipped(overlapping, start, end)
-        self._count -= sum(map(len, taken))
+        self.count -= sum(map(len, taken))
         return taken
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
@@ -117,7 +121,7 @@ class ReadyRanges:
 
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything, in order."""
-        self._count = 0
+        self.count = 0
         return self._ranges.take_all()
 
     def _overlapping(self, start: int, end: int) -> list[ReadyRange]:
@@ -133,7 +137,7 @@ class ReadyRanges:
         first, last = added[0][0], added[-1][1]
         before = self._ranges.at_or_before(first)
         low = first if before is None else before.start
-        self._count += sum(end - start for start, end, _ in added)
+        self.count += sum(end - start for start, end, _ in added)
         present = self._ranges.between(low, last + 1)
         if present:
             # Both parts are sorted, so sorting merges them.

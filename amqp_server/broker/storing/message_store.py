@@ -119,17 +119,19 @@ class MessageStore:
     @property
     def end_offset(self) -> int:
         """The offset that the next message will get."""
-        return self.ring.cursor + len(self._overflow)
+        return self.ring.cursor + self._overflow.count
 
     @property
     def is_stalled(self) -> bool:
         """Whether messages wait for room; the server should not read their publishers then."""
-        return len(self._overflow) > 0 and not self.is_failed
+        return self._overflow.count > 0 and not self.is_failed
 
     @property
     def throttles_publishers(self) -> bool:
         """Whether publishers should not be read: there is no room, or a spill is delayed."""
-        return self.is_stalled or self._spilling.is_delayed
+        # Asked for each publish: without the calls of `is_stalled` and `is_delayed`.
+        is_stalled = self._overflow.count > 0 and not self.is_failed
+        return is_stalled or self._spilling.spill_delay.is_throttling
 
     @property
     def readable_end(self) -> int:
@@ -167,7 +169,7 @@ class MessageStore:
 
         Consumers can read and settle them at once, even while they wait for a slot.
         """
-        if not self._overflow:
+        if not self._overflow.count:
             claimed = self.ring.try_claim(messages, self.gating_sequence)
             if claimed == len(messages):
                 self.ring.publish(messages)
@@ -240,7 +242,7 @@ class MessageStore:
             # No consumer reads the window again, and it may keep a removed segment on the disk.
             self._reader.clear()
         # In a durable queue only the flusher frees slots.
-        if self._overflow and not self._is_journaled:
+        if self._overflow.count and not self._is_journaled:
             if self.gating_sequence > self.ring.cursor:
                 # Already settled messages pass through the ring from the next turn on.
                 self._note_progress()
@@ -315,7 +317,7 @@ class MessageStore:
         Returns:
             Whether the chunks wait; the caller calls again in the next turn.
         """
-        if self._overflow and self.gating_sequence > self.ring.cursor:
+        if self._overflow.count and self.gating_sequence > self.ring.cursor:
             # Settled messages without a slot pass through the ring, one ring a turn, even while
             # the disk is busy.
             return self._fill_free_slots()

@@ -22,19 +22,22 @@ class OverflowBuffer:
 
     It copies lists into pages of `PAGE_SLOTS` messages. Only the first and the last page may be
     shorter, so the page of an offset is found without a search.
+
+    Attributes:
+        count: How many messages wait.
     """
 
     def __init__(self) -> None:
         self._pages: deque[list[bytes]] = deque()
-        self._count = 0
+        self.count = 0
 
     def __len__(self) -> int:
         """Return how many messages wait."""
-        return self._count
+        return self.count
 
     def add(self, messages: list[bytes], start: int = 0) -> None:
         """Append `messages[start:]`; the buffer copies them and keeps no reference to the list."""
-        self._count += len(messages) - start
+        self.count += len(messages) - start
         if self._pages and len(self._pages[-1]) < PAGE_SLOTS:
             page = self._pages[-1]
             stop = start + PAGE_SLOTS - len(page)
@@ -48,7 +51,7 @@ class OverflowBuffer:
 
         O(messages returned + pages before them).
         """
-        if not 0 <= start < min(end, self._count):
+        if not 0 <= start < min(end, self.count):
             return []
         first = len(self._pages[0])
         if start < first:
@@ -81,13 +84,13 @@ class OverflowBuffer:
             if claimed < len(page):
                 ring.publish(page[:claimed])
                 del page[:claimed]
-                self._count -= claimed
+                self.count -= claimed
                 return
             ring.publish(page)
-            self._count -= claimed
+            self.count -= claimed
             self._pages.popleft()
 
     def clear(self) -> None:
         """Drop all messages."""
         self._pages.clear()
-        self._count = 0
+        self.count = 0
