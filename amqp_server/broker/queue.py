@@ -86,11 +86,9 @@ class Queue:
         is_failed: Whether the log accepts no more writes; publishes are refused.
         is_journaled: Whether messages survive a restart: the queue is durable and not exclusive.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
-        groups: Consumer groups of a stream; other queues have none.
         makes_persistent: Whether the queue stores every message as persistent.
     """
 
-    groups: Groups | None = None
     makes_persistent = False
 
     def __init__(
@@ -195,6 +193,11 @@ class Queue:
         """Return all consumers, including those of subscriptions."""
         read_by = () if self._subscriptions is None else self._subscriptions.consumers()
         return [*self.consumers, *read_by]
+
+    @property
+    def groups(self) -> Groups | None:
+        """Consumer groups; only a stream has some."""
+        return None
 
     @property
     def is_synced(self) -> bool:

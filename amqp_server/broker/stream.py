@@ -8,7 +8,6 @@ persistent, so that a restart does not treat it as transient.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.message_states import MessageState, StateRun
 from amqp_server.broker.queue import Queue
@@ -16,29 +15,21 @@ from amqp_server.broker.subscriptions.groups import Groups
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, as_persistent
 from appendlog.reclaim.stream_retention import stream_start
 
-if TYPE_CHECKING:
-    from amqp_server.broker.turn import Turn
-
 logger = logging.getLogger(__name__)
 
 
 class Stream(Queue):
-    """One stream of one virtual host. The event loop owns it.
+    """One stream of one virtual host. The event loop owns it."""
 
-    Args:
-        turn: Turn at whose end the stream writes and delivers.
-        values: The other arguments of `Queue`.
-
-    Attributes:
-        groups: Consumer groups of the stream.
-    """
-
-    groups: Groups
     makes_persistent = True
+    _groups: Groups | None = None
 
-    def __init__(self, *, turn: Turn, **values: Any) -> None:  # noqa: ANN401 - as `Queue` has them
-        super().__init__(turn=turn, **values)
-        self.groups = Groups(self, turn)
+    @property
+    def groups(self) -> Groups:
+        """Consumer groups of the stream."""
+        if self._groups is None:
+            self._groups = Groups(self, self._turn)
+        return self._groups
 
     @property
     def consumer_count(self) -> int:
@@ -135,4 +126,5 @@ class Stream(Queue):
     def stop(self) -> None:
         """Stop all deliveries, because the stream is deleted."""
         super().stop()
-        self.groups.stop()
+        if self._groups is not None:
+            self._groups.stop()
