@@ -9,6 +9,21 @@ import grimp
 BROKER = "amqp_server.broker"
 CIRCLES = [
     {
+        "broker",
+        "channel",
+        "consuming.ending",
+        "definition_removal",
+        "definition_writer",
+        "definitions",
+        "deletion",
+        "pending_deletions",
+        "publishing.publishing",
+        "transactions.commit",
+        "transfers.dead_letter",
+        "transfers.delay_queue",
+        "virtual_host",
+    },
+    {
         "binding",
         "exchange",
         "routing.matchers",
@@ -21,7 +36,6 @@ CIRCLES = [
         "routing.matchers.random",
         "routing.matchers.topic",
     },
-    {"broker", "channel", "definition_writer", "publishing.publishing", "transactions.commit"},
     {"consuming.consumer", "consuming.consumer_rotation", "consuming.source"},
     {"subscriptions.group", "subscriptions.group_subscription"},
 ]
