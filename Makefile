@@ -154,7 +154,8 @@ define long
 endef
 
 # Random examples instead of the fixed ones, many of them: the line above the first test has their
-# seed. The two state machines do two fifths and three fifths of the number.
+# seed. The two state machines do two fifths and three fifths of the number, and that of the broker
+# does another fifth with slices of one step.
 long-search: setup programs
 	$(call long,HYPOTHESIS_PROFILE=long LONG_EXAMPLES=$(LONG_EXAMPLES) \
 		$(BIN)/python -m pytest --timeout=0)

@@ -117,6 +117,10 @@ class ClientSession:
         # Channels that are being closed: each is an event that comes before all that wait.
         self._closings: deque[Iterator[None]] = deque()
         self._closing: Iterator[None] | None = None
+        # Whether a commit of another client has to end before anything goes on. That cannot be
+        # waited for while everything is handled in one piece.
+        self._waits_for_commit = False
+        self._is_in_one_piece = False
         self._is_releasing = False
         self._after_release: list[Callable[[], None]] = []
         self._is_lost = False
@@ -177,6 +181,16 @@ class ClientSession:
     def resume_reading(self, reason: object) -> None:
         """Lift one reason for not reading."""
         self._connection.resume_reading(reason)
+
+    def wait_for_commit(self) -> bool:
+        """Handle nothing more until a commit has ended; return False if that cannot wait."""
+        self._waits_for_commit = not self._is_in_one_piece
+        return self._waits_for_commit
+
+    def on_commit_ended(self) -> None:
+        """Go on after `wait_for_commit`."""
+        self._waits_for_commit = False
+        self._turn.mark(self, self.line)
 
     # For the connection
 
@@ -400,6 +414,11 @@ class ClientSession:
             Whether the time was too short; the rest is handled in the next turn.
         """
         is_cut = False
+        self._is_in_one_piece = time_slice is None
+        if self._waits_for_commit and time_slice is not None:
+            return True
+        # In one piece: the step that waits looks again, and lets the commit end.
+        self._waits_for_commit = False
         events, admits, connection = self._events, self._replies.admits, self._connection
         while True:
             try:
@@ -416,15 +435,14 @@ class ClientSession:
                         self._steps = self._handle(self._event)
                     else:
                         break
-                if self._steps is not None:
-                    for _ in self._steps:
-                        if time_slice is not None and time_slice.is_over:
-                            break
-                    else:
-                        self._steps = None
+                if self._steps is not None and self._take_all(self._steps, time_slice):
+                    self._steps = None
             except Exception as error:  # noqa: BLE001 - logged unless the client is to blame
                 self._steps = None
                 self._end_with(error)
+            if self._waits_for_commit:
+                is_cut = True
+                break
             if time_slice is not None and self._is_busy and time_slice.is_over:
                 self._turn.mark(self, self.line)
                 is_cut = True
@@ -439,6 +457,13 @@ class ClientSession:
             kind, number = self._event[:2]
             payload = self._event[2][:4] if kind == framing.METHOD else b""
             self._event = (kind, number, payload)
+
+    def _take_all(self, steps: Iterator[None], time_slice: TimeSlice | None) -> bool:
+        """Take steps until the slice is over or a commit must end; return whether all are taken."""
+        for _ in steps:
+            if self._waits_for_commit or (time_slice is not None and time_slice.is_over):
+                return False
+        return True
 
     def _end_with(self, error: Exception) -> None:
         """Close the channel or the connection with an error of the event that is handled now."""

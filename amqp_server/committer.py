@@ -1,5 +1,7 @@
 """Commits of transactions: written to the redo journal together, carried out one by one.
 
+A commit is carried out in slices, and its journal file stays at least until the last of them.
+
 Commits that arrive while the disk is busy share the next round of the redo journal, and its one
 sync. A journal file is kept until the messages that it names are in their logs and its settlements
 are in a checkpoint. The checkpointer calls at the start and at the end of its rounds.
@@ -9,15 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from amqp_server.broker.job import Job, done_in_turns
 from offsets import OffsetsError, RedoFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Coroutine,
+        Iterable,
+        Iterator,
+        Sequence,
+    )
 
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.transactions.commit import Commit
+    from amqp_server.broker.turn import Turn
     from amqp_server.disk_reserve import DiskReserve
     from offsets import RedoJournal, RedoTransaction
 
@@ -25,6 +36,10 @@ logger = logging.getLogger(__name__)
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """Size in bytes at which a journal file is closed and a checkpoint is requested."""
+
+
+FREED_AT_ONCE: Final = 4096
+"""Messages and ranges of a record that one step frees."""
 
 
 class _Waiting(NamedTuple):
@@ -35,17 +50,30 @@ class _Waiting(NamedTuple):
 
 
 class _RedoFile:
-    """One journal file: offsets that the logs must reach before it can be removed."""
+    """One journal file: offsets that the logs must reach before it can be removed.
+
+    Attributes:
+        hints: By queue, the lowest offset that the file may put messages at.
+        under_way: Its commits that are not carried out to their end.
+    """
 
     def __init__(self) -> None:
         self.hints: dict[Queue, int] = {}
-        self.is_kept = False
+        self.under_way: set[asyncio.Future[None]] = set()
         self._ends: dict[Queue, int] = {}
 
-    def note(self, hints: Mapping[Queue, int], reached: Mapping[Queue, int]) -> None:
-        for queue, hint in hints.items():
+    def begin(self, waiting: _Waiting) -> None:
+        self.under_way.add(waiting.done)
+        for queue, hint in waiting.hints.items():
             self.hints.setdefault(queue, hint)
-        self._ends.update(reached)
+
+    def end(self, waiting: _Waiting) -> None:
+        self.under_way.discard(waiting.done)
+        self._ends.update(waiting.commit.reached)
+
+    async def until_carried_out(self) -> None:
+        if self.under_way:
+            await asyncio.wait(self.under_way)
 
     @property
     def targets(self) -> Iterable[Queue]:
@@ -54,7 +82,7 @@ class _RedoFile:
 
     @property
     def is_in_the_logs(self) -> bool:
-        return not self.is_kept and all(
+        return not self.under_way and all(
             queue.is_deleted or queue.store.recovery_point >= end
             for queue, end in self._ends.items()
         )
@@ -67,6 +95,7 @@ class Committer:
         journal: Opened journal; a worker thread writes it, one round at a time.
         reserve: Disk reserve that is released when a round finds no room, so that the next one
             does.
+        turn: Turn that carries out what takes long.
         spawn: Runs a coroutine in the background.
         write_checkpoint: Writes what is settled to the disk; called when a journal file is full.
     """
@@ -75,12 +104,14 @@ class Committer:
         self,
         journal: RedoJournal,
         reserve: DiskReserve,
+        turn: Turn,
         spawn: Callable[[Coroutine[None, None, None]], None],
         write_checkpoint: Callable[[], Awaitable[object]],
     ) -> None:
         self._write_checkpoint = write_checkpoint
         self._journal = journal
         self._reserve = reserve
+        self._turn = turn
         self._spawn = spawn
         self._files: dict[int, _RedoFile] = {}
         self._number = 0
@@ -104,7 +135,7 @@ class Committer:
         try:
             await commit.make_ready()
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(_Waiting(commit, *commit.record(), done))
+            self._waiting.append(_Waiting(commit, *await self._record(commit), done))
             if not self._is_writing:
                 self._is_writing = True
                 self._spawn(self._write_rounds())
@@ -113,6 +144,17 @@ class Committer:
             self._under_way -= 1
             if not self._under_way:
                 self._all_done.set()
+
+    async def _record(self, commit: Commit) -> tuple[RedoTransaction, dict[Queue, int]]:
+        """Make the record of a commit, in the turns of its client."""
+        made: list[tuple[RedoTransaction, dict[Queue, int]]] = []
+
+        def steps() -> Iterator[None]:
+            made.append((yield from commit.record()))
+
+        name = f"record of client {commit.client.name!r}"
+        await done_in_turns(self._turn, commit.client.line, steps(), name)
+        return made[0]
 
     async def drain(self) -> None:
         """Return when every commit that has begun is finished."""
@@ -169,7 +211,7 @@ class Committer:
             else:
                 file = self._files.setdefault(number, _RedoFile())
                 for waiting in batch:
-                    _carry_out(waiting, file)
+                    self._carry_out(waiting, file)
             finally:
                 self._written_number = None
             if self._is_file_open and self._journal.file_bytes >= FILE_BYTES_MAX:
@@ -185,6 +227,8 @@ class Committer:
         """
         logger.info("redo journal full, a checkpoint is written file_bytes=%d", FILE_BYTES_MAX)
         # Without this the file would stay until the next one is full.
+        for file in tuple(self._files.values()):
+            await file.until_carried_out()
         for queue in {queue for file in self._files.values() for queue in file.targets}:
             await queue.store.make_durable()
         try:
@@ -192,12 +236,38 @@ class Committer:
         except OffsetsError as error:
             logger.warning("checkpoint failed error=%s", error)
 
+    def _carry_out(self, waiting: _Waiting, file: _RedoFile) -> None:
+        """Let a recorded commit be carried out; until its last step the file stays."""
+        file.begin(waiting)
+
+        def steps() -> Iterator[None]:
+            yield from _free(waiting.record)
+            try:
+                yield from waiting.commit.carry_out()
+            except Exception as error:
+                # A programming error: the record is on the disk, and the next start carries it out.
+                # Its file is never removed.
+                logger.exception("commit not carried out")
+                waiting.done.set_exception(error)
+            else:
+                file.end(waiting)
+                waiting.done.set_result(None)
+
+        waiting.commit.add_to_line(steps())
+
     def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> None:
         # The state of this file is unknown, so the next round begins a new one.
         self._is_file_open = False
         for waiting in batch:
-            waiting.commit.abort()
+            self._abort(waiting, error)
+
+    def _abort(self, waiting: _Waiting, error: Exception) -> None:
+        def steps() -> Iterator[None]:
+            yield from _free(waiting.record)
+            yield from waiting.commit.abort()
             waiting.done.set_exception(error)
+
+        Job(self._turn, waiting.commit.client.line, steps(), "refused commit").start()
 
     def _file_number(self) -> int:
         if not self._is_file_open:
@@ -208,13 +278,14 @@ class Committer:
         return self._number
 
 
-def _carry_out(waiting: _Waiting, file: _RedoFile) -> None:
-    try:
-        file.note(waiting.hints, waiting.commit.carry_out())
-    except Exception as error:
-        # A programming error: the record is on the disk, and the next start carries it out.
-        logger.exception("commit not carried out")
-        file.is_kept = True
-        waiting.done.set_exception(error)
-    else:
-        waiting.done.set_result(None)
+def _free(record: RedoTransaction) -> Iterator[None]:
+    """Empty a record that is on the disk: to free millions of messages and ranges takes long."""
+    for part in (
+        record.messages,
+        *(target.runs for target in record.targets),
+        *(settled.ranges for settled in record.settled),
+    ):
+        assert isinstance(part, list), "a commit makes its record of lists"
+        while part:
+            del part[-FREED_AT_ONCE:]
+            yield

@@ -133,7 +133,7 @@ def assemble(
     compactor = Compactor(flusher, config.compact_below, lambda: _spare_bytes(config, filesystem))
     turn = Turn(loop.call_soon, loop.call_later, watch)
     storage = QueueStorage(config, flusher, read_in_worker, turn, filesystem, compactor.compacted)
-    committer = Committer(stored.journal, reserve, tasks.spawn, write_checkpoint)
+    committer = Committer(stored.journal, reserve, turn, tasks.spawn, write_checkpoint)
     broker = Broker(
         config,
         storage,

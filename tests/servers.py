@@ -31,6 +31,7 @@ class RunningServer:
         options: Options of the command line, without `--port` and `--storage-path`.
         environment: Variables in addition to those of this process.
         interpreted: Runs the kernels uncompiled.
+        module: Module that is run: the command, or a module of the tests that changes it.
         open_files: Limit of open files, soft and hard; None for that of this process.
 
     Attributes:
@@ -50,8 +51,10 @@ class RunningServer:
         environment: Mapping[str, str] | None = None,
         interpreted: bool = False,
         open_files: int | None = None,
+        module: str = "amqp_server",
     ) -> None:
         self.open_files = open_files
+        self._module = module
         self.storage_path = storage_path
         self.options = options
         self.host = "127.0.0.1"
@@ -135,7 +138,7 @@ class RunningServer:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("AMQP_SERVER_")}
         if self.interpreted:
             inherited["AMQP_SERVER_PURE_PYTHON"] = "1"
-        command = [sys.executable, "-P", "-m", "amqp_server", "--port", "0"]
+        command = [sys.executable, "-P", "-m", self._module, "--port", "0"]
         if self.open_files is not None:
             # The shell becomes the server: it is the same process.
             limited = f'ulimit -n {self.open_files} && exec "$@"'

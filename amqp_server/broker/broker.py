@@ -19,6 +19,7 @@ from amqp_server.broker.rules.expiry_timer import ExpiryTimer
 from amqp_server.broker.storing.queues_to_checkpoint import QueuesToCheckpoint
 from amqp_server.broker.storing.retention_pins import RetentionPins
 from amqp_server.broker.stream import Stream
+from amqp_server.broker.transactions.commit_line import CommitLine
 from amqp_server.broker.transactions.transaction import TransactionBudget
 from amqp_server.broker.transfers.dead_letter import DeadLetters
 from amqp_server.broker.transfers.delay_queue import (
@@ -65,6 +66,7 @@ class Broker:
         write_checkpoint: Writes what is settled to the disk.
 
     Attributes:
+        commits: Carries out transactions, one at a time.
         definition_writer: Writes definitions of new objects to the disk.
         queues_to_checkpoint: Queues that have changed since the last round of checkpoints.
         retention_pins: Parts of logs that retention keeps because a reader needs them.
@@ -95,6 +97,7 @@ class Broker:
         self._orphaned_queues: dict[Client, set[Queue]] = {}
         self.write_checkpoint = write_checkpoint
         self.commit = commit
+        self.commits = CommitLine(turn, storage)
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
         self.definition_writer = DefinitionWriter(self)

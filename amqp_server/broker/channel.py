@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
-from amqp_server.broker.consuming.unacked import UnackedRuns
+from amqp_server.broker.consuming.unacked import STEP_RUNS, UnackedRuns
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.queue import Queue
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from amqp_server.protocol.methods import Method
 
 
-STEP_RUNS: Final = 256
-"""Most runs of deliveries that are settled in one step."""
+MANY_RUNS: Final = 1024
+"""Runs of unacked deliveries above which one acknowledgement is cut into parts."""
 STEP_RANGES: Final = 32
 """Most ranges of delivery tags that are settled in one step."""
 
@@ -73,15 +73,30 @@ class Channel:
         self._delivered_tag = 0
         self._unacked_gets = 0
         self._woken_in_turn = -1
-        # While messages return in steps, the channel gets none: recover would never end.
-        self._is_requeueing = False
+        self._pause_count = 0
+        self._paused_in_turn = -1
         self._timeouts: DeliveryTimeouts | None = None
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
 
     @property
     def is_deliverable(self) -> bool:
         """Whether deliveries may be sent now."""
-        return self.client.is_writable and not self.is_closed and not self._is_requeueing
+        return self.client.is_writable and not self.is_closed and not self._pause_count
+
+    def pause_deliveries(self) -> None:
+        """Deliver nothing until `resume_deliveries`, while an operation goes on in steps.
+
+        Otherwise recover would never end, and deliveries would come before the reply.
+        """
+        self._pause_count += 1
+        self._paused_in_turn = self.broker.turn.number
+
+    def resume_deliveries(self) -> None:
+        """Deliver again."""
+        self._pause_count -= 1
+        if self._paused_in_turn != self.broker.turn.number:
+            # Consumers had their turn during that time, and got nothing.
+            self.wake_consumers()
 
     @property
     def credit(self) -> int:
@@ -184,11 +199,41 @@ class Channel:
             yield from self._settle_range(ranges[at], ranges[at + 1]) or ()
 
     def _settle_range(self, first_tag: int, last_tag: int) -> Iterator[None] | None:
+        if self.unacked.run_count > MANY_RUNS:
+            if first_tag == 0:
+                return self.resolve_up_to(Outcome.ACKNOWLEDGED, last_tag)
+            if last_tag - first_tag >= MANY_RUNS:
+                return self._settle_long_range(first_tag, last_tag)
         runs = self.take_unacked(first_tag, last_tag)
         if self.transaction is not None or len(runs) > STEP_RUNS:
             return self.resolve(Outcome.ACKNOWLEDGED, runs)
         self.settle(runs)
         return None
+
+    def _settle_long_range(self, first_tag: int, last_tag: int) -> Iterator[None]:
+        for tag in range(first_tag, last_tag + 1, MANY_RUNS):
+            yield from self._settle_range(tag, min(tag + MANY_RUNS - 1, last_tag)) or ()
+            yield
+
+    def resolve_up_to(self, outcome: Outcome, last_tag: int | None) -> Iterator[None]:
+        """Apply the client's outcome of all deliveries up to a tag, in steps, or defer it.
+
+        Args:
+            outcome: What happens to them.
+            last_tag: Tag of the last of them; None: all deliveries.
+
+        Raises:
+            PreconditionFailed: The tag is not outstanding; nothing was done.
+        """
+        if last_tag is not None and not self.unacked.has(last_tag):
+            raise PreconditionFailed(f"unknown delivery tag {last_tag}", 60, 80)
+        parts = iter(partial(self.unacked.take_some, last_tag), [])
+        if self.transaction is None:
+            yield from self._apply_in_steps(outcome, parts)
+            return
+        for part in parts:
+            self.transaction.defer(outcome, part)
+            yield
 
     def take_unacked(self, first_tag: int, last_tag: int) -> list[UnackedRun]:
         """Remove and return deliveries; `first_tag` 0 means all up to `last_tag`.
@@ -223,7 +268,11 @@ class Channel:
 
     def requeue_unacked(self) -> Iterator[None]:
         """Requeue all unacked deliveries, in steps."""
-        return self._apply_in_steps(Outcome.REQUEUED, iter(self.unacked.take_some, []))
+        return self.requeue_in_steps(iter(self.unacked.take_some, []))
+
+    def requeue_in_steps(self, parts: Iterable[list[UnackedRun]]) -> Iterator[None]:
+        """Requeue deliveries that are not among `unacked` any more, in steps."""
+        return self._apply_in_steps(Outcome.REQUEUED, parts)
 
     def _apply_in_steps(
         self, outcome: Outcome, parts: Iterable[list[UnackedRun]]
@@ -234,7 +283,8 @@ class Channel:
         messages before earlier ones.
         """
         requeueing: dict[Source, None] = {}
-        self._is_requeueing = outcome is Outcome.REQUEUED
+        if outcome is Outcome.REQUEUED:
+            self.pause_deliveries()
         try:
             for part in parts:
                 for at in range(0, len(part), STEP_RUNS):
@@ -247,7 +297,8 @@ class Channel:
                     self.apply(outcome, runs)
                     yield
         finally:
-            self._is_requeueing = False
+            if outcome is Outcome.REQUEUED:
+                self.resume_deliveries()
             for source in requeueing:
                 source.end_work()
             # Some may have waited for the channel's limit, and no single step has reached it.
@@ -340,7 +391,7 @@ class Channel:
     def release(self) -> Iterator[None]:
         """Return the steps that requeue all unacked messages and then remove all consumers."""
         if self.transaction is not None:
-            self.transaction.roll_back()
+            yield from self.transaction.roll_back()
         yield from self.requeue_unacked()
         # Between two steps the deletion of a queue may remove some.
         while self.consumers:
@@ -354,6 +405,12 @@ class Channel:
             return self._unacked_max
         # Messages from basic.get do not count for the prefetch limit, as in RabbitMQ.
         return min(self.prefetch_global + self._unacked_gets, self._unacked_max)
+
+    def roll_back(self, transaction: Transaction) -> Iterator[None]:
+        """Roll a transaction of the channel back, in steps."""
+        yield from transaction.roll_back()
+        if self._timeouts is not None:
+            self._timeouts.on_rollback()
 
     def _note_delivery(self, first_tag: int, timeout_ms: int) -> None:
         if self._timeouts is None:

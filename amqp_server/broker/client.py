@@ -52,5 +52,15 @@ class Client(Protocol):
     def forget_channel(self, number: int) -> None:
         """Forget a channel that the client has closed."""
 
+    def wait_for_commit(self) -> bool:
+        """Handle nothing more, and take no step of what is under way, until `on_commit_ended`.
+
+        Returns:
+            Whether it waits; if not, the caller must go on at once.
+        """
+
+    def on_commit_ended(self) -> None:
+        """Go on after `wait_for_commit`."""
+
     def close_channel(self, number: int, error: SoftError) -> None:
         """Close a channel, unless it is closed already, and send the error to the client."""

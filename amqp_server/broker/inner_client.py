@@ -53,6 +53,13 @@ class InnerClient:
     def forget_channel(self, number: int) -> None:
         """Do nothing: the caller keeps its channel."""
 
+    def wait_for_commit(self) -> bool:
+        """Return False: commands take all steps at once."""
+        return False
+
+    def on_commit_ended(self) -> None:
+        """Do nothing: it never waits."""
+
     def close_channel(self, number: int, error: SoftError) -> None:
         """Do nothing: the handler raises the error."""
 

@@ -24,7 +24,7 @@ from amqp_server.broker.queue_settings import Overflow, QueueType
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.delivery_limit_log import note_past_limit
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
-from amqp_server.broker.rules.message_attributes import MessageAttributes
+from amqp_server.broker.rules.message_attributes import MessageAttributes, body_bytes
 from amqp_server.broker.rules.queue_rules import QueueRules
 from amqp_server.broker.storing.window_reader import wake
 from amqp_server.broker.subscriptions.subscriptions import Subscriptions
@@ -134,6 +134,7 @@ class Queue:
         self._had_consumer = False
         self.is_draining = False
         self._work_count = 0
+        self._end_before_commit: int | None = None
         self._expiry_waiters: list[asyncio.Future[None]] = []
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         self.opened_settled = self.settlement.settled_count
@@ -212,6 +213,8 @@ class Queue:
     @property
     def visible_end(self) -> int:
         """End of the offsets that readers may see (I9, exclusive)."""
+        if self._end_before_commit is not None and self.is_held:
+            return self._end_before_commit
         return self.store.readable_end
 
     @property
@@ -311,8 +314,8 @@ class Queue:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether messages return or go in steps; nothing is delivered until the end."""
-        return self._work_count > 0
+        """Whether messages come, return or go in steps; nothing is delivered until the end."""
+        return self._work_count > 0 or self.is_held
 
     @property
     def _is_behind(self) -> bool:
@@ -331,6 +334,24 @@ class Queue:
         self._work_count -= 1
         self._turn.mark(self)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a commit holds the queue: until its end no other client publishes to it."""
+        held = self._storage.held
+        return bool(held) and self in held
+
+    def hide_commit(self) -> None:
+        """Let readers see nothing of what the commit publishes that holds the queue."""
+        if self._end_before_commit is None:
+            self._end_before_commit = self.visible_end
+
+    def end_hold(self) -> None:
+        """Go on: no commit holds the queue any more."""
+        self._end_before_commit = None
+        self._turn.mark(self)
+        if self._subscriptions is not None:
+            self._subscriptions.wake()
+
     async def until_up_to_date(self) -> None:
         """Return when nothing more is due, or the queue is deleted, or the server is stopping."""
         while not (self.is_deleted or self.is_draining or self.bring_up_to_date()):
@@ -344,7 +365,7 @@ class Queue:
         Returns:
             Whether there is more to do at once, in the line `_line`.
         """
-        if self.loading.is_loading or self._work_count:
+        if self.loading.is_loading or self._work_count or (self._storage.held and self.is_held):
             return False
         rules = self.rules
         if rules is not None and rules.before_delivery():
@@ -575,13 +596,16 @@ class Queue:
     def has_room_for(self, messages: Sequence[bytes]) -> bool:
         """Return whether a queue that `refuses_when_full` has room for all these messages now."""
         rules = self.rules
-        if rules is None or rules.has_room_for(messages):
+        if rules is None:
+            return True
+        wanted = len(messages), sum(map(body_bytes, messages))
+        if rules.has_room_for(*wanted):
             return True
         # A publish cannot wait, but it needs no more room than its messages take.
         while not self.bring_up_to_date() and not self.is_at_work:
-            if rules.has_room_for(messages):
+            if rules.has_room_for(*wanted):
                 return True
-        return rules.has_room_for(messages)
+        return rules.has_room_for(*wanted)
 
     def note_refused(self, count: int) -> None:
         """Log that the queue refused messages because its log has failed."""

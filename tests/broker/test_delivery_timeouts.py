@@ -9,7 +9,7 @@ from amqp_server.broker.channel import Channel
 from amqp_server.broker.consuming import delivery_timeouts
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.delivery_timeouts import MARKS_PER_TIMEOUT, DeliveryTimeouts
-from amqp_server.broker.consuming.unacked import UnackedRuns
+from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.turn import Turn
 from amqp_server.protocol.errors import SoftError
@@ -106,7 +106,7 @@ def test_a_fast_consumer_leaves_few_marks(
         channel.deliver(timeouts, consumer, 100)
         assert channel.unacked.take_up_to(channel.next_tag - 1)
     assert not channel.errors
-    assert len(timeouts._first_tags) <= 3 * MARKS_PER_TIMEOUT
+    assert len(timeouts) <= 3 * MARKS_PER_TIMEOUT
     clock.pass_until(100.0)
     assert not [timer for timer in clock.timers if not timer.is_cancelled]
 
@@ -131,3 +131,66 @@ def test_a_closed_channel_is_left_alone(
     timeouts.cancel()
     clock.pass_until(10.0)
     assert not channel.errors
+
+
+def test_only_deliveries_that_are_due_are_looked_at_a_few_at_a_time(
+    clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+) -> None:
+    """Of many deliveries to others, and of those that went out later, none is looked at twice."""
+    timed, free = TimedConsumer(10_000), TimedConsumer(0)
+    looked_at = 0
+    some_from = channel.unacked.some_from
+
+    def counted(tag: int) -> list[UnackedRun]:
+        nonlocal looked_at
+        runs = some_from(tag)
+        looked_at += len(runs)
+        return runs
+
+    channel.unacked.some_from = counted  # type: ignore[method-assign]
+    for second in range(20):
+        clock.pass_until(float(second))
+        channel.deliver(timeouts, timed)
+        for _ in range(500):
+            # Each to another consumer than the one before, so that each is a run.
+            channel.deliver(timeouts, free)
+            channel.deliver(timeouts, TimedConsumer(0))
+        assert channel.unacked.take_range(channel.next_tag - 1001, channel.next_tag - 1001)
+    channel.deliver(timeouts, timed)
+    clock.pass_until(28.5)
+    assert not channel.errors
+    # Each mark looks at its own thousand, and at a part of the next one's.
+    assert looked_at <= 3 * 20 * 1025
+    clock.pass_until(29.5)
+    assert channel.errors
+
+
+def test_deliveries_of_two_timeouts_are_looked_at_apart(
+    clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+) -> None:
+    slow, fast = TimedConsumer(60_000), TimedConsumer(1_000)
+    channel.deliver(timeouts, slow)
+    for second in range(50):
+        clock.pass_until(float(second))
+        channel.deliver(timeouts, fast)
+        assert channel.unacked.take_range(channel.next_tag - 1, channel.next_tag - 1)[1] is None
+    clock.pass_until(59.9)
+    assert not channel.errors
+    clock.pass_until(60.7)
+    assert "Timeout value used: 60000 ms" in channel.errors[0]
+
+
+@pytest.mark.parametrize("later", [5.0, 30.0])
+def test_a_delivery_that_comes_back_with_a_rollback_counts_from_when_it_went_out(
+    clock: SetClock, channel: WatchedChannel, timeouts: DeliveryTimeouts, later: float
+) -> None:
+    consumer = TimedConsumer(10_000)
+    channel.deliver(timeouts, consumer)
+    runs, _ = channel.unacked.take_range(1, 1)
+    channel.unacked.hold(runs)
+    clock.pass_until(later)
+    assert not channel.errors
+    channel.unacked.restore(runs)
+    timeouts.on_rollback()
+    clock.pass_until(max(later, 10.0) + 0.2)
+    assert channel.errors

@@ -159,3 +159,21 @@ class UnackedMachine(RuleBasedStateMachine):
 
 
 TestUnackedMachine = UnackedMachine.TestCase
+
+
+def test_many_deliveries_are_taken_up_to_a_tag_a_thousand_runs_at_a_time() -> None:
+    def many() -> UnackedRuns:
+        runs = UnackedRuns()
+        for tag in range(1, 3001):
+            runs.add(tag, 1, QUEUES[tag % 2], tag, None)
+        return runs
+
+    runs, whole = many(), many()
+    parts = list(iter(lambda: runs.take_some(2500), []))
+
+    assert max(map(len, parts)) <= 1024
+    assert [run for part in parts for run in part] == whole.take_up_to(2500)
+    assert runs.count == whole.count == 500
+    assert not runs.has(2500)
+    assert runs.has(2501)
+    assert runs.take_all() == whole.take_all()

@@ -37,7 +37,9 @@ class Consumer:
         """How many more messages it may be given."""
         channel = self.channel
         if self.no_ack:
-            return math.inf
+            # It uses none of the channel's limit, but a channel that has reached it gets nothing.
+            is_full = 0 < channel.prefetch_global <= len(channel.counted)
+            return 0 if is_full else math.inf
         credit = math.inf
         if self.prefetch:
             credit = self.prefetch - sum(each.consumer is self for each in channel.counted)

@@ -11,9 +11,14 @@ from tests.servers import RunningServer
 
 
 class Servers:
-    """The server that runs follow one another on; a run that failed leaves none."""
+    """The server that runs follow one another on; a run that failed leaves none.
 
-    def __init__(self) -> None:
+    Args:
+        module: Module that is run, as `RunningServer` has it.
+    """
+
+    def __init__(self, module: str = "amqp_server") -> None:
+        self._module = module
         self._stack = ExitStack()
         self._running: RunningServer | None = None
         self._numbers = count()
@@ -22,7 +27,7 @@ class Servers:
         """Return a running server, and a prefix for all names of the next run."""
         if self._running is None:
             directory = self._stack.enter_context(tempfile.TemporaryDirectory())
-            server = RunningServer(Path(directory) / "data")
+            server = RunningServer(Path(directory) / "data", module=self._module)
             self._running = self._stack.enter_context(server).start()
         return self._running, f"{next(self._numbers)}-"
 

@@ -25,20 +25,28 @@ from tests.statemachine.world import World
 
 IS_LONG: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 EXAMPLES: Final = settings().max_examples * 2 // 5 if IS_LONG else 60
-SERVERS: Final = Servers()
+CUT_EXAMPLES: Final = settings().max_examples // 5 if IS_LONG else 40
+WHOLE: Final = Servers()
+CUT: Final = Servers("tests.cutting")
 
 
 @pytest.fixture(autouse=True)
 def _servers() -> Iterator[None]:
     yield
-    SERVERS.close()
+    WHOLE.close()
+    CUT.close()
 
 
 class BrokerMachine(
     ConnectionRules, DeclarationRules, TransactionRules, ConsumingRules, RestartRules
 ):
-    """Every rule does one thing, tells the model, and waits until both agree."""
+    """Every rule does one thing, tells the model, and waits until both agree.
 
+    Attributes:
+        servers: What it runs against.
+    """
+
+    servers = WHOLE
     # A rule that has several names is chosen so much more often.
     answer_2 = answer_3 = answer_4 = ConsumingRules.answer
     get_2 = get_3 = ConsumingRules.get
@@ -49,7 +57,7 @@ class BrokerMachine(
         names=st.sets(st.sampled_from(sorted(SHAPES)), min_size=2, max_size=6),
     )
     def start(self, modes: list[Mode], names: set[str]) -> None:
-        server, prefix = SERVERS.get()
+        server, prefix = self.servers.get()
         self.world = World(server, prefix)
         self.model, self.clients = self.world.model, self.world.clients
         for mode in modes:
@@ -65,8 +73,20 @@ class BrokerMachine(
                     self.world.remove()
             finally:
                 self.world.close()
-                SERVERS.end_run(failed=failed)
+                self.servers.end_run(failed=failed)
+
+
+class CutBrokerMachine(BrokerMachine):
+    """The same against a server whose time slices are over after one step.
+
+    So every operation is cut at every place, and the requests of others are handled in between.
+    """
+
+    servers = CUT
 
 
 TestBroker = pytest.mark.timeout(0 if IS_LONG else 120)(BrokerMachine.TestCase)
 TestBroker.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
+
+TestCutBroker = pytest.mark.timeout(0 if IS_LONG else 120)(CutBrokerMachine.TestCase)
+TestCutBroker.settings = settings(max_examples=CUT_EXAMPLES, stateful_step_count=40)

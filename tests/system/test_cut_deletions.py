@@ -24,7 +24,7 @@ from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.time_slice import TimeSlice
 from metadata.write_rounds import WriteRounds
 from tests.amqp_client import AmqpClient, connect
-from tests.system.test_cut_operations import connection_of, read
+from tests.cutting import connection_of, read
 from tests.threaded_server import ThreadedServer
 
 MANY = 12

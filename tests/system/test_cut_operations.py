@@ -13,16 +13,12 @@ import pytest
 from pamqp import frame
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue, Tx
 
-from amqp_server import time_slice
-from amqp_server.broker import channel as channel_module
-from amqp_server.broker import queue as queue_module
 from amqp_server.broker.channel import Channel as BrokerChannel
 from amqp_server.broker.publishing import publishing
 from amqp_server.broker.queue import Queue as BrokerQueue
-from amqp_server.broker.transfers import forwarder
-from amqp_server.client_connection import ClientConnection
 from amqp_server.protocol.methods import Method
 from tests.amqp_client import AmqpClient, connect
+from tests.cutting import connection_of, cut_everywhere, read, together
 from tests.threaded_server import ThreadedServer
 
 QUEUES = 50
@@ -31,13 +27,7 @@ MESSAGES = 60
 
 @pytest.fixture(autouse=True)
 def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(publishing, "STEP_QUEUES", 1)
-    monkeypatch.setattr(forwarder, "STEP_QUEUES", 1)
-    monkeypatch.setattr(channel_module, "STEP_RUNS", 1)
-    monkeypatch.setattr(channel_module, "STEP_RANGES", 1)
-    monkeypatch.setattr(queue_module, "PURGE_STEP_OFFSETS", 1)
-    monkeypatch.setattr("amqp_server.broker.handlers.queue.PURGE_STEP_OFFSETS", 1)
+    cut_everywhere(monkeypatch)
 
 
 @pytest.fixture
@@ -54,29 +44,6 @@ def clients(server: ThreadedServer) -> Iterator[tuple[AmqpClient, AmqpClient]]:
         for client in (greedy, modest):
             client.open_channel(confirms=True)
         yield greedy, modest
-
-
-def together(server: ThreadedServer, *sends: tuple[AmqpClient, bytes]) -> None:
-    """Let the server read what some clients send, in this order, before it does anything else."""
-
-    def read_all() -> None:
-        for client, octets in sends:
-            read(server, client, octets)
-
-    server.call(read_all)
-
-
-def connection_of(server: ThreadedServer, client: AmqpClient) -> ClientConnection:
-    host, port = client.socket.getsockname()
-    (connection,) = (each for each in server.connections if each.name.startswith(f"{host}:{port} "))
-    return connection
-
-
-def read(server: ThreadedServer, client: AmqpClient, octets: bytes) -> None:
-    """Let the server read what a client sends; to be called on the server's loop."""
-    connection = connection_of(server, client)
-    connection.get_buffer(-1)[: len(octets)] = octets
-    connection.buffer_updated(len(octets))
 
 
 def fan_out(client: AmqpClient, *, durable: bool = True) -> list[str]:

@@ -14,7 +14,7 @@ from amqp_server.broker.routing import routing
 from amqp_server.limits import Limits
 from amqp_server.protocol.constants import ReplyCode
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
-from tests.system.test_cut_operations import read
+from tests.cutting import read
 from tests.threaded_server import ThreadedServer, two_clients
 
 CHAIN = 30

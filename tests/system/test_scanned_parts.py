@@ -14,7 +14,7 @@ from amqp_server import client_session, time_slice
 from amqp_server.client_session import ClientSession
 from amqp_server.limits import Limits
 from tests.amqp_client import PERSISTENT, PROTOCOL_HEADER, AmqpClient, connect
-from tests.system.test_cut_operations import connection_of, read
+from tests.cutting import connection_of, read
 from tests.threaded_server import ThreadedServer
 
 PART_BYTES = 64

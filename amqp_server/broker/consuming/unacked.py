@@ -8,7 +8,7 @@ messages still makes one growing run. Only acknowledgements out of order split r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.sorted_runs import SortedRuns
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.source import Source
+
+STEP_RUNS: Final = 256
+"""Most runs of deliveries that one step settles, returns or restores."""
 
 
 @dataclass(slots=True)
@@ -139,11 +142,35 @@ class UnackedRuns:
         self.count -= sum(each.count for each in self._runs)
         return self._runs.take_all()
 
-    def take_some(self) -> list[UnackedRun]:
-        """Remove and return up to 1,024 runs, in tag order, the lowest first; none if empty."""
+    def take_some(self, last_tag: int | None = None) -> list[UnackedRun]:
+        """Remove and return up to 1,024 runs, in tag order, the lowest first; none if empty.
+
+        Args:
+            last_tag: Only deliveries up to this tag, which is outstanding unless all of them are
+                taken; None: all.
+        """
+        if last_tag is not None:
+            first = self._runs.first()
+            if first is None or first.first_tag > last_tag:
+                return []
+            if self._runs.some_from(first.first_tag)[-1].end_tag > last_tag:
+                return self.take_up_to(last_tag) or []
         taken = self._runs.take_first_chunk()
         self.count -= sum(each.count for each in taken)
         return taken
+
+    def has(self, tag: int) -> bool:
+        """Return whether a delivery is outstanding."""
+        return self._find(tag) is not None
+
+    def some_from(self, tag: int) -> list[UnackedRun]:
+        """Return runs with tags from `tag` on, in tag order, at most 1,025; none if there are none.
+
+        The first of them may begin below `tag`.
+        """
+        run = self._runs.at_or_before(tag)
+        head = [run] if run is not None and tag < run.end_tag else []
+        return head + self._runs.some_from(tag + 1)
 
     def hold(self, runs: list[UnackedRun]) -> None:
         """Keep counting runs that were removed: their acknowledgement is not committed yet."""
@@ -156,16 +183,22 @@ class UnackedRuns:
     def restore(self, runs: list[UnackedRun]) -> None:
         """Make runs that were passed to `hold` outstanding again, in their old positions.
 
-        O(all runs); so the caller restores everything with one call. Runs that continue each
-        other are joined.
+        Runs that continue each other are joined. O(runs that are restored).
+
+        Args:
+            runs: Runs in any order; their owner forgets them.
         """
-        restored = sorted([*self._runs.take_all(), *runs], key=_first_tag)
-        for run in restored:
-            last = self._runs.last()
-            if last is None or not last.is_continued_by(run):
-                self._runs.append(run.first_tag, run)
+        for run in sorted(runs, key=_first_tag):
+            before, after = self._runs.neighbours(run.first_tag)
+            joined = run
+            if before is not None and before.is_continued_by(run):
+                before.count += run.count
+                joined = before
             else:
-                last.count += run.count
+                self._runs.insert(run.first_tag, run)
+            if after is not None and joined.is_continued_by(after):
+                joined.count += after.count
+                self._runs.remove(after.first_tag)
 
     def _find(self, tag: int) -> UnackedRun | None:
         run = self._runs.first()

@@ -7,6 +7,7 @@ from secrets import token_bytes
 from struct import pack
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.channel import MANY_RUNS
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.handlers.consumer_arguments import (
@@ -262,14 +263,21 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
 
 def ack(channel: Channel, method: BasicAck) -> Iterator[None] | None:
     """Acknowledge deliveries with tag 0; the connection handles other tags in runs."""
-    runs = _take(channel, method.delivery_tag, multiple=method.multiple)
-    return channel.resolve(Outcome.ACKNOWLEDGED, runs)
+    return _resolve(channel, Outcome.ACKNOWLEDGED, method.delivery_tag, multiple=method.multiple)
 
 
 def nack(channel: Channel, method: BasicNack) -> Iterator[None] | None:
     """Requeue deliveries, or reject them."""
-    runs = _take(channel, method.delivery_tag, multiple=method.multiple)
-    return channel.resolve(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
+    outcome = Outcome.REQUEUED if method.requeue else Outcome.REJECTED
+    return _resolve(channel, outcome, method.delivery_tag, multiple=method.multiple)
+
+
+def _resolve(
+    channel: Channel, outcome: Outcome, tag: int, *, multiple: bool
+) -> Iterator[None] | None:
+    if multiple and tag <= _HIGHEST_TAG and channel.unacked.run_count > MANY_RUNS:
+        return channel.resolve_up_to(outcome, tag or None)
+    return channel.resolve(outcome, _take(channel, tag, multiple=multiple))
 
 
 def reject(channel: Channel, method: BasicReject) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from asyncio import ensure_future, shield
 from base64 import urlsafe_b64encode
+from collections.abc import Generator
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from amqp_server.broker.channel import Channel
-    from amqp_server.broker.handlers.handler import Outcome
+    from amqp_server.broker.handlers.handler import MethodSteps, Outcome
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.methods import Method
 
@@ -246,7 +247,22 @@ def _has_failed(purge_under_way: Future[None] | None) -> bool:
 
 
 def delete(channel: Channel, method: QueueDelete) -> Outcome:
-    """Delete a queue; a missing one counts as deleted."""
+    """Delete a queue, after the commit that holds it; a missing one counts as deleted."""
+    queue = queue_of_name(channel, queue_name(channel, method.queue))
+    if queue is not None and queue.is_held:
+        return _delete_when_released(channel, queue, method)
+    return delete_now(channel, method)
+
+
+def _delete_when_released(channel: Channel, queue: Queue, method: QueueDelete) -> MethodSteps:
+    # Nothing that the client has sent later comes before, not even a declare.
+    yield from channel.broker.commits.until_released(channel.client, (queue,))
+    outcome = delete_now(channel, method)
+    return (yield from outcome) if isinstance(outcome, Generator) else outcome
+
+
+def delete_now(channel: Channel, method: QueueDelete) -> Outcome:
+    """Delete a queue even if a commit holds it: the rest of the commit does not reach it."""
     vhost = channel.virtual_host
     name = queue_name(channel, method.queue)
     queue = queue_of_name(channel, name)

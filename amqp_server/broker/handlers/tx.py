@@ -18,9 +18,10 @@ from amqp_server.protocol.methods import (
 from offsets import RedoFailedError, RedoUnknownError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Generator, Iterator
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.methods import Method
 
 
 def select(channel: Channel, method: TxSelect) -> None:
@@ -32,16 +33,19 @@ def select(channel: Channel, method: TxSelect) -> None:
     channel.send(TxSelectOk())
 
 
-def commit(channel: Channel, method: TxCommit) -> Awaitable[None] | None:
-    """Apply the transaction; the reply comes when a crash cannot undo it."""
+def commit(
+    channel: Channel, method: TxCommit
+) -> Generator[None, None, Awaitable[Method | None] | None]:
+    """Apply the transaction, in steps; the reply comes when a crash cannot undo it."""
     transaction = _transaction(channel)
-    committing = Commit(channel, *transaction.deferred)
-    committing.check()
-    committing.held_bytes = transaction.begin_next()
+    committing = Commit(channel, transaction)
+    yield from committing.prepare()
+    yield from committing.check()
+    committing.take_over(transaction)
     if committing.needs_record:
         return _commit_durably(channel, committing)
-    committing.carry_out()
-    return None
+    done = channel.broker.commits.add(channel.client, committing.carry_out())
+    return None if done.done() and done.exception() is None else done
 
 
 async def _commit_durably(channel: Channel, committing: Commit) -> None:
@@ -58,9 +62,9 @@ async def _commit_durably(channel: Channel, committing: Commit) -> None:
         ) from error
 
 
-def rollback(channel: Channel, method: TxRollback) -> None:
+def rollback(channel: Channel, method: TxRollback) -> Iterator[None]:
     """Drop the transaction; its acked and rejected deliveries are outstanding again."""
-    _transaction(channel).roll_back()
+    yield from channel.roll_back(_transaction(channel))
     channel.send(TxRollbackOk())
 
 

@@ -11,7 +11,14 @@ from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.content_assembly import ContentAssembly
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.publishing.publish_checks import RequestingChannel, checked
-from amqp_server.broker.publishing.row import Row, barriers_of, by_queue, fan_out, may_refuse
+from amqp_server.broker.publishing.row import (
+    Row,
+    barriers_of,
+    by_queue,
+    by_queue_in_steps,
+    may_refuse,
+    put_into,
+)
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transactions.transaction import DeferredPublish
@@ -397,6 +404,8 @@ class Publishing:
             deferred = DeferredPublish(target, queues, reply_keys, messages, flags)
             self._channel.transaction.publish(deferred)
             return None
+        if self._broker.storage.held and any(queue.is_held for queue in queues):
+            return self._enqueue_later(target, queues, reply_keys, messages, flags)
         if len(messages) > 1 and any(queue.refuses_when_full for queue in queues):
             return self._enqueue_apart(target, queues, reply_keys, messages, flags)
         if len(queues) > STEP_QUEUES:
@@ -407,6 +416,18 @@ class Publishing:
             target, queues, reply_keys, messages, barriers, is_refused=bool(refusing)
         )
         return None
+
+    def _enqueue_later(
+        self,
+        target: PublishTarget,
+        queues: Sequence[Queue],
+        reply_keys: tuple[str, ...],
+        messages: list[bytes],
+        flags: int,
+    ) -> Iterator[None]:
+        """Put messages into queues of which a commit holds some, when it has ended."""
+        yield from self._broker.commits.until_released(self._client, queues)
+        yield from self._enqueue(target, queues, reply_keys, messages, flags) or ()
 
     def _enqueue_apart(
         self,
@@ -433,6 +454,8 @@ class Publishing:
         barriers: list[Barrier] = []
         is_refused = False
         for queue in queues:
+            if queue.is_held:
+                yield from self._broker.commits.until_released(self._client, (queue,))
             awaited, refusing = enqueue((queue,), messages, flags)
             barriers += awaited
             is_refused |= bool(refusing)
@@ -489,9 +512,11 @@ class Publishing:
             return self._enqueue_groups_in_steps(groups, row.flags)
         if may_refuse(queued):
             return self._enqueue_groups_apart(groups, row.flags)
+        if self._broker.storage.held and any(queue.is_held for queue in queued):
+            return self._enqueue_groups_in_steps(groups, row.flags)
         starts: dict[Queue, int] = {}
-        for _ in fan_out(queued, row.flags, starts):
-            pass
+        for queue, messages in queued.items():
+            put_into(queue, messages, row.flags, starts)
         self._note_groups(groups, starts, row.flags)
         return None
 
@@ -504,14 +529,16 @@ class Publishing:
     def _enqueue_groups_in_steps(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
         """Put the messages of all groups into many queues, one queue in each step."""
         queued: dict[Queue, list[bytes]] = {}
-        for group in groups:
-            by_queue((group,), queued)
-            yield
+        yield from by_queue_in_steps(groups, queued)
         if may_refuse(queued):
             yield from self._enqueue_groups_apart(groups, flags)
             return
         starts: dict[Queue, int] = {}
-        yield from fan_out(queued, flags, starts)
+        for queue, messages in queued.items():
+            if queue.is_held:
+                yield from self._broker.commits.until_released(self._client, (queue,))
+            put_into(queue, messages, flags, starts)
+            yield
         self._note_groups(groups, starts, flags)
         self._note_progress_between(starts)
 

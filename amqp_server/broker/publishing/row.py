@@ -6,7 +6,7 @@ the same queues is put together, so that each queue is asked for room, filled an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.publishing.confirms import Barrier
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     Group = tuple[PublishTarget, list[bytes]]
     """Neighbours that go into the same queues, with the target of the first."""
+
+STEP_QUEUES: Final = 1024
+"""Queues that one step of sorting messages by queue looks at."""
 
 
 class Row:
@@ -60,27 +63,44 @@ def by_queue(groups: Iterable[Group], queued: dict[Queue, list[bytes]]) -> None:
                 known += messages
 
 
+def by_queue_in_steps(groups: Iterable[Group], queued: dict[Queue, list[bytes]]) -> Iterator[None]:
+    """Do the same as `by_queue`, a thousand queues in each step.
+
+    Queues share a list until one of them gets more messages.
+    """
+    # Queues whose list is their own; the others have that of a group.
+    own: set[Queue] = set()
+    for target, messages in groups:
+        for at, queue in enumerate(target.queues, 1):
+            known = queued.get(queue)
+            if known is None:
+                queued[queue] = messages
+            elif queue in own:
+                known += messages
+            else:
+                own.add(queue)
+                queued[queue] = known + messages
+            if at % STEP_QUEUES == 0:
+                yield
+        yield
+
+
 def may_refuse(queues: Iterable[Queue]) -> bool:
     """Return whether one of the queues may refuse some messages and accept others."""
     return any(queue.is_failed or queue.refuses_when_full for queue in queues)
 
 
-def fan_out(
-    queued: Mapping[Queue, list[bytes]], flags: int, starts: dict[Queue, int]
-) -> Iterator[None]:
-    """Give each queue its messages at once, a queue in each step.
-
-    A queue that is deleted between two steps gets nothing.
+def put_into(queue: Queue, messages: list[bytes], flags: int, starts: dict[Queue, int]) -> None:
+    """Give a queue its messages at once; a deleted one gets nothing.
 
     Args:
-        queued: Messages by queue; no queue refuses any.
+        queue: Queue that refuses none of them.
+        messages: Messages of all groups for this queue.
         flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
-        starts: Gets where the messages begin in each queue.
+        starts: Gets where the messages begin in the queue.
     """
-    for queue, messages in queued.items():
-        if not queue.is_deleted:
-            starts[queue] = queue.publish(messages, flags) - len(messages)
-        yield
+    if not queue.is_deleted:
+        starts[queue] = queue.publish(messages, flags) - len(messages)
 
 
 def barriers_of(
@@ -89,7 +109,7 @@ def barriers_of(
     """Iterate over groups that are in their queues: how many messages, and what they wait for.
 
     Args:
-        groups: Groups whose messages `fan_out` has put into their queues.
+        groups: Groups whose messages `put_into` has put into their queues.
         starts: Where they begin in each queue.
         flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
     """

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.rules.message_attributes import body_bytes
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from amqp_server.broker.orders.byte_counted_order import ByteCountedOrder
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.queue_settings import QueueSettings
@@ -44,13 +40,13 @@ class LengthLimit:
                 return self._byte_counted.count_to_free(octets)
         return 0
 
-    def has_room_for(self, messages: Sequence[bytes]) -> bool:
-        """Return whether the limits allow that many more ready messages.
+    def has_room_for(self, count: int, body_octets: int) -> bool:
+        """Return whether the limits allow `count` more ready messages with bodies of that size.
 
         Source: RabbitMQ 3.10, `rabbit_amqqueue_process:will_overflow`.
         """
-        if self._max_length is not None and len(self._order) + len(messages) > self._max_length:
+        if self._max_length is not None and len(self._order) + count > self._max_length:
             return False
         if self._byte_counted is None or self._max_bytes is None:
             return True
-        return self._byte_counted.ready_bytes + sum(map(body_bytes, messages)) <= self._max_bytes
+        return self._byte_counted.ready_bytes + body_octets <= self._max_bytes

@@ -14,8 +14,6 @@ from amqp_server.broker.rules.steady_clock import now_ms
 from amqp_server.broker.transfers.deaths import EXPIRED, MAXLEN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from amqp_server.broker.rules.length_limit import LengthLimit
     from amqp_server.broker.rules.message_attributes import MessageAttributes
     from amqp_server.broker.transfers.forwarder import Forwarder
@@ -101,9 +99,9 @@ class QueueRules:
         """Make requeued messages expire at their old deadline, or now."""
         self.attributes.deadlines.rearm(start, end)
 
-    def has_room_for(self, messages: Sequence[bytes]) -> bool:
-        """Return whether the limits allow that many more ready messages."""
-        return self._limit is None or self._limit.has_room_for(messages)
+    def has_room_for(self, count: int, body_octets: int) -> bool:
+        """Return whether the limits allow `count` more ready messages with bodies of that size."""
+        return self._limit is None or self._limit.has_room_for(count, body_octets)
 
     def stop(self) -> None:
         """Cancel the timer, because the queue is deleted."""

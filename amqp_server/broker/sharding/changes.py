@@ -7,6 +7,7 @@ created first and deleted last, because it records how many shards there are.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
@@ -115,6 +116,8 @@ async def delete_shards(
     with refused_as(ShardClashError):
         for queue in queues:
             check_not_locked(channel, queue)
+            # Finishes a commit that is under way: this client does not wait.
+            deque(broker.commits.until_released(channel.client, (queue,)), maxlen=0)
             queue.finish_due()
     messages = sum(messages_of(queue) for queue in queues)
     if if_empty and messages:
@@ -124,7 +127,7 @@ async def delete_shards(
     for shards in _batches(found):
         deletes = [QueueDelete(queue=found.queue_name(shard), no_wait=True) for shard in shards]
         await _all_done(
-            channel, [partial(queue_handlers.delete, channel, each) for each in deletes]
+            channel, [partial(queue_handlers.delete_now, channel, each) for each in deletes]
         )
     delete = ExchangeDelete(exchange=name, no_wait=True)
     await _all_done(channel, [partial(exchange_handlers.delete, channel, delete)])

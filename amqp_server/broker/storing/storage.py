@@ -30,7 +30,7 @@ from metadata.names import log_directory, queue_directory, spill_directory, vhos
 from ring import PagePool, Ring
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
     from uuid import UUID
 
@@ -66,6 +66,9 @@ class QueueStorage:
         turn: Turn at whose end the rings release memory.
         filesystem: File system of all logs.
         on_compacted: Called on the event loop with the result of each compaction.
+
+    Attributes:
+        held: Queues that a commit holds: until its end nothing else changes what clients see there.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class QueueStorage:
         self.pool = PagePool(config.ring_bytes_total)
         self.flusher = flusher
         self.more_input = False
+        self.held: Collection[StoreOwner] = ()
         self._config = config
         self._read_in_worker = read_in_worker
         self._client_writes = ClientWrites(flusher, turn)

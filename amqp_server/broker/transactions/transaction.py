@@ -7,13 +7,15 @@ and its place until the commit. A rollback makes it outstanding again.
 
 from __future__ import annotations
 
+from collections import deque
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
+from amqp_server.broker.consuming.unacked import STEP_RUNS
 from amqp_server.protocol.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
     from amqp_server.broker.publishing.publish_targets import PublishTarget
@@ -45,7 +47,7 @@ class DeferredPublish(NamedTuple):
 
 
 class DeferredOutcome(NamedTuple):
-    """Deliveries with the same outcome."""
+    """Deliveries with the same outcome, as many as one step handles."""
 
     outcome: Outcome
     runs: list[UnackedRun]
@@ -94,14 +96,21 @@ class TransactionBudget:
 class Transaction:
     """The current transaction of a channel; another one follows each commit or rollback.
 
+    What it defers may be millions of messages and deliveries. So these lie in pieces, and whoever
+    takes them frees one piece after the other.
+
     Args:
         unacked: Outstanding deliveries of the channel.
         budget: Limit that all transactions share.
+
+    Attributes:
+        publishes: Deferred publishes, in order.
+        outcomes: Deferred acks and rejects, in order.
     """
 
     def __init__(self, unacked: UnackedRuns, budget: TransactionBudget) -> None:
-        self.publishes: list[DeferredPublish] = []
-        self.outcomes: list[DeferredOutcome] = []
+        self.publishes: deque[DeferredPublish] = deque()
+        self.outcomes: deque[DeferredOutcome] = deque()
         self._unacked = unacked
         self._budget = budget
         self._held_bytes = 0
@@ -120,30 +129,35 @@ class Transaction:
     def defer(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
         """Defer an outcome of deliveries; they stay counted as outstanding."""
         self._unacked.hold(runs)
-        if self.outcomes and self.outcomes[-1].outcome is outcome:
-            self.outcomes[-1].runs.extend(runs)
-        else:
-            self.outcomes.append(DeferredOutcome(outcome, runs))
-
-    @property
-    def deferred(self) -> tuple[list[DeferredPublish], list[DeferredOutcome]]:
-        """The publishes and outcomes that a commit applies, in order."""
-        return self.publishes, self.outcomes
+        for at in range(0, len(runs), STEP_RUNS):
+            piece = runs[at : at + STEP_RUNS]
+            last = self.outcomes[-1] if self.outcomes else None
+            if last is not None and last.outcome is outcome and len(last.runs) < STEP_RUNS:
+                last.runs.extend(piece)
+            else:
+                self.outcomes.append(DeferredOutcome(outcome, piece))
 
     def begin_next(self) -> int:
-        """Start the next transaction; a commit takes over what this one deferred.
+        """Start the next transaction; the caller takes over what this one deferred.
 
         Returns:
-            Bytes of the publishes. The commit releases them to the budget when it ends, and the
-            deliveries with `UnackedRuns.release`.
+            Bytes of the publishes. The caller releases them to the budget when they are gone, and
+            the deliveries with `UnackedRuns.release`.
         """
         held_bytes, self._held_bytes = self._held_bytes, 0
-        self.publishes = []
-        self.outcomes = []
+        self.publishes = deque()
+        self.outcomes = deque()
         return held_bytes
 
-    def roll_back(self) -> None:
-        """Drop the publishes; the deliveries are outstanding again and are not redelivered."""
-        # One call: each examines all runs of the channel.
-        self._unacked.restore([run for deferred in self.outcomes for run in deferred.runs])
+    def roll_back(self) -> Iterator[None]:
+        """Drop the publishes; make the deliveries outstanding again, not as redelivered.
+
+        Each step does a part. Nothing else may use the transaction before the last one.
+        """
+        while self.publishes:
+            self.publishes.popleft()
+            yield
+        while self.outcomes:
+            self._unacked.restore(self.outcomes.popleft().runs)
+            yield
         self._budget.release(self.begin_next())

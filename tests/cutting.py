@@ -1,0 +1,68 @@
+"""A server whose time slices are over after one step: each operation is cut at every place.
+
+As a module, `python -P -m tests.cutting`, it is the command of such a server.
+"""
+
+from __future__ import annotations
+
+import runpy
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from amqp_server.client_connection import ClientConnection
+    from tests.amqp_client import AmqpClient
+    from tests.threaded_server import ThreadedServer
+
+STEPS: Final[dict[str, float]] = {
+    "amqp_server.time_slice.SLICE_SECONDS": 0.0,
+    "amqp_server.broker.publishing.publishing.STEP_QUEUES": 1,
+    "amqp_server.broker.publishing.row.STEP_QUEUES": 1,
+    "amqp_server.broker.transfers.forwarder.STEP_QUEUES": 1,
+    "amqp_server.broker.transactions.commit.STEP_QUEUES": 1,
+    "amqp_server.broker.transactions.commit_line.STEP_QUEUES": 1,
+    "amqp_server.broker.transactions.transaction.STEP_RUNS": 1,
+    "amqp_server.broker.channel.STEP_RUNS": 1,
+    "amqp_server.broker.channel.STEP_RANGES": 1,
+    "amqp_server.broker.channel.MANY_RUNS": 1,
+    "amqp_server.broker.handlers.basic.MANY_RUNS": 1,
+    "amqp_server.broker.queue.PURGE_STEP_OFFSETS": 1,
+    "amqp_server.broker.handlers.queue.PURGE_STEP_OFFSETS": 1,
+}
+"""How long a slice is, and how much one step does."""
+
+
+def cut_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every slice as short as one step, and every step as short as it can be."""
+    for name, value in STEPS.items():
+        monkeypatch.setattr(name, value)
+
+
+def together(server: ThreadedServer, *sends: tuple[AmqpClient, bytes]) -> None:
+    """Let the server read what some clients send, in this order, before it does anything else."""
+
+    def read_all() -> None:
+        for client, octets in sends:
+            read(server, client, octets)
+
+    server.call(read_all)
+
+
+def connection_of(server: ThreadedServer, client: AmqpClient) -> ClientConnection:
+    """Return the server's end of a client's connection."""
+    host, port = client.socket.getsockname()
+    (connection,) = (each for each in server.connections if each.name.startswith(f"{host}:{port} "))
+    return connection
+
+
+def read(server: ThreadedServer, client: AmqpClient, octets: bytes) -> None:
+    """Let the server read what a client sends; to be called on the server's loop."""
+    connection = connection_of(server, client)
+    connection.get_buffer(-1)[: len(octets)] = octets
+    connection.buffer_updated(len(octets))
+
+
+if __name__ == "__main__":
+    cut_everywhere(pytest.MonkeyPatch())
+    runpy.run_module("amqp_server", run_name="__main__")
