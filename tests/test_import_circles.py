@@ -23,20 +23,8 @@ CIRCLES = [
         "transfers.delay_queue",
         "virtual_host",
     },
-    {
-        "binding",
-        "exchange",
-        "routing.matchers",
-        "routing.matchers.consistent_hash",
-        "routing.matchers.delayed",
-        "routing.matchers.direct",
-        "routing.matchers.fanout",
-        "routing.matchers.headers",
-        "routing.matchers.matcher",
-        "routing.matchers.random",
-        "routing.matchers.topic",
-    },
     {"consuming.consumer", "consuming.consumer_rotation", "consuming.source"},
+    {"binding", "exchange"},
     {"subscriptions.group", "subscriptions.group_subscription"},
 ]
 """What is left: a queue's consumers and their rotation, a binding and its exchange, and so on."""

@@ -6,7 +6,7 @@ once, and remembers them in a `RouteTree` until an exchange on the way changes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.routing.envelope import Envelope
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.damaged_definitions import DamagedDefinitions
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.exchange_graph import ExchangeGraph
+    from amqp_server.broker.routing.matchers.matcher import Destination
     from amqp_server.broker.routing.steps import Steps
 
 STEPS_MAX = 16_384
@@ -171,7 +172,7 @@ class Routing:
             envelope: What routing looks at.
             asked: Gets the exchanges whose bindings were matched, in order.
         """
-        queues: dict[Queue, None] = {}
+        queues: dict[Destination, None] = {}
         looked_at = 0
         visited = {exchange}
         pending = [exchange]
@@ -209,7 +210,8 @@ class Routing:
             if looked_at >= STEP_VISITS:
                 looked_at = 0
                 yield
-        return tuple(queues)
+        # What is no exchange is a queue; matchers know neither.
+        return cast("tuple[Queue, ...]", tuple(queues))
 
     def _named(self, envelope: Envelope) -> Iterator[Queue]:
         """Iterate over the queues whose names are routing keys: the default exchange."""

@@ -29,8 +29,8 @@ from appendlog.sharding import pick_bucket
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.routing.matchers.matcher import Destination, MatchedBinding
     from amqp_server.protocol.tables import Table
 
 _HEADER, _HEADER_ALIAS, _PROPERTY = "hash-header", "x-hash-on", "hash-property"
@@ -53,7 +53,7 @@ class ConsistentHashMatcher(Matcher):
     def __init__(self, arguments: Table) -> None:
         self._header, self._property = _hashed(arguments)
         self.routes_singly = self._header is not None or self._property is not None
-        self._bindings: dict[Binding, None] = {}
+        self._bindings: dict[MatchedBinding, None] = {}
         self._ends: list[int] | None = []
         self._destinations: list[Destination] = []
 
@@ -65,12 +65,12 @@ class ConsistentHashMatcher(Matcher):
         if int(routing_key) <= 0:
             raise PreconditionFailed("The binding key must be greater than 0")
 
-    def add(self, binding: Binding) -> None:
+    def add(self, binding: MatchedBinding) -> None:
         """Take in a binding; while its destination has an older one, that one's weight counts."""
         self._bindings[binding] = None
         self._ends = None
 
-    def remove(self, binding: Binding) -> None:
+    def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding; one to a deleted destination had no buckets."""
         del self._bindings[binding]
         if not binding.destination.is_deleted:

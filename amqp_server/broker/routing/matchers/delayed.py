@@ -9,8 +9,8 @@ from amqp_server.broker.routing.matchers.matcher import Matcher
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.routing.matchers.matcher import Destination, MatchedBinding
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.protocol.tables import Table
 
@@ -33,11 +33,11 @@ class DelayedMatcher(Matcher):
         """Check a binding as the other type does."""
         self._routed_as.check_binding(routing_key, arguments)
 
-    def add(self, binding: Binding) -> None:
+    def add(self, binding: MatchedBinding) -> None:
         """Take in a binding."""
         self._routed_as.add(binding)
 
-    def remove(self, binding: Binding) -> None:
+    def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding."""
         self._routed_as.remove(binding)
 

@@ -10,8 +10,8 @@ from amqp_server.broker.routing.steps import STEP_VISITS, result_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.routing.matchers.matcher import Destination, MatchedBinding
     from amqp_server.broker.routing.steps import Steps
 
 
@@ -22,13 +22,13 @@ class DirectMatcher(Matcher):
 
     def __init__(self) -> None:
         # Dicts: thousands of bindings may have one key, and each is removed at once.
-        self._by_key: dict[str, dict[Binding, None]] = {}
+        self._by_key: dict[str, dict[MatchedBinding, None]] = {}
 
-    def add(self, binding: Binding) -> None:
+    def add(self, binding: MatchedBinding) -> None:
         """Take in a binding."""
         self._by_key.setdefault(binding.routing_key, {})[binding] = None
 
-    def remove(self, binding: Binding) -> None:
+    def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding."""
         bindings = self._by_key[binding.routing_key]
         del bindings[binding]

@@ -9,8 +9,8 @@ from amqp_server.broker.routing.matchers.matcher import Matcher
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.routing.matchers.matcher import Destination, MatchedBinding
 
 
 class FanoutMatcher(Matcher):
@@ -25,12 +25,12 @@ class FanoutMatcher(Matcher):
     def __init__(self) -> None:
         self._bindings_to: dict[Destination, int] = {}
 
-    def add(self, binding: Binding) -> None:
+    def add(self, binding: MatchedBinding) -> None:
         """Take in a binding."""
         count = self._bindings_to.get(binding.destination, 0)
         self._bindings_to[binding.destination] = count + 1
 
-    def remove(self, binding: Binding) -> None:
+    def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding."""
         self._bindings_to[binding.destination] -= 1
         if not self._bindings_to[binding.destination]:

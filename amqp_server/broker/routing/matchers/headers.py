@@ -20,8 +20,8 @@ from amqp_server.protocol.field_comparison import bare_value, erlang_term, type_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.routing.matchers.matcher import Destination, MatchedBinding
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.protocol.tables import Table
 
@@ -51,10 +51,10 @@ class HeadersMatcher(Matcher):
     routes_singly = True
 
     def __init__(self) -> None:
-        self._patterns: dict[Binding, _Pattern] = {}
-        self._places: dict[Binding, list[_Place]] = {}
-        self._by_place: dict[_Place, dict[Binding, None]] = {}
-        self._always: dict[Binding, None] = {}
+        self._patterns: dict[MatchedBinding, _Pattern] = {}
+        self._places: dict[MatchedBinding, list[_Place]] = {}
+        self._by_place: dict[_Place, dict[MatchedBinding, None]] = {}
+        self._always: dict[MatchedBinding, None] = {}
 
     def check_binding(self, routing_key: str, arguments: Table) -> None:
         """Check `x-match`."""
@@ -71,7 +71,7 @@ class HeadersMatcher(Matcher):
                 f"Invalid x-match field value {shown}; expected all, any, all-with-x, or any-with-x"
             )
 
-    def add(self, binding: Binding) -> None:
+    def add(self, binding: MatchedBinding) -> None:
         """Take in a binding."""
         pattern = self._patterns[binding] = _pattern(binding.arguments)
         places = [_place(name, value) for name, value in pattern.values.items()]
@@ -84,7 +84,7 @@ class HeadersMatcher(Matcher):
         for place in places:
             self._by_place.setdefault(place, {})[binding] = None
 
-    def remove(self, binding: Binding) -> None:
+    def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding."""
         del self._patterns[binding]
         self._always.pop(binding, None)

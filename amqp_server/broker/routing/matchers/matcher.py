@@ -9,9 +9,40 @@ from amqp_server.broker.routing.envelope import Envelope
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.protocol.tables import Table
+
+
+class Destination(Protocol):
+    """Where a binding leads, as a matcher sees it; hashed and compared by identity."""
+
+    @property
+    def name(self) -> str:
+        """Name of the queue or exchange."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether nothing is routed to it any more."""
+
+
+class MatchedBinding(Protocol):
+    """A binding, as a matcher sees it; hashed and compared by identity."""
+
+    @property
+    def destination(self) -> Destination:
+        """Where it leads."""
+
+    @property
+    def routing_key(self) -> str:
+        """Its binding key."""
+
+    @property
+    def arguments(self) -> Table:
+        """Its arguments."""
+
+    @property
+    def number(self) -> int:
+        """Its place among the bindings of the exchange, in the order of their creation."""
 
 
 class Matcher(Protocol):
@@ -33,10 +64,10 @@ class Matcher(Protocol):
         """
         return
 
-    def add(self, binding: Binding) -> None:
+    def add(self, binding: MatchedBinding) -> None:
         """Take in a binding that is not there yet."""
 
-    def remove(self, binding: Binding) -> None:
+    def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding that is there."""
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:

@@ -13,8 +13,8 @@ from amqp_server.broker.routing.matchers.fanout import FanoutMatcher
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.binding import Destination
     from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.routing.matchers.matcher import Destination
 
 
 class RandomMatcher(FanoutMatcher):

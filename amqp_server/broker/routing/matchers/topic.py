@@ -26,7 +26,7 @@ from amqp_server.broker.routing.steps import STEP_VISITS, result_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.broker.routing.matchers.matcher import Destination, MatchedBinding
     from amqp_server.broker.routing.steps import Steps
 
 REMEMBERED_NODES_MAX: Final = 262_144
@@ -53,7 +53,7 @@ class _Node:
 
     def __init__(self, *, takes_any: bool = False) -> None:
         self.words: dict[str, _Node] = {}
-        self.bindings: dict[Binding, None] = {}
+        self.bindings: dict[MatchedBinding, None] = {}
         self.takes_any = takes_any
 
 
@@ -112,7 +112,7 @@ class TopicMatcher(Matcher):
         # How often bindings came or went.
         self._changes = 0
 
-    def add(self, binding: Binding) -> None:
+    def add(self, binding: MatchedBinding) -> None:
         """Take in a binding."""
         node = self._root
         for word in _pattern(binding.routing_key):
@@ -124,7 +124,7 @@ class TopicMatcher(Matcher):
         self._changes += 1
         self._forget_states()
 
-    def remove(self, binding: Binding) -> None:
+    def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding, and the branches that no other binding uses."""
         path = [self._root]
         words = _pattern(binding.routing_key)
