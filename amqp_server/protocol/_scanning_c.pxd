@@ -90,6 +90,8 @@ cdef class FrameScanner:
     @cython.locals(size=cython.Py_ssize_t, group_at=cython.Py_ssize_t)
     cdef bint _is_alike(self, octets data, Py_ssize_t at)
 
+    cdef Py_ssize_t _fail(self, int channel, str text, Py_ssize_t end, list events)
+
     cdef void _keep_group(self, octets data)
 
     @cython.locals(

@@ -232,16 +232,14 @@ class FrameScanner:
                 # Eight octets of tolerance, as in RabbitMQ: some clients leave the framing out of
                 # frame_max.
                 cause = f"{{frame_too_large,{size},{self.frame_max - 8}}}"
-                events.append((ERROR, channel, f"{frame_text(kind, b'')}: {cause}"))
-                return end
+                return self._fail(channel, f"{frame_text(kind, b'')}: {cause}", end, events)
             stop = at + 8 + size
             if stop > end:
                 break
             if data[stop - 1] != 0xCE:
                 cause = f"{{invalid_frame_end_marker,{data[stop - 1]}}}"
                 payload = bytes(data[at + 7 : stop - 1])
-                events.append((ERROR, channel, f"{frame_text(kind, payload)}: {cause}"))
-                return end
+                return self._fail(channel, f"{frame_text(kind, payload)}: {cause}", end, events)
             if (
                 (kind != 1 or size < 4)
                 and (kind != 2 or size < 12)
@@ -249,8 +247,9 @@ class FrameScanner:
                 and (kind != 8 or size != 0)
             ):
                 payload = bytes(data[at + 7 : stop - 1])
-                events.append((ERROR, channel, f"{frame_text(kind, payload)}: unknown_frame"))
-                return end
+                return self._fail(
+                    channel, f"{frame_text(kind, payload)}: unknown_frame", end, events
+                )
             if kind == 1 and size >= 9 and data[at + 8] == 60 and data[at + 7] == 0:
                 if data[at + 10] == 80 and data[at + 9] == 0 and size == 13:
                     tag = long_at(data, at + 11)
@@ -306,6 +305,13 @@ class FrameScanner:
         if self.group_prefix_bytes != 0 and len(self.group_prefix) == 0:
             self._keep_group(data)
         return at
+
+    def _fail(self, channel: int, text: str, end: int, events: list[tuple[Any, ...]]) -> int:
+        """Report a frame error and return the end of what was received: the rest is skipped."""
+        # Nothing of the last publish was copied from this buffer.
+        self.group_prefix_bytes = 0
+        events.append((ERROR, channel, text))
+        return end
 
     def _is_alike(self, data: bytes | bytearray, at: int) -> bool:
         """Return whether the frames at a position are those of the last publish up to its body."""

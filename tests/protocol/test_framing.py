@@ -413,3 +413,17 @@ def test_the_rest_is_never_more_than_one_publish() -> None:
 
     assert left == len(octets) - 1 <= 3 * (wire.FRAME_MAX + 8)
     assert scan(octets)[0][0][3] == [largest.message]
+
+
+def test_a_publish_behind_a_frame_error_is_not_compared_with_one_of_another_buffer() -> None:
+    scanner = FrameScanner(wire.FRAME_MAX, wire.BODY_MAX)
+    first, other = publish(b"a"), publish(b"b", routing_key=b"z")
+    events: list[Event] = []
+    octets = wire.octets_of(first) + wire.frame(99, 1, b"bad")
+    scanner.scan(octets, 0, len(octets), events)
+    assert [event[0] for event in events] == [PUBLISH, ERROR]
+
+    octets = wire.octets_of(other)
+    scanner.scan(octets, 0, len(octets), events)
+
+    assert events[2:] == [(PUBLISH, 1, other.method_payload, [other.message], 0, 0)]
