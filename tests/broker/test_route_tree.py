@@ -1,5 +1,7 @@
 """Routes of routing keys that never came before: as by a search, but without one."""
 
+from itertools import pairwise, product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,13 +10,15 @@ from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.publishing.publish_targets import ROUTES_MAX
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.routing import routing
+from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.matchers import topic
+from amqp_server.broker.routing.matchers.topic import TopicMatcher
 from amqp_server.broker.routing.routing import Routing
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.methods import BasicPublish
 from amqp_server.protocol.tables import Table, table_of
-from tests.broker.bindings import a_queue, an_exchange
+from tests.broker.bindings import a_queue, an_exchange, bind
 from tests.broker.test_matchers import fits, words_of
 
 _KEYS = ("", "a", "b", "a.b", "a.a", "b.*", "#", "*", "a.#.b", "#.b", "*.a")
@@ -221,3 +225,49 @@ def test_states_that_a_topic_exchange_forgets_mislead_no_key(
         key = f"x.w{number}.{number}"
         found = vhost.publish_targets.find(frame("e0", key)).queues
         assert {queue.name for queue in found} == expected(vhost, exchange, key)
+
+
+def test_a_route_is_known_only_if_it_is_found_quickly() -> None:
+    vhost = topology(["topic"] * 4, [None] * 4)
+    chain = [an_exchange(f"c{number}", "topic") for number in range(20)]
+    for exchange in chain:
+        vhost.add_exchange(exchange)
+    for source, destination in pairwise([*chain, vhost.queues["q0"]]):
+        vhost.bind(source, destination, "#", {})  # type: ignore[arg-type]
+    routing = vhost.routing
+
+    for key in ("a.b", ".".join("a" * 120)):
+        assert [queue.name for queue in vhost.publish_targets.find(frame("c0", key)).queues] == [
+            "q0"
+        ]
+    assert routing.known_route_of(chain[0], "c.d") is not None
+    assert routing.known_route_of(chain[0], ".".join("b" * 120)) is None
+    assert routing.known_route_of(chain[-1], ".".join("b" * 120)) is None, "not learned yet"
+    vhost.publish_targets.find(frame("c19", "a"))
+    assert routing.known_route_of(chain[-1], ".".join("b" * 120)) is not None
+
+
+@pytest.mark.parametrize("start", [True, False], ids=["first state", "later state"])
+def test_a_binding_that_comes_while_a_state_is_made_is_seen_from_then_on(
+    monkeypatch: pytest.MonkeyPatch, start: bool
+) -> None:
+    monkeypatch.setattr(topic, "STEP_VISITS", 1)
+    key = "new" if start else "a.a.a.new"
+    at = 0
+    is_over = False
+    while not is_over:
+        matcher = TopicMatcher()
+        for words in product("a*", repeat=3):
+            matcher.add(bind(".".join(words)))
+        steps = matcher.match_in_steps(Envelope((key,)))
+        try:
+            for _ in range(at):
+                next(steps)
+        except StopIteration:
+            is_over = True
+        matcher.add(bind(key))
+        for _ in steps:
+            pass
+        assert [each.name for each in matcher.match(Envelope((key,)))] == [key], f"cut at {at}"
+        at += 1
+    assert at > 2

@@ -9,13 +9,22 @@ that never came before costs no search, and takes no memory, if keys like it hav
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.queue import Queue
+
+
+KNOWN_WORDS_MAX: Final = 128
+"""Words of a key times exchanges on its way, up to which its known route is found quickly."""
+
+
+def is_quick(routing_key: str, exchange_count: int) -> bool:
+    """Return whether the known route of a key over so many exchanges is found quickly."""
+    return (routing_key.count(".") + 1) * exchange_count <= KNOWN_WORDS_MAX
 
 
 class Route:
@@ -61,11 +70,16 @@ class RouteTree:
         self._start = _Step()
 
     def find(self, routing_key: str) -> Route | None:
-        """Return the route of a key if it is known; O(words of the key), times the exchanges."""
+        """Return the route of a key if it is known and found quickly.
+
+        O(words of the key), times the exchanges on its way, which is `KNOWN_WORDS_MAX` at most.
+        """
         step = self._start
+        exchange_count = 0
         while step.route is None:
             exchange = step.exchange
-            if exchange is None:
+            exchange_count += 1
+            if exchange is None or not is_quick(routing_key, exchange_count):
                 return None
             branch = exchange.matcher.known_branch_of(routing_key)
             after = step.following.get(branch) if branch is not None else None

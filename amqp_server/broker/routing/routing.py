@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.recently_used import RecentlyUsed
-from amqp_server.broker.routing.route_tree import Route, RouteTree
+from amqp_server.broker.routing.route_tree import Route, RouteTree, is_quick
 from amqp_server.broker.routing.steps import STEP_VISITS, result_of
 from amqp_server.broker.transfers.delay import delay_ms
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 STEPS_MAX = 16_384
 """Steps of all route trees of a virtual host together; at the bound it forgets all of them."""
-LEARNED_EXCHANGES_MAX = 4096
-"""Most exchanges on a route that is remembered."""
 _EXCHANGE_VISITS = 16
 """How many bindings it takes as long to look at as an exchange without any."""
 EXCHANGES_MAX = 4096
@@ -115,7 +113,7 @@ class Routing:
         is_changed = (
             self._trees.get(exchange) is not tree or tree.routes_version != exchange.routes_version
         )
-        if is_changed or len(asked) > LEARNED_EXCHANGES_MAX:
+        if is_changed or not is_quick(routing_key, len(asked)):
             return route
         if self._step_count + len(asked) > STEPS_MAX:
             self.forget_all()

@@ -182,7 +182,10 @@ class TopicMatcher(Matcher):
             self._forget_states()
         state = self._start
         if state is None:
-            state = self._start = yield from self._state_of((self._root,))
+            changes = self._changes
+            state = yield from self._state_of((self._root,))
+            if changes == self._changes:
+                self._start = state
         for word in routing_key.split(".") if routing_key else ():
             after = state.following.get(word)
             if after is None:
@@ -219,6 +222,7 @@ class TopicMatcher(Matcher):
 
     def _state_of(self, reached: Sequence[_Node]) -> Steps[_State]:
         """Return the state of these nodes, with the `#` below each: it may stand for no word."""
+        changes = self._changes
         nodes: dict[_Node, None] = {}
         for at, node in enumerate(reached, 1):
             nodes[node] = None
@@ -235,6 +239,10 @@ class TopicMatcher(Matcher):
                     named.append(node.words)
                 if at % STEP_VISITS == 0:
                     yield
+            if changes != self._changes:
+                # Nodes that were looked at may have got a first word since: only this walk, which
+                # is repeated, may have such a state.
+                return _State(next(self._numbers), tuple(nodes), named)
             # Another walk may have found it between two steps.
             if key not in self._states:
                 self._states[key] = _State(next(self._numbers), tuple(nodes), named)
