@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from fcntl import ioctl
+from struct import Struct
+from termios import TIOCOUTQ
 from typing import TYPE_CHECKING, cast
 
 from amqp_server.client_session import ClientSession
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_INT = Struct("i")
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 _OLD_PROTOCOL_HEADER = b"AMQP\x01\x01\x00\x09"
 _HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
@@ -168,8 +172,23 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def taken_bytes(self) -> int:
-        """Bytes that the client's socket has taken; they grow when the client reads."""
-        return self._written_bytes - self.unsent_bytes
+        """Bytes that the client's system has acknowledged; they grow when the client reads."""
+        return self._written_bytes - self.unsent_bytes - self._unacknowledged_bytes
+
+    @property
+    def _unacknowledged_bytes(self) -> int:
+        """Bytes in the kernel's send buffer; 0 where the system does not say.
+
+        The transport sees the kernel take octets only in large pieces: it waits until a third of
+        that buffer is free, which are megabytes.
+        """
+        socket = None if self._transport is None else self._transport.get_extra_info("socket")
+        if socket is None or self._is_lost:
+            return 0
+        try:
+            return _INT.unpack(ioctl(socket.fileno(), TIOCOUTQ, _INT.pack(0)))[0]  # type: ignore[no-any-return]
+        except OSError:
+            return 0
 
     def handshake_done(self) -> None:
         """Cancel the timeout of the handshake, and read as much at a time as others do."""

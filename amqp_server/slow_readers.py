@@ -6,8 +6,9 @@ connections:
 
 * If unread octets exceed their share of the watermark (`Limits.unread_share_max`), the broker
   closes slow readers, those with the most unread octets first, until the others are within it.
-* A *slow reader* has unread octets, and its socket has taken none of them for
-  `Limits.slow_reader_checks_max` checks in a row. A client that reads, however slowly, is none.
+* A *slow reader* has unread octets, and its system has acknowledged none of them for
+  `Limits.slow_reader_checks_max` checks in a row. A client that reads is none; one that reads a few
+  kilobytes a second may look like one, because systems acknowledge larger pieces.
 
 The socket is closed at once: a connection.close would wait behind what the client does not read.
 The messages that it has not acknowledged return to their queues.
@@ -30,7 +31,7 @@ class Reader(Protocol):
 
     @property
     def taken_bytes(self) -> int:
-        """Bytes that its socket has taken since it was opened: they grow when the client reads."""
+        """Bytes that its system has acknowledged: they grow when the client reads."""
 
     def cut_off(self, reason: str) -> None:
         """Close the socket at once, and log why."""
