@@ -279,7 +279,9 @@ class Queue:
             if self.forwarder is not None:
                 self.forwarder.run_turn()
             return
-        if self.store.run_journal(more_input=self._storage.more_input):
+        # What a commit publishes is one write: a start that finds a damaged log counts what it has.
+        is_writing = self._storage.held and self.is_held
+        if not is_writing and self.store.run_journal(more_input=self._storage.more_input):
             self._turn.mark(self)
         if not self.is_draining and self._serve():
             self._turn.mark(self, self._line)
