@@ -13,6 +13,7 @@ from amqp_server.broker.routing import routing
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.matchers import topic
 from amqp_server.broker.routing.matchers.topic import TopicMatcher
+from amqp_server.broker.routing.route_tree import QUEUES_PER_STEP
 from amqp_server.broker.routing.routing import Routing
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.errors import FieldSyntaxError
@@ -197,6 +198,43 @@ def test_trees_forget_all_routes_at_their_bound(monkeypatch: pytest.MonkeyPatch)
 
     trees = vhost.routing._trees.values()
     assert vhost.routing._step_count == sum(tree.step_count for tree in trees) <= 10 + 3
+
+
+def test_equal_routes_are_one_and_their_queues_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    vhost = topology(["direct", "fanout", "direct", "direct"], [None] * 4)
+    direct, fanout = vhost.exchanges["e0"], vhost.exchanges["e1"]
+    for number in range(10 * QUEUES_PER_STEP):
+        queue = a_queue(f"of all {number}")
+        vhost.add_queue(queue)
+        vhost.bind(fanout, queue, "", {})
+    for number in range(20):
+        vhost.bind(direct, fanout, str(number), {})
+    for number in range(20):
+        vhost.publish_targets.find(frame("e0", str(number)))
+
+    routes = {vhost.routing.known_route_of(direct, str(number)) for number in range(20)}
+    (route,) = routes
+    assert route is not None
+    assert len(route.queues) == 10 * QUEUES_PER_STEP
+    assert 10 < vhost.routing._step_count < 100
+    monkeypatch.setattr(routing, "STEPS_MAX", vhost.routing._step_count + 5)
+    vhost.bind(vhost.exchanges["e2"], fanout, "k", {})
+    vhost.publish_targets.find(frame("e2", "k"))
+    assert vhost.routing.known_route_of(direct, "0") is None, "there was no room for both"
+
+
+def test_whether_exchanges_route_singly_is_found_in_steps_of_their_bindings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(routing, "STEP_VISITS", 10)
+    vhost = topology(["fanout"] * 4, [None] * 4)
+    exchanges = [an_exchange(f"m{number}") for number in range(20)]
+    for exchange in exchanges:
+        vhost.add_exchange(exchange)
+    for source, destination in product(exchanges, exchanges):
+        vhost.bind(source, destination, "", {})
+
+    assert len(list(vhost.routing.singly_in_steps(exchanges[0]))) >= 20 * 20 // 10
 
 
 def test_targets_of_many_routes_are_bounded() -> None:

@@ -27,6 +27,10 @@ def is_quick(routing_key: str, exchange_count: int) -> bool:
     return (routing_key.count(".") + 1) * exchange_count <= KNOWN_WORDS_MAX
 
 
+QUEUES_PER_STEP: Final = 32
+"""Queues of a route that take as much memory as a step, about 300 octets."""
+
+
 class Route:
     """The queues that messages go to, each once. One object stands for many routing keys."""
 
@@ -61,13 +65,16 @@ class RouteTree:
             equal.
 
     Attributes:
-        step_count: Number of steps, which bounds the tree's memory.
+        step_count: What the tree costs in memory: its steps, and the queues of its routes, of which
+            as many as `QUEUES_PER_STEP` count as a step.
     """
 
     def __init__(self, routes_version: int) -> None:
         self.routes_version = routes_version
         self.step_count = 1
         self._start = _Step()
+        # Equal routes are one object: thousands of keys may lead to the same thousand queues.
+        self._routes: dict[tuple[Queue, ...], Route] = {}
 
     def find(self, routing_key: str) -> Route | None:
         """Return the route of a key if it is known and found quickly.
@@ -113,5 +120,9 @@ class RouteTree:
                 self.step_count += 1
             step = after
         if step.route is None:
-            step.route = route
+            known = self._routes.get(route.queues)
+            if known is None:
+                known = self._routes[route.queues] = route
+                self.step_count += len(route.queues) // QUEUES_PER_STEP
+            step.route = known
         return step.route

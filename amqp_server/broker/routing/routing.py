@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.recently_used import RecentlyUsed
-from amqp_server.broker.routing.route_tree import Route, RouteTree, is_quick
+from amqp_server.broker.routing.route_tree import QUEUES_PER_STEP, Route, RouteTree, is_quick
 from amqp_server.broker.routing.steps import STEP_VISITS, result_of
 from amqp_server.broker.transfers.delay import delay_ms
 
@@ -115,7 +115,8 @@ class Routing:
         )
         if is_changed or not is_quick(routing_key, len(asked)):
             return route
-        if self._step_count + len(asked) > STEPS_MAX:
+        cost = len(asked) + len(route.queues) // QUEUES_PER_STEP
+        if self._step_count + cost > STEPS_MAX:
             self.forget_all()
             tree = self._tree_of(exchange)
         self._step_count -= tree.step_count
@@ -222,6 +223,7 @@ class Routing:
     def _reaches_one_that_routes_singly(self, exchange: Exchange) -> Steps[bool]:
         visited = {exchange}
         pending = [exchange]
+        looked_at = 0
         while pending:
             current = pending.pop()
             if current.matcher.routes_singly:
@@ -230,11 +232,12 @@ class Routing:
                 *self._virtual_host.graph.bound_to(current),
                 self._alternate_of(current),
             ):
+                looked_at += 1
+                if looked_at % STEP_VISITS == 0:
+                    yield
                 if reached is not None and not reached.is_deleted and reached not in visited:
                     visited.add(reached)
                     pending.append(reached)
-                    if len(visited) % STEP_VISITS == 0:
-                        yield
         return False
 
     def _alternate_of(self, exchange: Exchange) -> Exchange | None:
