@@ -143,7 +143,12 @@ def test_every_module_of_it_is_imported_without_the_servers_packages(tmp_path: P
     assert {library for _, library in missing} <= OF_OTHER_EXTRAS | {"aiofiles"}
 
 
-WITH_AN_EVENT_LOOP = {"metadata.file_workers", "metadata.store", "metadata.write_rounds"}
+WITH_AN_EVENT_LOOP = {
+    "metadata.file_workers",
+    "metadata.open_removal",
+    "metadata.store",
+    "metadata.write_rounds",
+}
 OF_OTHER_EXTRAS = {"boto3", "botocore", "deltalake", "fsspec", "pyiceberg"}
 IMPORT_ALL = """
 import importlib, sys, zipfile

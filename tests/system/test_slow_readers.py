@@ -145,11 +145,12 @@ def test_a_slow_reader_is_cut_off_and_its_messages_go_to_a_client_that_reads(
         deaf_port = deaf.socket.getsockname()[1]
         fill(server, deaf, publisher)
         reader.open_channel()
-        reader.call(Basic.Consume(queue="heap"), Basic.ConsumeOk)
         see(server, LOW_MEMORY, CHECKS)
         assert len(server.connections) == 3
         see(server, LOW_MEMORY)
         server.wait_until(lambda: len(server.connections) == 2)
+        # Not earlier: what it has not read yet would make it a slow reader too.
+        reader.call(Basic.Consume(queue="heap"), Basic.ConsumeOk)
 
         # Also what the slow reader had, in its order.
         tags = [reader.expect_delivery().tag for _ in range(MESSAGES)]
