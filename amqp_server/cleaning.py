@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.errors import StartupError
 from amqp_server.evidence import find_evidence
 from amqp_server.quarantine import Quarantine
+from appendlog.files.deleted_mark import set_deleted_mark
 from metadata.errors import MetadataError
 from metadata.log_directories import find_logs, remove_log
 from metadata.names import LOGS_NAME, SPILL_NAME, encode_name, is_encoded_name
@@ -53,8 +54,12 @@ class Cleaning:
     quarantined: list[Path] = field(default_factory=list)
     foreign_paths: list[Path] = field(default_factory=list)
 
-    async def remove_documents(self, definitions: Definitions) -> None:
+    async def remove_documents(self, filesystem: FileSystem, definitions: Definitions) -> None:
         """Remove the documents of deleted things, and restore lost ones of virtual hosts.
+
+        Args:
+            filesystem: All file operations on logs.
+            definitions: Definitions on the disk.
 
         Raises:
             StartupError: The disk refused a change.
@@ -63,13 +68,20 @@ class Cleaning:
         try:
             for note in evidence.deleted_vhosts:
                 await definitions.clear_vhost(encode_name(note.name))
+            # Record these first: the bindings that prove their deletion go now.
+            await asyncio.to_thread(self._mark_logs, filesystem)
+            await _note_all(definitions, evidence.unused)
             await _remove_all(definitions, evidence.dependents)
             await _remove_all(definitions, evidence.deleted)
             for name in evidence.missing_vhosts:
                 # Safe: the document of a virtual host contains nothing but the name.
                 await definitions.save_vhost(name)
-        except MetadataError as error:
+        except (MetadataError, OSError) as error:
             raise StartupError(f"cannot write the data directory: {error}") from error
+
+    def _mark_logs(self, filesystem: FileSystem) -> None:
+        for log in self.evidence.unmarked_logs:
+            set_deleted_mark(filesystem, log.path)
 
     async def remove_files(
         self, storage_path: Path, filesystem: FileSystem, definitions: Definitions
@@ -145,6 +157,11 @@ def begin_cleaning(
     evidence = find_evidence(storage_path, report, filesystem, is_earlier_format=is_earlier_format)
     evidence.take_out(report)
     return Cleaning(evidence)
+
+
+async def _note_all(definitions: Definitions, exchanges: Sequence[Document]) -> None:
+    for at in range(0, len(exchanges), REMOVALS_AT_ONCE):
+        await asyncio.gather(*map(definitions.note_deletion, exchanges[at : at + REMOVALS_AT_ONCE]))
 
 
 async def _remove_all(definitions: Definitions, documents: Sequence[Document]) -> None:

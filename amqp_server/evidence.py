@@ -9,6 +9,7 @@ docs/architecture.md, section 5.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,8 @@ DESCRIPTORS_MAX = 8
 LOGS = LOGS_NAME
 """Kind of a missing part when a log proves something whose name is unknown."""
 
+_Entity = tuple[str, str, str]
+"""Kind, virtual host and name of a queue or exchange."""
 _Place = tuple[str, str]
 """Virtual host and name, both encoded by `encode_name`."""
 _DEFAULT = encode_name(DEFAULT_VHOST)
@@ -66,6 +69,9 @@ class Evidence:
         deleted_vhosts: Notes of deleted virtual hosts.
         dependents: Documents of bindings whose source or destination is deleted.
         deleted: Documents of deleted queues and exchanges, or the notes in their place.
+        unused: Those among them whose deletion is not recorded yet: auto-delete exchanges that a
+            recorded deletion leaves without a binding.
+        unmarked_logs: Logs of their hidden queues.
         deleted_logs: Logs of deleted queues, and empty directories that crashes left.
         kept_logs: Logs that an unreadable definition may name.
         queue_directories: Directories of queues whose logs are named by a definition.
@@ -81,6 +87,8 @@ class Evidence:
     deleted_vhosts: list[Document] = field(default_factory=list)
     dependents: list[Document] = field(default_factory=list)
     deleted: list[Document] = field(default_factory=list)
+    unused: list[Document] = field(default_factory=list)
+    unmarked_logs: list[LogDirectory] = field(default_factory=list)
     deleted_logs: list[LogDirectory] = field(default_factory=list)
     kept_logs: list[LogDirectory] = field(default_factory=list)
     queue_directories: set[str] = field(default_factory=set)
@@ -154,7 +162,7 @@ class _Search:
         }
         self._unreadable_paths = [(each.encoded_vhost, each.path) for each in report.unreadable]
         # By kind, virtual host and name; without deleted ones.
-        self._live: dict[tuple[str, str, str], Document] = {}
+        self._live: dict[_Entity, Document] = {}
         self._deleted: set[tuple[str, str, str]] = set()
         self._deleted_vhosts: set[str] = set()
         self._gone_vhosts: set[str] = set()
@@ -175,6 +183,7 @@ class _Search:
         for document in self._documents:
             if document.kind == BINDINGS and self._is_in_vhost(document):
                 self._classify_binding(document)
+        self._find_unused_exchanges()
 
     def close(self) -> None:
         """Close the files of orphans."""
@@ -306,10 +315,8 @@ class _Search:
         absent = [(kind, name) for kind, name in ends if not self._is_there(kind, vhost, name)]
         if not absent:
             return
-        try:
-            # Check this late: there may be a million bindings.
-            check_definition(document)
-        except InvalidDefinitionError:
+        # Check this late: there may be a million bindings.
+        if not _is_valid(document):
             # A damaged binding proves nothing.
             return
         places = {(kind, encode_name(vhost), encode_name(str(name))): name for kind, name in absent}
@@ -330,6 +337,57 @@ class _Search:
             return False
         is_predeclared = kind == EXCHANGES and name in _PREDECLARED
         return is_predeclared or (kind, vhost, name) in self._live
+
+    # Auto-delete exchanges
+
+    def _find_unused_exchanges(self) -> None:
+        """Find the auto-delete exchanges whose last bindings go with something that is deleted.
+
+        The deletion that takes the last binding of such an exchange takes the exchange too. A crash
+        may have come before that was recorded. The document of the last binding is still there
+        then, because it goes afterwards.
+        """
+        sources = [_source_of(each) for each in self.evidence.dependents]
+        if not any(map(self._is_auto_delete, sources)):
+            return
+        if any(kind in (BINDINGS, "") for kind, _, _ in self._unreadable):
+            # It may be a binding of one of them.
+            return
+        gone = {id(each) for each in self.evidence.dependents}
+        counts: Counter[_Entity] = Counter()
+        bindings_to: dict[_Entity, list[Document]] = {}
+        for document in self._documents:
+            if document.kind != BINDINGS or id(document) in gone:
+                continue
+            counts[_source_of(document)] += 1
+            if document.body.get("destination_kind") == "exchange" and _is_valid(document):
+                end = (EXCHANGES, document.vhost, document.body["destination"])
+                bindings_to.setdefault(end, []).append(document)
+        while sources:
+            source = sources.pop()
+            if counts[source] or not self._is_auto_delete(source):
+                continue
+            self._add_unused(self._live.pop(source))
+            for binding in bindings_to.pop(source, ()):
+                self.evidence.dependents.append(binding)
+                counts[_source_of(binding)] -= 1
+                sources.append(_source_of(binding))
+
+    def _is_auto_delete(self, exchange: _Entity) -> bool:
+        document = self._live.get(exchange)
+        return (
+            document is not None
+            and document.body.get("auto_delete") is True
+            and _is_valid(document)
+        )
+
+    def _add_unused(self, exchange: Document) -> None:
+        self.evidence.deleted.append(exchange)
+        self.evidence.unused.append(exchange)
+        incarnation = stored_incarnation(exchange)
+        logs = [each for each in self._logs if each.incarnation == incarnation]
+        self.evidence.unmarked_logs += logs
+        self.evidence.deleted_logs += logs
 
     # All of them
 
@@ -405,6 +463,18 @@ def _place(log: LogDirectory) -> _Place:
 
 def _encoded(document: Document) -> _Place:
     return encode_name(document.vhost), encode_name(document.name)
+
+
+def _source_of(binding: Document) -> _Entity:
+    return EXCHANGES, binding.vhost, str(binding.body.get("source"))
+
+
+def _is_valid(document: Document) -> bool:
+    try:
+        check_definition(document)
+    except InvalidDefinitionError:
+        return False
+    return True
 
 
 def _is_of(log: LogDirectory, identity: LogIdentity) -> bool:

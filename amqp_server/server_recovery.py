@@ -78,7 +78,7 @@ async def recover_server(
     transactions = stored.journal.recovery.transactions
     redo = redo_by_queue(transactions)
     broker = server.broker
-    await cleaning.remove_documents(broker.definitions)
+    await cleaning.remove_documents(filesystem, broker.definitions)
     recovered = await recover(broker, documents, stored.settled, redo, groups, was_clean=was_clean)
     knows_all = not documents.unreadable and not recovered.damaged
     queues = groups.restore(broker.queues())

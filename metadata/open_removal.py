@@ -47,23 +47,32 @@ class OpenRemoval:
         self._vhost = vhost
         # By kind and name of each entity that is not released yet.
         self._announced: dict[tuple[str, str], list[Change]] = {}
+        self._first_announced: list[Change] | None = None
         self._held: dict[tuple[str, str], Change] = {}
         self._outcomes: list[Coroutine[None, None, None]] = []
 
     def add(self, entity: RemovedEntity) -> None:
-        """Begin to record that a definition is deleted; its document is removed at the end."""
+        """Begin to record that a definition is deleted; its document is removed at the end.
+
+        Every other entity goes because the first one does: its deletion is recorded after that of
+        the first one, or not at all.
+        """
         path = self._path_of(entity.kind, entity.name)
+        cause = self._first_announced or []
         announced: list[Change] = []
         if entity.marks:
-            announced.append(self._rounds.submit_marks(path, entity.marks))
+            announced.append(self._rounds.submit_marks(path, entity.marks, after=cause))
         if entity.note is not None:
             content = encode_document(Document(entity.kind, self._vhost, entity.name, entity.note))
             note = self._rounds.submit(
-                path, content, after=announced, is_note=True, marks=entity.marks
+                path, content, after=[*cause, *announced], is_note=True, marks=entity.marks
             )
             announced.append(note)
         marks = entity.marks if entity.note is None else ()
-        held = self._rounds.submit(path, None, after=announced, is_held=True, marks=marks)
+        needed = [*cause, *announced]
+        held = self._rounds.submit(path, None, after=needed, is_held=True, marks=marks)
+        if self._first_announced is None:
+            self._first_announced = announced
         self._outcomes.append(held.outcome())
         self._announced[entity.kind, entity.name] = announced
         self._held[entity.kind, entity.name] = held

@@ -107,14 +107,17 @@ class WriteRounds:
         self._last[path] = change
         return change
 
-    def submit_marks(self, path: Path, marks: Sequence[DeletionMark]) -> Change:
+    def submit_marks(
+        self, path: Path, marks: Sequence[DeletionMark], after: Iterable[Change] = ()
+    ) -> Change:
         """Accept marks that are to be set.
 
         Args:
             path: Path of the document that is to be removed when they are on the disk.
             marks: Marks of what belongs to it.
+            after: As in `submit`.
         """
-        change = Change(path)
+        change = Change(path, after)
         change.sets_marks = True
         change.marks = tuple(marks)
         return self._add(change)

@@ -54,7 +54,13 @@ class DefinitionRemoval:
     def add_exchange(
         self, exchange: Exchange, delay_queue: Queue | None, *, is_bound: bool
     ) -> None:
-        """Begin to remove an exchange, with its hidden queue if it has one."""
+        """Begin to remove an exchange, with its hidden queue if it has one.
+
+        Args:
+            exchange: Exchange to remove.
+            delay_queue: Its hidden queue, or None.
+            is_bound: Whether a binding leads from or to it, or its last one goes now.
+        """
         if exchange.durable:
             marks = [] if delay_queue is None else [self._mark_of(delay_queue.store.log)]
             note = deletion_note() if is_bound else None

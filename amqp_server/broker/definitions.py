@@ -181,6 +181,12 @@ class Definitions:
         """Return the same as `pending_queue` for a binding."""
         return self._store.pending(BINDINGS, vhost, identity.document_name)
 
+    def note_deletion(self, document: Document) -> Coroutine[None, None, None]:
+        """Replace the document of an exchange or queue by a note that it is deleted."""
+        return self._store.put(
+            Document(document.kind, document.vhost, document.name, deletion_note())
+        )
+
     def remove_document(self, document: Document) -> Coroutine[None, None, None]:
         """Remove the document of an object that does not exist."""
         return self._store.delete(document.kind, document.vhost, document.name)

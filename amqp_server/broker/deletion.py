@@ -96,14 +96,23 @@ class Deletion:
             self._definitions.add_queue(queue, is_bound=self._vhost.is_bound(queue))
             self._messages.append(queue)
 
-    def remove_exchange(self, exchange: Exchange, *, is_saved: bool = True) -> None:
-        """Remove an exchange at once, and its hidden queue; arguments as in `remove_queue`."""
+    def remove_exchange(
+        self, exchange: Exchange, *, is_saved: bool = True, is_left_unused: bool = False
+    ) -> None:
+        """Remove an exchange at once, and its hidden queue.
+
+        Args:
+            exchange: Exchange to remove.
+            is_saved: As in `remove_queue`.
+            is_left_unused: Whether it goes because its last binding does, of which the document is
+                still there.
+        """
         vhost = self._vhost
         vhost.remove_exchange(exchange)
         self._add_end(EXCHANGES, exchange.name, exchange)
         if is_saved:
             delay_queue = vhost.delay_queues.get(exchange)
-            is_bound = vhost.is_bound(exchange)
+            is_bound = is_left_unused or vhost.is_bound(exchange)
             self._definitions.add_exchange(exchange, delay_queue, is_bound=is_bound)
             self._messages += end_delay_queues(vhost, [exchange])
 
@@ -205,7 +214,11 @@ class Deletion:
         del self._names_of(end.kind)[end.name]
 
     def _remove_definitions(self, bindings: list[Binding]) -> None:
-        """Remove the definitions of bindings, and auto-delete exchanges that they leave unused."""
+        """Remove the definitions of bindings, and auto-delete exchanges that they leave unused.
+
+        The document of an exchange's last binding goes after the exchange's own deletion is on the
+        disk. Until then it tells a start that the exchange goes too (`evidence`).
+        """
         for exchange in self._vhost.exchanges_left_unused(bindings):
-            self.remove_exchange(exchange)
+            self.remove_exchange(exchange, is_left_unused=True)
         self._definitions.remove_bindings(bindings)

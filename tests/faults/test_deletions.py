@@ -7,11 +7,14 @@ import errno
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pamqp.base import Frame
 from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server import time_slice
@@ -19,7 +22,9 @@ from amqp_server.broker import broker as broker_module
 from amqp_server.broker import deletion as deletion_module
 from amqp_server.broker.handlers import queue as queue_handlers
 from amqp_server.broker.inner_client import inner_channel
+from amqp_server.errors import StartupError
 from amqp_server.protocol.methods import QueueDeclare
+from appendlog.files.filesystem import FILE_MODE
 from metadata.errors import MetadataError
 from metadata.names import encode_name
 from tests.amqp_client import PERSISTENT
@@ -309,3 +314,156 @@ def test_a_deletion_that_the_disk_refuses_is_undone_with_its_mark(tmp_path: Path
         filesystem.refuses = False
     with InlineServer(tmp_path / "data") as server:
         assert server.server.broker.vhosts["/"].queues["q"].ready_count == 1
+
+
+AUTO: Any = {"durable": True, "auto_delete": True}
+LAST_BINDINGS: dict[str, tuple[Frame, Frame]] = {
+    "queue": (Queue.Bind(queue="q", exchange="e1"), Queue.Delete(queue="q")),
+    "exchange": (Exchange.Bind(destination="t", source="e1"), Exchange.Delete(exchange="t")),
+    "binding": (
+        Queue.Bind(queue="q", exchange="e1"),
+        Queue.Unbind(queue="q", exchange="e1"),
+    ),
+}
+"""What binds an auto-delete exchange, and what removes all of its bindings."""
+
+
+def play_last_binding(played: Path, cause: str) -> tuple[list[Change], int, int]:
+    """Remove the last bindings of a chain of exchanges; return the changes and their span."""
+    bind, end = LAST_BINDINGS[cause]
+    filesystem = FaultyFileSystem(played)
+    filesystem.keep_changes()
+    with InlineServer(played / "data", filesystem) as server:
+        client = server.connect()
+        client.call(Queue.Declare(queue="q", durable=True))
+        client.call(Queue.Declare(queue="kept", durable=True))
+        client.call(Exchange.Declare(exchange="t", exchange_type="fanout", durable=True))
+        for exchange in ("e0", "e1"):
+            client.call(Exchange.Declare(exchange=exchange, exchange_type="fanout", **AUTO))
+        client.call(Exchange.Declare(0, "e2", "x-delayed-message", arguments=DELAYED, **AUTO))
+        client.call(Exchange.Declare(exchange="used", exchange_type="fanout", **AUTO))
+        client.open_channel(2, confirms=True)
+        client.call(bind)
+        if cause != "binding":
+            for number in range(4):
+                client.call(like(bind, routing_key=f"k{number}"))
+            client.call(like(bind, **{"source" if cause == "exchange" else "exchange": "e0"}))
+        for number in range(4):
+            client.call(Exchange.Bind(destination="e1", source="e2", routing_key=f"k{number}"))
+        client.call(Exchange.Bind(destination="e1", source="used"))
+        client.call(Queue.Bind(queue="kept", exchange="used"))
+        client.publish(b"waits", "k1", "e2", LATER, channel=2)
+        client.publish(b"old", "q", channel=2)
+        server.settle()
+        assert client.confirmed == {1, 2}
+        begun = len(filesystem.operations)
+        assert isinstance(client.call(end), Queue.DeleteOk | Exchange.DeleteOk | Queue.UnbindOk)
+        ended = len(filesystem.operations)
+    assert filesystem.changes is not None
+    return filesystem.changes, begun, ended
+
+
+def like(bind: Frame, **changed: str) -> Frame:
+    bind = copy(bind)
+    for name, value in changed.items():
+        setattr(bind, name, value)
+    return bind
+
+
+@pytest.mark.parametrize("cause", LAST_BINDINGS)
+def test_a_power_cut_leaves_no_exchange_without_the_bindings_that_a_deletion_took(
+    tmp_path: Path, cause: str
+) -> None:
+    """The exchange goes with its last binding, also if that is one of the last documents."""
+    played = tmp_path / "played"
+    played.mkdir()
+    changes, begun, ended = play_last_binding(played, cause)
+    outcomes: set[bool] = set()
+    for number, outcome, survivors in crashes(changes, 1):
+        if number < begun:
+            continue
+        with own_root(tmp_path / str(number)) as root:
+            leave(survivors, played, root)
+            try:
+                whole = check_last_binding(root / "data", cause)
+                assert whole or number >= begun, "it is lost"
+                assert not whole or number < ended, "it came back"
+                outcomes.add(whole)
+            except Exception as error:
+                error.add_note(f"operation={number} outcome={outcome} left in {root}")
+                raise
+    assert outcomes == {False, True}
+
+
+def check_last_binding(data: Path, cause: str) -> bool:
+    """Start twice; return whether all of it is there. It may not be there in part."""
+    found = []
+    for _ in range(2):
+        with Warnings() as warnings, InlineServer(data) as server:
+            report = json.loads((data / "recovery.json").read_bytes())
+            assert report["metadata"]["unreadable"] == []
+            assert report["outcome"] in ("clean", "torn")
+            assert not [line for line in warnings.lines if not line.startswith("recovered ")]
+            vhost = server.server.broker.vhosts["/"]
+            found.append({name: len(each.bindings) for name, each in vhost.exchanges.items()})
+            assert {str(each.incarnation) for each in server.server.broker.queues()} >= {
+                path.name for path in data.glob("logs/*/*/*")
+            }
+    assert found[0] == found[1]
+    whole = {"e0": 1, "e1": 5, "e2": 4, "used": 2, "t": 0}
+    rest = {"used": 1, "t": 0}
+    if cause == "binding":
+        whole |= {"e0": 0, "e1": 1}
+        rest["e0"] = 0
+    elif cause == "exchange":
+        del rest["t"]
+    left = {name: count for name, count in found[0].items() if name in whole}
+    assert left in (whole, rest)
+    return left == whole
+
+
+def test_a_start_that_is_cut_completes_what_the_deletion_left_unused(tmp_path: Path) -> None:
+    """The crash came when the deletion of the queue was on the disk, and nothing else of it."""
+    played = tmp_path / "played"
+    played.mkdir()
+    changes, _, _ = play_last_binding(played, "queue")
+    log = played / "data" / "logs" / "%2f" / encode_name("q")
+    survivors = next(
+        each
+        for _, _, each in crashes(changes, 1)
+        if any(path.name == "deleted" and path.is_relative_to(log) for path in each)
+    )
+    for number in count():
+        with own_root(tmp_path / str(number)) as root:
+            leave(survivors, played, root)
+            filesystem = FaultyFileSystem(root, number)
+            with suppress(StartupError), InlineServer(root / "data", filesystem):
+                pass
+            try:
+                assert not check_last_binding(root / "data", "queue")
+            except Exception as error:
+                error.add_note(f"operation={number} left in {root}")
+                raise
+        if len(filesystem.operations) <= number:
+            break
+    assert number > 20
+
+
+def test_a_deletion_that_the_disk_refuses_takes_no_exchange_along(tmp_path: Path) -> None:
+    class Refusing(FaultyFileSystem):
+        def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
+            if path.name == "deleted":
+                raise OSError(errno.EIO, "Input/output error")
+            return super().open(path, flags, mode)
+
+    with InlineServer(tmp_path / "data", Refusing(tmp_path)) as server:
+        client = server.connect()
+        client.open_channel(2, confirms=True)
+        client.call(Queue.Declare(queue="q", durable=True))
+        client.call(Exchange.Declare(exchange="e", exchange_type="fanout", **AUTO))
+        client.call(Queue.Bind(queue="q", exchange="e"))
+        client.publish(b"kept", "q", properties=PERSISTENT, channel=2)
+        server.settle()
+        assert not delete(server, client, "q")
+    with InlineServer(tmp_path / "data") as server:
+        assert len(server.server.broker.vhosts["/"].exchanges["e"].bindings) == 1
