@@ -19,8 +19,10 @@ from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 from amqp_server import time_slice
 from amqp_server.broker import broker as broker_module
 from amqp_server.broker import deletion as deletion_module
+from amqp_server.broker.binding import BindingIdentity
 from amqp_server.broker.handlers import replies
 from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.protocol.tables import encode_table
 from amqp_server.time_slice import TimeSlice
 from metadata.write_rounds import WriteRounds
 from tests.amqp_client import AmqpClient, connect
@@ -477,33 +479,90 @@ def test_an_exchange_is_unused_when_only_a_deleted_queue_was_bound_to_it(
     modest.expect(Exchange.DeleteOk)
 
 
+def bindings_at_each_write(server: ThreadedServer, client: AmqpClient) -> list[list[str]]:
+    """Return a list that gets the names of the bindings on the disk at each write to a client."""
+    left: list[list[str]] = []
+    connection = next(
+        each
+        for each in server.connections
+        if each.name.startswith(":".join(map(str, client.socket.getsockname())))
+    )
+    write = connection.write
+
+    def noted(octets: bytes | bytearray) -> None:
+        left.append(documents(server, "bindings"))
+        write(octets)
+
+    connection.write = noted  # type: ignore[method-assign]
+    return left
+
+
 @cut
 def test_a_delete_of_what_is_being_deleted_is_answered_when_that_is_durable(
     server: ThreadedServer, greedy: AmqpClient, modest: AmqpClient
 ) -> None:
     a_queue(durable=True)(greedy)
     delete = octets(Queue.Delete(queue="gone"))
-    left: list[int] = []
-
-    def note_left(*_: object) -> None:
-        left.append(len(documents(server, "bindings")))
-
-    connection = next(
-        each
-        for each in server.connections
-        if each.name.startswith(":".join(map(str, modest.socket.getsockname())))
-    )
-    write = connection.write
-
-    def noted(octets: bytes | bytearray) -> None:
-        note_left()
-        write(octets)
-
-    connection.write = noted  # type: ignore[method-assign]
+    left = bindings_at_each_write(server, modest)
     begin(server, OPERATIONS[0], greedy, (read_first, server, modest, delete))
 
     modest.expect(Queue.DeleteOk)
-    assert left == [0]
+    assert left == [[]]
+
+
+def one_exchange(client: AmqpClient) -> None:
+    call(client, Exchange.Declare(exchange="gone", exchange_type="fanout", durable=True))
+    call(client, Exchange.Bind(destination="gone", source="x", routing_key="k7"))
+
+
+UNBIND_QUEUE = Queue.Unbind(queue="gone", exchange="x", routing_key="k7")
+UNBIND_EXCHANGE = Exchange.Unbind(destination="gone", source="x", routing_key="k7")
+UNBIND_LAST = Queue.Unbind(queue="kept", exchange="gone")
+UNBINDS: dict[str, tuple[Callable[[AmqpClient], None], Frame, Queue.Unbind | Exchange.Unbind]] = {
+    "exchange.unbind twice": (one_exchange, UNBIND_EXCHANGE, UNBIND_EXCHANGE),
+    "queue.unbind twice": (a_queue(durable=True), UNBIND_QUEUE, UNBIND_QUEUE),
+    "queue deleted": (a_queue(durable=True), Queue.Delete(queue="gone"), UNBIND_QUEUE),
+    "source deleted": (a_queue(durable=True), Exchange.Delete(exchange="x"), UNBIND_QUEUE),
+    "destination deleted": (a_target, Exchange.Delete(exchange="gone"), UNBIND_EXCHANGE),
+    "source of exchange deleted": (one_exchange, Exchange.Delete(exchange="x"), UNBIND_EXCHANGE),
+    "source left unused": (an_auto_delete_exchange, UNBIND_LAST, UNBIND_LAST),
+    "destination left unused": (an_auto_delete_exchange, UNBIND_LAST, UNBIND_EXCHANGE),
+}
+"""What makes bindings, what removes some of them, and the unbind of one of those."""
+
+
+@pytest.mark.parametrize("in_steps", [False, True], ids=["at once", "in steps"])
+@pytest.mark.parametrize("case", UNBINDS)
+def test_an_unbind_of_what_is_being_unbound_is_answered_when_that_is_durable(
+    server: ThreadedServer,
+    greedy: AmqpClient,
+    modest: AmqpClient,
+    case: str,
+    in_steps: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make, remove, unbind = UNBINDS[case]
+    make(greedy)
+    if in_steps:
+        monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+        monkeypatch.setattr(deletion_module, "STEP_OBJECTS", 1)
+    left = bindings_at_each_write(server, modest)
+    if isinstance(unbind, Queue.Unbind):
+        ends = unbind.exchange, "queue", unbind.queue
+    else:
+        ends = unbind.source, "exchange", unbind.destination
+    document = BindingIdentity(*ends, unbind.routing_key, encode_table({})).document_name
+    assert document in documents(server, "bindings")
+
+    def run() -> None:
+        read_first(server, greedy, octets(remove))
+        read_first(server, modest, octets(unbind))
+
+    server.call(run)
+    assert modest.receive()[1].name == f"{unbind.name}Ok"
+    assert greedy.receive()[1].name == f"{remove.name}Ok"
+    (names,) = left
+    assert document not in names
 
 
 @cut

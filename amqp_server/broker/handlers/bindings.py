@@ -11,11 +11,23 @@ from amqp_server.broker.handlers.replies import send_reply
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from amqp_server.broker.binding import Destination
+    from amqp_server.broker.binding import BindingIdentity, Destination
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.exchange import Exchange
     from amqp_server.protocol.methods import Method
     from amqp_server.protocol.tables import Table
+
+
+def reply_when_unbound(
+    channel: Channel, identity: BindingIdentity, reply: Method | None
+) -> Awaitable[Method | None] | None:
+    """Reply to the unbind of a binding that is out of memory, or never was there.
+
+    Another client may have removed it, itself or with one of its ends, and the disk may still have
+    it.
+    """
+    vhost = channel.virtual_host.name
+    return send_reply(channel, reply, channel.broker.definitions.pending_binding(vhost, identity))
 
 
 def make_binding(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.binding import binding_identity
+from amqp_server.broker.binding import BindingIdentity
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.handlers.arguments import check_alternate
-from amqp_server.broker.handlers.bindings import make_binding
+from amqp_server.broker.handlers.bindings import make_binding, reply_when_unbound
 from amqp_server.broker.handlers.equivalence import check_equivalent_exchange
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import (
@@ -32,6 +32,7 @@ from amqp_server.protocol.methods import (
     ExchangeUnbind,
     ExchangeUnbindOk,
 )
+from amqp_server.protocol.tables import encode_table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -138,15 +139,22 @@ def unbind(channel: Channel, method: ExchangeUnbind) -> Outcome:
     source = vhost.exchanges.get(source_name)
     destination = vhost.exchanges.get(destination_name)
     reply = None if method.no_wait else ExchangeUnbindOk()
+    arguments = encode_table(method.arguments)
+    identity = BindingIdentity(
+        source_name, "exchange", destination_name, method.routing_key, arguments
+    )
     if source is None or destination is None:
-        return send_reply(channel, reply)
+        deletions = vhost.deletions.exchanges
+        deletion = deletions.get(source_name) or deletions.get(destination_name)
+        if deletion is not None:
+            return when_deleted(deletion, channel, unbind, method)
+        return reply_when_unbound(channel, identity, reply)
     binding = vhost.unbind(source, destination, method.routing_key, method.arguments)
     if binding is None:
-        identity = binding_identity(source, destination, method.routing_key, method.arguments)
         if identity.document_name in vhost.damaged.damaged_bindings:
             unbound = channel.broker.remove_damaged_binding(vhost, identity.document_name)
             return send_reply(channel, reply, unbound)
-        return send_reply(channel, reply)
+        return reply_when_unbound(channel, identity, reply)
     return reply_after_deletion(channel, reply, channel.broker.remove_binding(vhost, binding))
 
 

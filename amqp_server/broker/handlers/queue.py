@@ -9,8 +9,8 @@ from collections.abc import Generator
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.binding import binding_identity
-from amqp_server.broker.handlers.bindings import make_binding
+from amqp_server.broker.binding import BindingIdentity
+from amqp_server.broker.handlers.bindings import make_binding, reply_when_unbound
 from amqp_server.broker.handlers.direct_reply import is_reply_name, reply_declare_ok
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
 from amqp_server.broker.handlers.handler import Handlers
@@ -50,6 +50,7 @@ from amqp_server.protocol.methods import (
     QueueUnbind,
     QueueUnbindOk,
 )
+from amqp_server.protocol.tables import encode_table
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -169,22 +170,26 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[Method | None] | None
 def unbind(channel: Channel, method: QueueUnbind) -> Outcome:
     """Unbind a queue from an exchange; a missing binding counts as removed, as in RabbitMQ."""
     vhost = channel.virtual_host
-    queue = queue_of_name(channel, queue_name(channel, method.queue))
+    name = queue_name(channel, method.queue)
+    queue = queue_of_name(channel, name)
     exchange_name = clean_name(method.exchange)
     refuse_default(exchange_name)
     exchange = vhost.exchanges.get(exchange_name)
-    if queue is None or exchange is None:
-        return send_reply(channel, QueueUnbindOk())
     key = method.routing_key
     if not method.queue and not key:
-        key = queue.name
-    identity = binding_identity(exchange, queue, key, method.arguments)
+        key = name
+    identity = BindingIdentity(exchange_name, "queue", name, key, encode_table(method.arguments))
+    if queue is None or exchange is None:
+        deletions = vhost.deletions
+        deletion = deletions.queues.get(name) or deletions.exchanges.get(exchange_name)
+        if deletion is not None:
+            return when_deleted(deletion, channel, unbind, method)
+        return reply_when_unbound(channel, identity, QueueUnbindOk())
     if identity not in exchange.bindings:
         if identity.document_name in vhost.damaged.damaged_bindings:
             unbound = channel.broker.remove_damaged_binding(vhost, identity.document_name)
             return send_reply(channel, QueueUnbindOk(), unbound)
-        pending = channel.broker.definitions.pending_binding(vhost.name, identity)
-        return send_reply(channel, QueueUnbindOk(), pending)
+        return reply_when_unbound(channel, identity, QueueUnbindOk())
     check_not_locked(channel, queue)
     binding = vhost.unbind(exchange, queue, key, method.arguments)
     assert binding is not None, "the exchange has this binding"
