@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.exchange import Exchange
+
 if TYPE_CHECKING:
     from amqp_server.broker.deletion import Deletion
 
@@ -21,6 +23,14 @@ class PendingDeletions:
     queues: dict[str, Deletion] = field(default_factory=dict)
     exchanges: dict[str, Deletion] = field(default_factory=dict)
 
-    def any(self) -> Deletion | None:
-        """Return one of the deletions, or None."""
-        return next(iter((self.queues or self.exchanges).values()), None)
+    def that_unbinds(self, exchange: Exchange) -> Deletion | None:
+        """Return the deletion that takes the oldest binding of an exchange.
+
+        None if that binding stays, so that the exchange is in use, or if there is no binding. When
+        this has returned None, no deletion can leave the exchange unused.
+        """
+        oldest = next(iter(exchange.bindings.values()), None)
+        if oldest is None or not oldest.destination.is_deleted:
+            return None
+        end = oldest.destination
+        return (self.exchanges if isinstance(end, Exchange) else self.queues).get(end.name)

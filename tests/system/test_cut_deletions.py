@@ -6,7 +6,7 @@ cut at every place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,10 @@ from amqp_server.broker import broker as broker_module
 from amqp_server.broker import deletion as deletion_module
 from amqp_server.broker.binding import BindingIdentity
 from amqp_server.broker.handlers import replies
+from amqp_server.broker.handlers.exchange import delete as delete_exchange
+from amqp_server.broker.inner_client import inner_channel
 from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.protocol.methods import ExchangeDelete, ExchangeDeleteOk
 from amqp_server.protocol.tables import encode_table
 from amqp_server.time_slice import TimeSlice
 from metadata.write_rounds import WriteRounds
@@ -198,7 +201,7 @@ def begin(
 
     def run() -> None:
         operation.begin(server, client)
-        assert server.server.broker.vhosts["/"].deletions.any() is not None, "it was not cut"
+        assert is_deleting(server), "it was not cut"
         for function, *arguments in others:
             function(*arguments)
 
@@ -220,11 +223,16 @@ def vhost_of(server: ThreadedServer) -> VirtualHost:
     return server.server.broker.vhosts["/"]
 
 
+def is_deleting(server: ThreadedServer) -> bool:
+    deletions = vhost_of(server).deletions
+    return bool(deletions.queues or deletions.exchanges)
+
+
 def until_deleted(server: ThreadedServer) -> None:
     """Return when nothing of a deletion is under way, in memory or on the disk."""
     server.wait_until(
         lambda: (
-            vhost_of(server).deletions.any() is None
+            not is_deleting(server)
             and not server.server.metadata._rounds._unfinished
             and not server.server.tasks
         )
@@ -495,6 +503,62 @@ def bindings_at_each_write(server: ThreadedServer, client: AmqpClient) -> list[l
 
     connection.write = noted  # type: ignore[method-assign]
     return left
+
+
+@cut
+def test_an_exchange_is_unused_however_many_deletions_are_under_way(
+    server: ThreadedServer, greedy: AmqpClient
+) -> None:
+    names = [f"q{number}" for number in range(1100)]
+    for name in names:
+        greedy.send(Queue.Declare(queue=name, nowait=True))
+        for key in ("k1", "k2"):
+            greedy.send(Queue.Bind(queue=name, exchange="x", routing_key=key, nowait=True))
+    assert greedy.ready_count("kept") == 0
+    broker = server.server.broker
+    vhost = vhost_of(server)
+
+    channel = inner_channel("test", vhost, broker)
+
+    async def run() -> None:
+        for name in names:
+            broker.delete_unused(vhost.queues[name])
+        assert len(vhost.deletions.queues) == len(names)
+        # Nobody else takes a step.
+        steps = delete_exchange(channel, ExchangeDelete(exchange="x", if_unused=True))
+        assert isinstance(steps, Generator)
+        answers: list[Any] = []
+
+        def take() -> Generator[None, None, None]:
+            answers.append((yield from steps))
+
+        for _ in take():
+            pass
+        assert await answers[0] == ExchangeDeleteOk()
+
+    server.run(run)
+    assert "x" not in vhost.exchanges
+
+
+@cut
+@pytest.mark.parametrize("passive", [False, True])
+def test_an_exchange_that_was_declared_does_not_go_with_a_queue_that_was_deleted_before(
+    server: ThreadedServer, greedy: AmqpClient, modest: AmqpClient, passive: bool
+) -> None:
+    declare = Exchange.Declare(exchange="e", auto_delete=True)
+    call(greedy, declare)
+    call(greedy, Queue.Declare(queue="gone"))
+    bind_many(greedy, "gone", "e")
+    again = Exchange.Declare(exchange="e", auto_delete=True, passive=passive)
+    begin(server, OPERATIONS[1], greedy, (read_first, server, modest, octets(again)))
+
+    if passive:
+        assert modest.expect(Channel.Close).reply_code == 404
+        return
+    modest.expect(Exchange.DeclareOk)
+    until_deleted(server)
+    call(modest, Queue.Bind(queue="kept", exchange="e"))
+    assert len(vhost_of(server).exchanges["e"].bindings) == 1
 
 
 @cut

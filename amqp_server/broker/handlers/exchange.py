@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import BindingIdentity
@@ -51,10 +52,15 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Outcome:
     vhost = channel.virtual_host
     writer = channel.broker.definition_writer
     reply = None if method.no_wait else ExchangeDeclareOk()
+    exchange = vhost.exchanges.get(name)
+    if exchange is not None and exchange.auto_delete:
+        # It may be about to go with a queue that is gone for this client already.
+        pending = partial(vhost.deletions.that_unbinds, exchange)
+        if pending() is not None:
+            return when_deleted(pending, channel, declare, method)
     if method.passive:
         find_exchange(vhost, name)
         return send_reply(channel, reply)
-    exchange = vhost.exchanges.get(name)
     if exchange is not None:
         check_equivalent_exchange(vhost, exchange, method)
         if writer.is_under_way(exchange):
@@ -62,9 +68,9 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Outcome:
         return send_reply(channel, reply)
     if is_reserved(name):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
-    deletion = vhost.deletions.exchanges.get(name)
-    if deletion is not None:
-        return when_deleted(deletion, channel, declare, method)
+    if name in vhost.deletions.exchanges:
+        pending = partial(vhost.deletions.exchanges.get, name)
+        return when_deleted(pending, channel, declare, method)
     check_exchange_name_is_free(vhost, name, is_saved=method.durable)
     check_alternate(name, vhost.name, method.arguments)
     check_limit(
@@ -114,8 +120,8 @@ def delete(channel: Channel, method: ExchangeDelete) -> Outcome:
         return reply_after_deletion(channel, reply, deletion)
     if method.if_unused and exchange.bindings:
         # The queues that they lead to may be deleted.
-        pending = vhost.deletions.any()
-        if pending is not None:
+        pending = partial(vhost.deletions.that_unbinds, exchange)
+        if pending() is not None:
             return when_deleted(pending, channel, delete, method)
         raise PreconditionFailed(f"exchange '{name}' in vhost '{vhost.name}' in use")
     return reply_after_deletion(channel, reply, channel.broker.delete_exchange(vhost, exchange))
@@ -145,9 +151,9 @@ def unbind(channel: Channel, method: ExchangeUnbind) -> Outcome:
     )
     if source is None or destination is None:
         deletions = vhost.deletions.exchanges
-        deletion = deletions.get(source_name) or deletions.get(destination_name)
-        if deletion is not None:
-            return when_deleted(deletion, channel, unbind, method)
+        for name in (source_name, destination_name):
+            if name in deletions:
+                return when_deleted(partial(deletions.get, name), channel, unbind, method)
         return reply_when_unbound(channel, identity, reply)
     binding = vhost.unbind(source, destination, method.routing_key, method.arguments)
     if binding is None:

@@ -6,6 +6,7 @@ import logging
 from asyncio import ensure_future, shield
 from base64 import urlsafe_b64encode
 from collections.abc import Generator
+from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
@@ -91,9 +92,9 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
             # The definition is on its way to the disk, and this reply must not come earlier.
             return declared(existing, method, channel.broker.definition_writer.save_queue(existing))
         return _exists(channel, existing, method)
-    deletion = vhost.deletions.queues.get(name)
-    if deletion is not None:
-        return when_deleted(deletion, channel, declare, method)
+    if name in vhost.deletions.queues:
+        pending = partial(vhost.deletions.queues.get, name)
+        return when_deleted(pending, channel, declare, method)
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
     check_queue_arguments(name, vhost.name, method)
     check_limit(
@@ -180,10 +181,12 @@ def unbind(channel: Channel, method: QueueUnbind) -> Outcome:
         key = name
     identity = BindingIdentity(exchange_name, "queue", name, key, encode_table(method.arguments))
     if queue is None or exchange is None:
-        deletions = vhost.deletions
-        deletion = deletions.queues.get(name) or deletions.exchanges.get(exchange_name)
-        if deletion is not None:
-            return when_deleted(deletion, channel, unbind, method)
+        if name in vhost.deletions.queues:
+            pending = partial(vhost.deletions.queues.get, name)
+            return when_deleted(pending, channel, unbind, method)
+        if exchange_name in vhost.deletions.exchanges:
+            pending = partial(vhost.deletions.exchanges.get, exchange_name)
+            return when_deleted(pending, channel, unbind, method)
         return reply_when_unbound(channel, identity, QueueUnbindOk())
     if identity not in exchange.bindings:
         if identity.document_name in vhost.damaged.damaged_bindings:

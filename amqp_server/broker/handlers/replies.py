@@ -99,20 +99,23 @@ def _rest_of_deletion(channel: Channel, reply: Method | None, deletion: Deletion
 
 
 def when_deleted(
-    deletion: Deletion,
+    pending: Callable[[], Deletion | None],
     channel: Channel,
     handler: Callable[[Channel, MethodT], Outcome],
     method: MethodT,
 ) -> MethodSteps:
-    """Take the steps of another client's deletion, then handle a method again.
+    """Take the steps of other clients' deletions, then handle a method again.
 
     Args:
-        deletion: Deletion that must end before the method can be handled.
+        pending: Returns a deletion that must end before the method can be handled; None when there
+            is none any more. There may have been thousands.
         channel: Channel of the method.
         handler: Handler that has changed nothing yet; it checks everything again.
         method: The method.
     """
-    yield from deletion.steps()
+    while (deletion := pending()) is not None:
+        yield from deletion.steps()
+        yield
     if channel.is_closed:
         return None
     done = handler(channel, method)
