@@ -21,8 +21,8 @@ class WrittenQueue:
     def withdraw(self, start: int, end: int) -> None:
         self.withdrawn.append((start, end))
 
-    def barrier(self, end_offset: int) -> Barrier:
-        return Barrier(cast("Queue", self), end_offset)
+    def barrier(self, end_offset: int, count: int = 1) -> Barrier:
+        return Barrier(cast("Queue", self), end_offset - count, end_offset)
 
 
 def test_publishes_that_wait_for_nothing_are_answered_with_one_answer() -> None:
@@ -41,8 +41,8 @@ def test_what_failed_stays_refused_though_the_queue_works_again_before_it_is_ans
     confirms = PublisherConfirms()
     slow, failing = WrittenQueue(), WrittenQueue()
     confirms.add(1, [slow.barrier(1)])
-    confirms.add(2, [failing.barrier(2)])
-    confirms.add(3, [slow.barrier(4), failing.barrier(5)])
+    confirms.add(2, [failing.barrier(2, 2)])
+    confirms.add(3, [slow.barrier(4, 3), failing.barrier(5, 3)])
     failing.confirmed_end = 2
     failing.is_failed = True
 
@@ -146,7 +146,9 @@ class ConfirmsMachine(RuleBasedStateMachine):
         for target in queues:
             self.ends[target] += count
         barriers = [(self.queues[target], self.ends[target]) for target in sorted(queues)]
-        self.confirms.add(count, [queue.barrier(end) for queue, end in barriers], refused=refused)
+        self.confirms.add(
+            count, [queue.barrier(end, count) for queue, end in barriers], refused=refused
+        )
         self.waiting += [(barriers, refused)] * count
 
     @rule(number=st.integers(0, 2), share=st.floats(0, 1))

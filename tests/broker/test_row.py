@@ -1,5 +1,7 @@
 """Neighbouring messages are sorted by queue, at once or in steps."""
 
+from __future__ import annotations
+
 from collections import deque
 from dataclasses import dataclass
 from typing import cast
@@ -7,9 +9,18 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqp_server.broker.publishing.confirms import Barrier
 from amqp_server.broker.publishing.publish_targets import PublishTarget
-from amqp_server.broker.publishing.row import STEP_QUEUES, by_queue, by_queue_in_steps
+from amqp_server.broker.publishing.row import (
+    STEP_QUEUES,
+    barriers_of,
+    barriers_of_all,
+    by_queue,
+    by_queue_in_steps,
+    put_into,
+)
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.routing.steps import Steps
 
 QUEUES = [cast("Queue", f"q{number}") for number in range(6)]
 
@@ -46,3 +57,81 @@ def test_one_group_for_many_queues_takes_many_steps() -> None:
     next(steps)
 
     assert len(queued) == STEP_QUEUES
+
+
+@dataclass(eq=False)
+class TakenQueue:
+    """A queue that counts messages and writes none."""
+
+    end: int = 0
+    is_failed: bool = False
+    is_deleted: bool = False
+    refused: int = 0
+
+    def publish(self, messages: list[bytes], flags: int) -> int:
+        assert not self.is_failed
+        self.end += len(messages)
+        return self.end
+
+    def note_refused(self, count: int) -> None:
+        self.refused += count
+
+    def awaits(self, end_offset: int, flags: int) -> bool:
+        return True
+
+    def barrier(self, start: int, end: int) -> Barrier:
+        return Barrier(cast("Queue", self), start, end)
+
+
+def put(
+    groups: list[tuple[PublishTarget, list[bytes]]],
+) -> tuple[dict[Queue, list[bytes]], dict[Queue, int]]:
+    queued: dict[Queue, list[bytes]] = {}
+    by_queue(groups, queued)
+    starts: dict[Queue, int] = {}
+    for queue, messages in queued.items():
+        put_into(queue, messages, 0, starts)
+    return queued, starts
+
+
+def ended(
+    steps: Steps[tuple[list[Barrier], bool]],
+) -> tuple[int, tuple[list[Barrier], bool]]:
+    """Return how many steps there are, and their result."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as last:
+            return count, last.value
+        count += 1
+
+
+def test_a_queue_whose_log_failed_refuses_the_groups_that_go_to_it_and_no_others() -> None:
+    failed, other, deleted = TakenQueue(is_failed=True), TakenQueue(), TakenQueue(is_deleted=True)
+    both, one = [cast("Queue", failed), cast("Queue", other)], [cast("Queue", other)]
+    groups = [
+        group(one, b"1"),
+        group(both, b"2", b"3"),
+        group([*one, cast("Queue", deleted)], b"4"),
+    ]
+    queued, starts = put(groups)
+
+    assert list(barriers_of(groups, starts, 0)) == [
+        (1, [other.barrier(0, 1)], False),
+        (2, [other.barrier(1, 3)], True),
+        (1, [other.barrier(3, 4)], False),
+    ]
+    assert (failed.end, failed.refused, deleted.end) == (0, 2, 0)
+    assert ended(barriers_of_all(queued, starts, 0)) == (0, ([other.barrier(0, 4)], True))
+
+
+def test_a_wide_row_makes_one_barrier_for_each_queue_in_steps() -> None:
+    queues = [cast("Queue", TakenQueue()) for _ in range(3 * STEP_QUEUES)]
+    groups = [group(queues, b"1"), group(queues[1:], b"2"), group(queues, b"3")]
+    queued, starts = put(groups)
+    count, (barriers, is_refused) = ended(barriers_of_all(queued, starts, 0))
+
+    assert count == 3
+    assert not is_refused
+    assert barriers == [(queues[0], 0, 2), *((queue, 0, 3) for queue in queues[1:])]

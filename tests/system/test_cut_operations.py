@@ -5,7 +5,7 @@ Every slice is over after one step here, so that each operation is cut at every 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from pamqp.commands import Basic, Channel, Connection, Exchange, Queue, Tx
 
 from amqp_server.broker.channel import Channel as BrokerChannel
 from amqp_server.broker.publishing import publishing
+from amqp_server.broker.publishing.confirms import Barrier, PublisherConfirms
+from amqp_server.broker.publishing.row import may_refuse
 from amqp_server.broker.queue import Queue as BrokerQueue
 from amqp_server.protocol.methods import Method
 from tests.amqp_client import AmqpClient, connect
@@ -149,6 +151,75 @@ def test_messages_keep_their_order_in_all_queues(
         taken = [modest.get(name) for _ in range(6)]
         assert [each.body for each in taken if each and each.body != b"other"] == bodies
         assert sum(each is not None for each in taken) == 6
+
+
+def alternating(client: AmqpClient, count: int, delivery_mode: int) -> bytes:
+    """Return publishes by turns to two exchanges; all queues but the first are in both."""
+    names = fan_out(client)
+    client.call(Exchange.Declare(exchange="most", exchange_type="fanout"), Exchange.DeclareOk)
+    for name in names[1:]:
+        client.call(Queue.Bind(queue=name, exchange="most"), Queue.BindOk)
+    return b"".join(
+        client.publish_octets(
+            Basic.Publish(exchange=("all", "most")[number % 2]),
+            b"%d" % number,
+            Basic.Properties(delivery_mode=delivery_mode),
+        )
+        for number in range(count)
+    )
+
+
+def test_publishes_that_alternate_between_many_queues_wait_for_each_queue_once(
+    server: ThreadedServer,
+    clients: tuple[AmqpClient, AmqpClient],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    greedy, modest = clients
+    octets = alternating(greedy, MESSAGES, delivery_mode=2)
+    counts: list[int] = []
+    add = PublisherConfirms.add
+
+    def noted(
+        confirms: PublisherConfirms, count: int, barriers: list[Barrier], *, refused: bool = False
+    ) -> None:
+        counts.append(len(barriers))
+        add(confirms, count, barriers, refused=refused)
+
+    monkeypatch.setattr(PublisherConfirms, "add", noted)
+    together(server, (greedy, octets))
+    while greedy.expect(Basic.Ack).delivery_tag != MESSAGES:
+        pass
+
+    assert sum(counts) <= QUEUES
+    taken = [modest.get("q1") for _ in range(MESSAGES)]
+    assert [each.body for each in taken if each] == [b"%d" % n for n in range(MESSAGES)]
+    assert modest.ready_count("q0") == MESSAGES // 2
+
+
+@pytest.mark.parametrize("barriers_max", [0, QUEUES * MESSAGES])
+def test_a_log_that_fails_in_the_middle_of_a_row_refuses_its_transient_messages_too(
+    server: ThreadedServer,
+    clients: tuple[AmqpClient, AmqpClient],
+    monkeypatch: pytest.MonkeyPatch,
+    barriers_max: int,
+) -> None:
+    greedy, modest = clients
+    octets = alternating(greedy, 2, delivery_mode=1)
+    queue = server.server.broker.vhosts["/"].queues["q0"]
+
+    def fails_afterwards(queues: Iterable[BrokerQueue]) -> bool:
+        result = may_refuse(queues)
+        queue.is_failed = True
+        return result
+
+    monkeypatch.setattr(publishing, "BARRIERS_MAX", barriers_max)
+    monkeypatch.setattr(publishing, "may_refuse", fails_afterwards)
+    together(server, (greedy, octets))
+
+    refused = greedy.expect(Basic.Nack)
+    assert refused.delivery_tag == (1 if barriers_max else 2)
+    assert server.call(lambda: queue.ready_count) == 0
+    assert modest.ready_count("q1") == 2
 
 
 @pytest.mark.parametrize("at", [0, QUEUES - 1])

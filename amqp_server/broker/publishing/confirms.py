@@ -3,7 +3,7 @@
 A publish waits for *barriers*: the durable queues that took it, each with the offset that its
 `confirmed_end` must reach (at durability `fsync`: its recovery point). Entries are removed only
 from the front, so one `basic.ack(multiple)` confirms everything that became safe since the last
-one.
+one. The publishes of one entry are confirmed or refused together.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 
 class Barrier(NamedTuple):
-    """A publish is safe once the `confirmed_end` of `queue` has reached `end_offset`."""
+    """Publishes of one entry are safe once the `confirmed_end` of `queue` is at `end_offset`.
+
+    Their messages in the queue are those from `start_offset` on.
+    """
 
     queue: TargetQueue
+    start_offset: int
     end_offset: int
 
 
@@ -74,12 +78,10 @@ class PublisherConfirms:
             The last delivery tags of the refused entries.
         """
         tags: list[int] = []
-        first_tag = self.resolved_tag + 1
         for entry in self._waiting:
             for barrier in entry.barriers:
                 if barrier.queue is queue and queue.confirmed_end < barrier.end_offset:
-                    count = entry.last_tag - first_tag + 1
-                    queue.withdraw(barrier.end_offset - count, barrier.end_offset)
+                    queue.withdraw(barrier.start_offset, barrier.end_offset)
                     entry.refused = True
                     # The other queues may still fail too. The publisher repeats the message without
                     # those queues that have it, so their result has to be known first.
@@ -87,7 +89,6 @@ class PublisherConfirms:
                     entry.reached_count = 0
                     tags.append(entry.last_tag)
                     break
-            first_tag = entry.last_tag + 1
         return tags
 
     def release(self) -> list[ConfirmResult]:
@@ -115,9 +116,9 @@ def _is_known(entry: _Waiting) -> bool:
     """
     barriers = entry.barriers
     while entry.reached_count < len(barriers):
-        queue, end_offset = barriers[entry.reached_count]
-        if queue.confirmed_end < end_offset:
-            if not queue.is_failed:
+        barrier = barriers[entry.reached_count]
+        if barrier.queue.confirmed_end < barrier.end_offset:
+            if not barrier.queue.is_failed:
                 return False
             entry.refused = True
         entry.reached_count += 1

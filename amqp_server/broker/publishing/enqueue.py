@@ -40,5 +40,5 @@ def enqueue(
             continue
         end_offset = queue.publish(messages, flags)
         if queue.awaits(end_offset, flags):
-            barriers.append(Barrier(queue, end_offset))
+            barriers.append(Barrier(queue, end_offset - len(messages), end_offset))
     return barriers, refusing

@@ -12,8 +12,11 @@ from amqp_server.broker.publishing.content_assembly import ContentAssembly
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.publishing.publish_checks import RequestingChannel, checked
 from amqp_server.broker.publishing.row import (
+    BARRIERS_MAX,
     Row,
+    barrier_count,
     barriers_of,
+    barriers_of_all,
     by_queue,
     by_queue_in_steps,
     may_refuse,
@@ -30,7 +33,7 @@ from amqp_server.protocol.property_octets import HEADERS
 from appendlog.layout.message import HAS_HEADERS, routing_key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.publishing.confirms import Barrier
@@ -504,7 +507,7 @@ class Publishing:
         if len(groups) == 1:
             ((target, messages),) = groups
             return self._enqueue(target, target.queues, (), messages, row.flags)
-        if sum(len(target.queues) for target, _ in groups) > STEP_QUEUES * STEP_QUEUES:
+        if barrier_count(groups) > BARRIERS_MAX:
             return self._enqueue_groups_in_steps(groups, row.flags)
         queued: dict[Queue, list[bytes]] = {}
         by_queue(groups, queued)
@@ -517,7 +520,10 @@ class Publishing:
         starts: dict[Queue, int] = {}
         for queue, messages in queued.items():
             put_into(queue, messages, row.flags, starts)
-        self._note_groups(groups, starts, row.flags)
+        self.wait_for_room(starts)
+        if self.confirms is not None:
+            for count, barriers, is_refused in barriers_of(groups, starts, row.flags):
+                self._await_barriers(count, barriers, refused=is_refused)
         return None
 
     def _enqueue_groups_apart(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
@@ -538,18 +544,19 @@ class Publishing:
             if queue.is_held:
                 yield from self._broker.commits.until_released(self._client, (queue,))
             put_into(queue, messages, flags, starts)
+            self.wait_for_room((queue,))
             yield
-        self._note_groups(groups, starts, flags)
+        if self.confirms is None:
+            return
+        if barrier_count(groups) > BARRIERS_MAX:
+            barriers, is_refused = yield from barriers_of_all(queued, starts, flags)
+            count = sum(len(messages) for _, messages in groups)
+            self._await_barriers(count, barriers, refused=is_refused)
+        else:
+            for count, barriers, is_refused in barriers_of(groups, starts, flags):
+                self._await_barriers(count, barriers, refused=is_refused)
+                yield
         self._note_progress_between(starts)
-
-    def _note_groups(
-        self, groups: Sequence[Group], starts: Mapping[Queue, int], flags: int
-    ) -> None:
-        """Wait for room, and until the messages of some groups are safe."""
-        self.wait_for_room(starts)
-        if self.confirms is not None:
-            for count, barriers in barriers_of(groups, starts, flags):
-                self._await_barriers(count, barriers)
 
     def basic_return(self, messages: list[bytes]) -> None:
         """Return mandatory messages that no queue takes."""

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.publishing.publish_targets import PublishTarget
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.routing.steps import Steps
 
     Group = tuple[PublishTarget, list[bytes]]
     """Neighbours that go into the same queues, with the target of the first."""
 
 STEP_QUEUES: Final = 1024
-"""Queues that one step of sorting messages by queue looks at."""
+"""Queues that one step of sorting messages by queue, or of making barriers, looks at."""
+BARRIERS_MAX: Final = 2048
+"""Most barriers of a row whose groups are confirmed apart; one group has as many as queues."""
 
 
 class Row:
@@ -91,37 +94,80 @@ def may_refuse(queues: Iterable[Queue]) -> bool:
 
 
 def put_into(queue: Queue, messages: list[bytes], flags: int, starts: dict[Queue, int]) -> None:
-    """Give a queue its messages at once; a deleted one gets nothing.
+    """Give a queue its messages at once; a deleted one gets nothing, and a failed one refuses.
 
     Args:
-        queue: Queue that refuses none of them.
+        queue: Queue that does not refuse messages for being full.
         messages: Messages of all groups for this queue.
         flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
         starts: Gets where the messages begin in the queue.
     """
-    if not queue.is_deleted:
-        starts[queue] = queue.publish(messages, flags) - len(messages)
+    if queue.is_deleted:
+        return
+    if queue.is_failed:
+        # Its log failed after `may_refuse` was asked.
+        queue.note_refused(len(messages))
+        return
+    starts[queue] = queue.publish(messages, flags) - len(messages)
+
+
+def barrier_count(groups: Iterable[Group]) -> int:
+    """Return how many barriers some groups have, if they are confirmed apart."""
+    return sum(len(target.queues) for target, _ in groups)
 
 
 def barriers_of(
     groups: Sequence[Group], starts: Mapping[Queue, int], flags: int
-) -> Iterator[tuple[int, list[Barrier]]]:
-    """Iterate over groups that are in their queues: how many messages, and what they wait for.
+) -> Iterator[tuple[int, list[Barrier], bool]]:
+    """Iterate over groups that are in their queues, to confirm each group apart.
 
     Args:
         groups: Groups whose messages `put_into` has put into their queues.
         starts: Where they begin in each queue.
         flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
+
+    Yields:
+        How many messages a group has, what they wait for, and whether a queue refused them.
     """
     ends = dict(starts)
     for target, messages in groups:
         barriers: list[Barrier] = []
+        is_refused = False
         for queue in target.queues:
             start = ends.get(queue)
             if start is None:
-                # It was deleted after the messages were routed.
+                # It was deleted after the messages were routed, or its log has failed.
+                is_refused |= not queue.is_deleted
                 continue
             end = ends[queue] = start + len(messages)
             if queue.awaits(end, flags):
-                barriers.append(Barrier(queue, end))
-        yield len(messages), barriers
+                barriers.append(Barrier(queue, start, end))
+        yield len(messages), barriers, is_refused
+
+
+def barriers_of_all(
+    queued: Mapping[Queue, list[bytes]], starts: Mapping[Queue, int], flags: int
+) -> Steps[tuple[list[Barrier], bool]]:
+    """Make one barrier for each queue of a row, to confirm all its messages together.
+
+    Groups that alternate between many queues would have groups x queues barriers.
+
+    Args:
+        queued: The messages of the row for each queue.
+        starts: Where they begin in each queue that took them.
+        flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
+
+    Returns:
+        The steps to the barriers, and whether a queue refused its messages.
+    """
+    barriers: list[Barrier] = []
+    is_refused = False
+    for at, (queue, messages) in enumerate(queued.items(), 1):
+        start = starts.get(queue)
+        if start is None:
+            is_refused |= not queue.is_deleted
+        elif queue.awaits(start + len(messages), flags):
+            barriers.append(Barrier(queue, start, start + len(messages)))
+        if at % STEP_QUEUES == 0:
+            yield
+    return barriers, is_refused
