@@ -156,6 +156,31 @@ def test_a_message_that_cannot_be_forwarded_stays_and_is_tried_again_and_the_oth
     assert source.settled_count == 10
 
 
+class HesitatesAfterwards(FailsAt):
+    """Takes a step to find the queue of each message that can be forwarded."""
+
+    def forward(self, message: bytes, reason: str) -> Steps[Copy]:
+        found = super().forward(message, reason)
+        yield
+        return (yield from found)
+
+
+def test_a_message_that_cannot_be_forwarded_is_on_its_way_once_while_the_next_is_routed() -> None:
+    source, target, turn = FakeQueue(), RoomyQueue(), FakeTurn()
+    turn.time_slice.is_over = True
+    forwarding = HesitatesAfterwards(target, b"0")
+    forwarder = Forwarder(cast("Queue", source), forwarding, cast("Turn", turn))
+    source.store.messages = [b"0", b"1"]
+    forwarder._fan_out = 1
+    forwarder.add(0, 2, "rejected")
+    turn.run(forwarder)
+    assert turn.later, "the first message is kept, and the second one looks for its queue"
+
+    assert sorted(forwarder.in_transit({"rejected"})) == [(0, 1), (1, 2)]
+    forwarder.stop()
+    assert sorted(forwarder.in_transit({"rejected"})) == [(0, 1), (1, 2)]
+
+
 def test_messages_that_a_queue_fails_to_take_stay_and_are_tried_again() -> None:
     source, target = FakeQueue(), RoomyQueue()
     turn = FakeTurn()

@@ -360,6 +360,7 @@ class Forwarder:
                     "message not forwarded queue=%s offset=%d", self._queue.name, transfer.start
                 )
                 self._keep(transfer, ())
+                self._sending = self._rest_of(transfer)
                 return
             # An error with one message must not stop the others.
             for at, message in enumerate(messages, transfer.start):
