@@ -94,6 +94,40 @@ def test_empty_messages_take_memory_too() -> None:
         transaction.publish(DeferredPublish(TARGET, [], (), [b""] * 200, 0))
 
 
+def test_the_queues_of_a_publish_count_once_for_each_sequence_of_them() -> None:
+    shared = budget(channel_bytes=1 << 20, all_bytes=1 << 20)
+    transaction = Transaction(UnackedRuns(), shared)
+    one, other = [tuple(cast("Queue", object()) for _ in range(1000)) for _ in range(2)]
+
+    def growth(queues: tuple[Queue, ...]) -> int:
+        before = shared.held_bytes
+        transaction.publish(DeferredPublish(TARGET, queues, (), [b"m"], 0))
+        return shared.held_bytes - before
+
+    assert growth(one) > 8 * len(one)
+    assert growth(one) < 1000
+    # Equal to that before it: they are shared.
+    assert growth((*one,)) < 1000
+    assert transaction.publishes[-1].queues is one
+    assert growth(other) > 8 * len(other)
+    # The route of a key is one object, however the keys alternate.
+    assert growth(one) < 1000
+    # A message that is routed singly is counted, as nothing else may hold its sequence.
+    assert growth((*other,)) > 8 * len(other)
+    assert growth((*one,)) > 8 * len(one)
+
+    roll_back(transaction)
+    assert shared.held_bytes == 0
+    assert growth(one) > 8 * len(one)
+
+
+def test_reply_keys_take_memory_too() -> None:
+    transaction = Transaction(UnackedRuns(), budget())
+    keys = tuple(f"amq.rabbitmq.reply-to.{number}" for number in range(200))
+    with pytest.raises(PreconditionFailed):
+        transaction.publish(DeferredPublish(TARGET, (), keys, [b""], 0))
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_rollback_takes_small_steps_whatever_was_acked_in_which_order(
     monkeypatch: pytest.MonkeyPatch, order: int

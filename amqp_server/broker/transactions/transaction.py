@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 RUN_BYTES = 256
 """Memory of a run of publishes beside its messages, in bytes."""
 MESSAGE_BYTES = 64
-"""Memory of a message beside its octets, in bytes."""
+"""Memory of a message or reply key beside its octets, in bytes."""
+QUEUE_BYTES = 8
+"""Memory of one queue in a sequence of queues, in bytes."""
 
 
 class Outcome(Enum):
@@ -114,6 +116,8 @@ class Transaction:
         self._unacked = unacked
         self._budget = budget
         self._held_bytes = 0
+        # The sequences of queues that `publishes` holds, by identity: each is counted once.
+        self._counted: set[int] = set()
 
     def publish(self, deferred: DeferredPublish) -> None:
         """Defer messages that have been routed.
@@ -121,9 +125,18 @@ class Transaction:
         Raises:
             PreconditionFailed: The limits of transactions would be exceeded.
         """
-        size = sum(map(len, deferred.messages)) + RUN_BYTES + MESSAGE_BYTES * len(deferred.messages)
+        size = RUN_BYTES
+        for octets in (deferred.messages, deferred.reply_keys):
+            size += sum(map(len, octets)) + MESSAGE_BYTES * len(octets)
+        last = self.publishes[-1] if self.publishes else None
+        if last is not None and last.queues == deferred.queues:
+            # A message that is routed singly comes with a sequence of its own.
+            deferred = deferred._replace(queues=last.queues)
+        elif id(deferred.queues) not in self._counted:
+            size += QUEUE_BYTES * len(deferred.queues)
         self._budget.take(size, self._held_bytes)
         self._held_bytes += size
+        self._counted.add(id(deferred.queues))
         self.publishes.append(deferred)
 
     def defer(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
@@ -147,6 +160,7 @@ class Transaction:
         held_bytes, self._held_bytes = self._held_bytes, 0
         self.publishes = deque()
         self.outcomes = deque()
+        self._counted = set()
         return held_bytes
 
     def roll_back(self) -> Iterator[None]:
