@@ -168,7 +168,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def held_bytes(self) -> int:
         """Bytes in memory that come from the client or go to it."""
-        return self.unread_bytes + len(self.rest)
+        session = self._session
+        waiting_bytes = 0 if session is None else session.waiting_event_bytes
+        return self.unread_bytes + len(self.rest) + waiting_bytes
 
     @property
     def taken_bytes(self) -> int:

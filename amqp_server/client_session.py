@@ -18,7 +18,7 @@ from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import Job
 from amqp_server.failed_methods import as_refusal, log_failed_method
-from amqp_server.parked_publishes import ParkedPublishes
+from amqp_server.parked_publishes import ParkedPublishes, cost_bytes
 from amqp_server.products import qos_reaches_consumers
 from amqp_server.protocol import framing
 from amqp_server.protocol.connection_machine import ConnectionMachine, ConnectionState
@@ -111,6 +111,8 @@ class ClientSession:
         self._input_end = 0
         self._is_scanned = True
         self._events: deque[tuple[Any, ...]] = deque()
+        # About how many octets the events came from: the last scan's, and those of parked events.
+        self._event_bytes = 0
         # The event that is handled now, and the steps that are left of it.
         self._event: tuple[Any, ...] = ()
         self._steps: Iterator[None] | None = None
@@ -154,6 +156,14 @@ class ClientSession:
         """Bytes of direct replies that wait until the client reads. Any thread may ask."""
         consumers = [channel.reply_consumer for channel in tuple(self.channels.values())]
         return sum(each.waiting_bytes for each in consumers if each is not None)
+
+    @property
+    def waiting_event_bytes(self) -> int:
+        """Bytes that were scanned and wait to be handled; about. Any thread may ask.
+
+        Those of the last scan count until all of its events are handled.
+        """
+        return self._event_bytes if self._is_busy else 0
 
     # amqp_server.broker.client.Client
 
@@ -224,7 +234,9 @@ class ClientSession:
             # A frame, or a publish, is longer than the part.
             part_end = min(end, 2 * part_end - at)
             after = self._scanner.scan(octets, at, part_end, events)
+        # There were none: nothing is scanned before all of the last scan is handled.
         self._events.extend(events)
+        self._event_bytes = after - at
         self._is_scanned = part_end == end
         if self._input is None:
             self._connection.rest = self._connection.rest[after:]
@@ -258,7 +270,9 @@ class ClientSession:
 
     def handle_again(self, events: Iterable[tuple[Any, ...]]) -> None:
         """Handle events, in this order, before all other waiting ones."""
-        self._events.extendleft(reversed(tuple(events)))
+        again = tuple(events)
+        self._event_bytes = self.waiting_event_bytes + sum(map(cost_bytes, again))
+        self._events.extendleft(reversed(again))
         self.resume_handling()
 
     def wait_for_events(self) -> None:

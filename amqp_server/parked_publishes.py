@@ -255,9 +255,9 @@ class ParkedPublishes:
 
     def _park(self, number: int, event: Event) -> None:
         self._events.setdefault(number, []).append(event)
-        cost_bytes = _cost_bytes(event)
-        self.held_bytes += cost_bytes
-        self._budget.held_bytes += cost_bytes
+        parked_bytes = cost_bytes(event)
+        self.held_bytes += parked_bytes
+        self._budget.held_bytes += parked_bytes
         if event[0] == framing.METHOD and not _is_method(event, _PUBLISH_ID):
             self._methods[number].add(event[2][:4])
         close_id = _CHANNEL_CLOSE_ID if number else _CONNECTION_CLOSE_ID
@@ -337,7 +337,7 @@ class ParkedPublishes:
             timer.cancel()
         self._methods.pop(number, None)
         events = self._events.pop(number, [])
-        freed_bytes = sum(map(_cost_bytes, events))
+        freed_bytes = sum(map(cost_bytes, events))
         self.held_bytes -= freed_bytes
         self._budget.held_bytes -= freed_bytes
         return events
@@ -351,7 +351,8 @@ def _message_count(event: Event) -> int:
     return len(event[3]) if event[0] in _PUBLISHES else _is_method(event, _PUBLISH_ID)
 
 
-def _cost_bytes(event: Event) -> int:
+def cost_bytes(event: Event) -> int:
+    """Return about how many bytes of memory an event that waits takes."""
     if event[0] == framing.ROW:
         return sum(map(len, event[2] + event[3])) + _EVENT_BYTES * (1 + 2 * len(event[3]))
     if event[0] == framing.PUBLISH:

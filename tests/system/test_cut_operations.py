@@ -21,6 +21,7 @@ from amqp_server.broker.queue import Queue as BrokerQueue
 from amqp_server.protocol.methods import Method
 from tests.amqp_client import AmqpClient, connect
 from tests.cutting import connection_of, cut_everywhere, read, together
+from tests.system.watched import LOW_MEMORY, Watched
 from tests.threaded_server import ThreadedServer
 
 QUEUES = 50
@@ -194,6 +195,49 @@ def test_publishes_that_alternate_between_many_queues_wait_for_each_queue_once(
     taken = [modest.get("q1") for _ in range(MESSAGES)]
     assert [each.body for each in taken if each] == [b"%d" % n for n in range(MESSAGES)]
     assert modest.ready_count("q0") == MESSAGES // 2
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_was_scanned_counts_as_memory_until_it_is_handled(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient], count: int
+) -> None:
+    greedy, _ = clients
+    fan_out(greedy)
+    octets = publish_octets(greedy, bytes(10_000)) * count
+    connection = connection_of(server, greedy)
+    before = server.call(lambda: connection.held_bytes)
+
+    def held_bytes() -> int:
+        read(server, greedy, octets)
+        return connection.held_bytes
+
+    assert server.call(held_bytes) - before >= len(octets)
+    while greedy.expect(Basic.Ack).delivery_tag != count:
+        pass
+    server.wait_until(lambda: connection.held_bytes == 0)
+
+
+def test_what_was_parked_counts_as_memory_until_it_is_handled(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel(confirms=True)
+        fan_out(client)
+        watched.see(LOW_MEMORY)
+        client.send_raw(publish_octets(client, bytes(10_000)))
+        client.expect(Connection.Blocked, 0)
+        connection = connection_of(watched.server, client)
+        session = connection._session
+        assert session is not None
+        parked = session.parked
+        watched.server.wait_until(lambda: parked.held_bytes > 10_000)
+
+        def lift_alarm() -> int:
+            parked.lift_alarm()
+            return connection.held_bytes
+
+        assert watched.server.call(lift_alarm) > 10_000
+        client.expect(Connection.Unblocked, 0)
+        client.expect(Basic.Ack)
+        watched.server.wait_until(lambda: connection.held_bytes == 0)
 
 
 @pytest.mark.parametrize("barriers_max", [0, QUEUES * MESSAGES])
