@@ -10,6 +10,7 @@ Source: AMQP 0-9-1 specification, section 4.2.5.5, and RabbitMQ's errata for the
 
 import struct
 from struct import Struct
+from typing import Any
 
 from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.field_comparison import describe, describe_difference, same_value
@@ -69,6 +70,19 @@ _INTEGERS = {
     b"L": Struct(">q"),
     b"T": Struct(">Q"),
 }
+
+_TYPES: dict[bytes, type] = dict.fromkeys(_INTEGERS, int) | {
+    b"S": bytes,
+    b"x": bytes,
+    b"F": dict,
+    b"A": list,
+    b"t": bool,
+    b"d": float,
+    b"f": float,
+    b"D": DecimalValue,
+    b"V": type(None),
+}
+"""Type of the value of each kind."""
 
 # A float32 NaN is converted by hand: the processor's conversion would set the quiet bit and so
 # change what the client sent.
@@ -247,25 +261,25 @@ def _encode_items(items: list[FieldValue], depth: int) -> bytes:
 
 
 def _encode_value(value: FieldValue, depth: int) -> bytes:
-    match value:
-        case FieldValue(kind, int(number)) if kind in _INTEGERS:
-            return kind + _INTEGERS[kind].pack(number)
-        case FieldValue(b"S" | b"x" as kind, bytes(raw)):
-            return kind + encode_longstr(raw)
-        case FieldValue(b"t", bool(flag)):
-            return b"t\x01" if flag else b"t\x00"
-        case FieldValue(b"d", float(number)):
-            return b"d" + _DOUBLE.pack(number)
-        case FieldValue(b"f", float(number)):
-            return b"f" + _encode_float(number)
-        case FieldValue(b"D", DecimalValue(scale, unscaled)):
-            return b"D" + _DECIMAL.pack(scale, unscaled)
-        case FieldValue(b"F", dict(entries)):
-            return b"F" + _encode_entries(entries, depth + 1)
-        case FieldValue(b"A", list(items)):
-            return b"A" + _encode_items(items, depth + 1)
-        case FieldValue(b"V", None):
-            return b"V"
-        case _:
-            held = type(value.value).__name__
-            raise FieldSyntaxError(f"field kind {value.kind!r} cannot hold a value of type {held}")
+    kind = value.kind
+    if not isinstance(value.value, _TYPES.get(kind, ())):
+        raise FieldSyntaxError(
+            f"field kind {kind!r} cannot hold a value of type {type(value.value).__name__}"
+        )
+    held: Any = value.value
+    # Not by class patterns: they would take ten times as long.
+    if integer := _INTEGERS.get(kind):
+        return kind + integer.pack(held)
+    if kind in {b"S", b"x"}:
+        return kind + encode_longstr(held)
+    if kind == b"F":
+        return kind + _encode_entries(held, depth + 1)
+    if kind == b"A":
+        return kind + _encode_items(held, depth + 1)
+    if kind == b"t":
+        return b"t\x01" if held else b"t\x00"
+    if kind == b"d":
+        return kind + _DOUBLE.pack(held)
+    if kind == b"f":
+        return kind + _encode_float(held)
+    return kind + _DECIMAL.pack(*held) if kind == b"D" else kind
