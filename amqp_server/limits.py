@@ -40,6 +40,9 @@ class Limits:
             the next message looks at all of them. One more: precondition-failed (406).
         copies_max: Routing keys in the headers `CC` and `BCC` of one message. One more:
             precondition-failed (406).
+        header_values_max: Values in the headers of a message that is routed by itself, because of
+            its exchange or of `CC`: they are decoded in one step, nested ones too. More:
+            precondition-failed (406).
         route_visits_max: Exchanges, bindings and nodes of binding keys (one for each word that no
             earlier binding key begins with) that the broker compares one message with. More:
             precondition-failed (406).
@@ -89,6 +92,7 @@ class Limits:
     bindings_max: int = 1_000_000
     hash_bindings_max: int = 10_000
     copies_max: int = 4096
+    header_values_max: int = 8192
     route_visits_max: int = 1 << 18
     shards_of_exchange_max: int = 1024
     consumers_per_channel_max: int = 10_000

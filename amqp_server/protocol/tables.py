@@ -47,6 +47,7 @@ __all__ = [
     "describe_difference",
     "encode_table",
     "field_value",
+    "has_more_values",
     "same_value",
     "table_from_json",
     "table_of",
@@ -70,6 +71,15 @@ _INTEGERS = {
     b"L": Struct(">q"),
     b"T": Struct(">Q"),
 }
+
+_SIZES = {kind: integer.size for kind, integer in _INTEGERS.items()} | {
+    b"t": 1,
+    b"d": _DOUBLE.size,
+    b"f": _FLOAT.size,
+    b"D": _DECIMAL.size,
+    b"V": 0,
+}
+"""Octets of a value of each kind whose size is fixed."""
 
 _TYPES: dict[bytes, type] = dict.fromkeys(_INTEGERS, int) | {
     b"S": bytes,
@@ -130,6 +140,49 @@ def encode_table(table: Table) -> bytes:
         return _encode_entries(table, 1)
     except (struct.error, OverflowError) as error:
         raise FieldSyntaxError(f"field table value out of range: {error}") from error
+
+
+def has_more_values(data: bytes, position: int, count_max: int) -> bool:
+    """Return whether the table at a position has more values than this, in all its levels.
+
+    It is looked through only as far as needed. A malformed table may have either answer: decoding
+    it fails.
+    """
+    try:
+        start, end = _extent(data, position)
+        if end - start <= count_max:
+            # Each value has an octet at least.
+            return False
+        return _passes(data, start, end, count_max)
+    except (struct.error, IndexError, KeyError, FieldSyntaxError):
+        return False
+
+
+def _passes(data: bytes, position: int, end: int, count_max: int) -> bool:
+    """Do the same for entries that lie between two positions."""
+    # Where the tables and arrays end that the position is in, and whether they are tables.
+    levels = [(end, True)]
+    count = 0
+    while levels:
+        end, is_table = levels[-1]
+        if position >= end:
+            levels.pop()
+            continue
+        count += 1
+        if count > count_max:
+            return True
+        if is_table:
+            position += 1 + data[position]
+        kind = data[position : position + 1]
+        position += 1
+        if kind in {b"F", b"A"}:
+            position, end = _extent(data, position)
+            levels.append((end, kind == b"F"))
+        elif kind in {b"S", b"x"}:
+            _, position = _extent(data, position)
+        else:
+            position += _SIZES[kind]
+    return False
 
 
 def table_without(table: bytes, name: str) -> bytes:

@@ -20,6 +20,7 @@ from amqp_server.protocol.tables import (
     decode_table_body,
     encode_table,
     field_value,
+    has_more_values,
     table_of,
 )
 from tests.protocol.strategies import tables
@@ -240,3 +241,28 @@ def test_plain_values_get_the_kinds_that_clients_send(
 ) -> None:
     assert field_value(plain) == value
     assert table_of({"k": plain}) == {"k": value}
+
+
+def values_of(value: FieldValue) -> int:
+    """Return how many values one has: itself, and those in it."""
+    match value.value:
+        case list(items):
+            return 1 + sum(map(values_of, items))
+        case dict(table):
+            return 1 + sum(map(values_of, table.values()))
+        case _:
+            return 1
+
+
+@given(tables)
+def test_the_values_of_a_table_are_counted_in_all_levels(table: Table) -> None:
+    count = sum(map(values_of, table.values()))
+    octets = b"before" + encode_table(table) + b"after"
+
+    assert not has_more_values(octets, 6, count)
+    assert count == 0 or has_more_values(octets, 6, count - 1)
+
+
+@given(st.binary(max_size=100), st.integers(0, 10))
+def test_a_malformed_table_can_be_counted(octets: bytes, count_max: int) -> None:
+    assert has_more_values(struct.pack(">I", len(octets)) + octets, 0, count_max) in (False, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pamqp import frame
@@ -18,7 +19,7 @@ from tests.cutting import read
 from tests.threaded_server import ThreadedServer, two_clients
 
 CHAIN = 30
-SMALL = Limits(route_visits_max=CHAIN, copies_max=3, hash_bindings_max=2)
+SMALL = Limits(route_visits_max=CHAIN, copies_max=3, hash_bindings_max=2, header_values_max=8)
 
 
 def bind_chain(client: AmqpClient, count: int, queue: str = "q") -> None:
@@ -84,6 +85,29 @@ def test_one_key_too_many_in_cc_and_bcc_is_refused(tmp_path: Path) -> None:
         close = client.expect_channel_close(ReplyCode.PRECONDITION_FAILED)
         assert close.reply_text == (
             "PRECONDITION_FAILED - invalid message: CC and BCC have 4 keys, 3 are allowed"
+        )
+
+
+@pytest.mark.parametrize("exchange", ["", "amq.headers"], ids=["CC", "headers exchange"])
+def test_one_header_value_too_many_to_decode_is_refused(tmp_path: Path, exchange: str) -> None:
+    with ThreadedServer(tmp_path, limits=SMALL) as server, connect(server.address) as client:
+        client.open_channel()
+        client.declare("q")
+        client.call(Queue.Bind(queue="q", exchange="amq.headers"), Queue.BindOk)
+        most: dict[str, Any] = {"CC": [], "list": [1, [2], {"k": 3}]}
+        client.publish(b"m", "q", exchange, properties=Basic.Properties(headers=most))
+        assert client.ready_count("q") == 1
+        # What the broker need not decode may have any number.
+        many = Basic.Properties(headers=dict.fromkeys("abcdefghi", "v"))
+        client.publish(b"m", "q", properties=many)
+        assert client.ready_count("q") == 2
+
+        properties = Basic.Properties(headers=most | {"one": "more"} | {"": "more"})
+        client.publish(b"m", "q", exchange, properties=properties)
+
+        close = client.expect_channel_close(ReplyCode.PRECONDITION_FAILED)
+        assert close.reply_text == (
+            "PRECONDITION_FAILED - invalid message: its headers have more than 8 values"
         )
 
 

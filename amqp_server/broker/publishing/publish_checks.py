@@ -15,12 +15,14 @@ from amqp_server.broker.publishing.expiration import check_expiration
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.property_octets import (
     EXPIRATION,
+    HEADERS,
     REPLY_TO,
     USER_ID,
     find_property,
     replace_property,
 )
 from amqp_server.protocol.strings import encode_shortstr
+from amqp_server.protocol.tables import has_more_values
 from appendlog.layout.message import body_position, properties_position, with_properties
 
 if TYPE_CHECKING:
@@ -63,6 +65,23 @@ def checked(
                 return good, fault
         good.append(message if new_head is head else new_head + message[len(head) :])
     return good, None
+
+
+def check_header_values(message: bytes, count_max: int) -> None:
+    """Check how many values the headers of a message with headers have, in all levels.
+
+    Raises:
+        PreconditionFailed: They are more than `count_max`.
+    """
+    start, end = properties_position(message), body_position(message)
+    if end - start <= count_max:
+        # Each value has an octet at least.
+        return
+    properties = message[start:end]
+    if has_more_values(properties, find_property(properties, HEADERS)[0], count_max):
+        raise PreconditionFailed(
+            f"invalid message: its headers have more than {count_max} values", 60, 40
+        )
 
 
 def _checked_head(head: bytes, flags: int, channel: RequestingChannel) -> bytes:

@@ -10,7 +10,11 @@ from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.content_assembly import ContentAssembly
 from amqp_server.broker.publishing.enqueue import enqueue
-from amqp_server.broker.publishing.publish_checks import RequestingChannel, checked
+from amqp_server.broker.publishing.publish_checks import (
+    RequestingChannel,
+    check_header_values,
+    checked,
+)
 from amqp_server.broker.publishing.row import (
     BARRIERS_MAX,
     Row,
@@ -382,8 +386,13 @@ class Publishing:
         """Return a message's queues and reply keys, and the form in which the queues store it."""
         copies: tuple[str, ...] = ()
         stored = message
-        if message[0] & HAS_HEADERS and may_have_copies(message):
-            copies, stored = take_copies(message, self._broker.config.limits.copies_max)
+        if message[0] & HAS_HEADERS:
+            limits = self._broker.config.limits
+            has_copies = may_have_copies(message)
+            if has_copies or target.routes_singly:
+                check_header_values(message, limits.header_values_max)
+            if has_copies:
+                copies, stored = take_copies(message, limits.copies_max)
         if not copies and not target.routes_singly:
             return target.queues, target.reply_keys, stored
         keys = (routing_key_of(message).decode("utf-8", "surrogateescape"), *copies)
