@@ -37,7 +37,11 @@ PREDECLARED_EXCHANGES = (
 REMOVED_MAX = 64
 """Removed queues and exchanges that cached routes may keep in memory."""
 SOURCES_MAX = 256
-"""Bindings of a removed queue whose sources are looked at; with more, all routes are forgotten."""
+"""Bindings of a removed queue whose sources are looked at.
+
+With more, the virtual host forgets all routes, and every exchange that divides messages between its
+destinations does so again.
+"""
 
 
 class VirtualHost:
@@ -77,6 +81,8 @@ class VirtualHost:
         self.binding_count = 0
         self._removed_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
+        # Exchanges that divide messages between all of their destinations.
+        self._dividing: set[Exchange] = set()
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Add a new exchange."""
@@ -85,6 +91,8 @@ class VirtualHost:
             self._unlink_all(refusing)
         self.exchanges[exchange.name] = exchange
         self.graph.add(exchange)
+        if exchange.matcher.rearranges_all:
+            self._dividing.add(exchange)
         self._note_changes((exchange,))
 
     def add_queue(self, queue: Queue) -> None:
@@ -104,6 +112,8 @@ class VirtualHost:
         """
         exchange.is_deleted = True
         del self.exchanges[exchange.name]
+        self._dividing.discard(exchange)
+        self._note_deletion(exchange)
         self._note_changes((exchange,))
         self._note_removal()
         self.graph.remove(exchange)
@@ -111,6 +121,7 @@ class VirtualHost:
     def remove_queue(self, queue: Queue) -> None:
         """Remove a queue that was stopped before; otherwise like `remove_exchange`."""
         del self.queues[queue.name]
+        self._note_deletion(queue)
         changed = {self.exchanges[""]}
         bindings = self._bindings_to.get(queue, ())
         if len(bindings) > SOURCES_MAX:
@@ -152,6 +163,7 @@ class VirtualHost:
         """Remove and return the placeholder of a damaged queue, like `remove_queue`."""
         placeholder = self.damaged.end_placeholder(name)
         if placeholder is not None:
+            self._note_deletion(placeholder)
             self.forget_routes()
         return placeholder
 
@@ -166,6 +178,7 @@ class VirtualHost:
         self.forget_routes()
         if refusing is not None:
             refusing.is_deleted = True
+            self._note_deletion(refusing)
             # The one that leads to its own placeholder queue: it is no binding of the virtual host.
             refusing.unbind_last()
         return refusing
@@ -243,6 +256,15 @@ class VirtualHost:
         self.binding_count -= 1
         if isinstance(binding.destination, Exchange):
             self.graph.unbind(binding.source, binding.destination)
+
+    def _note_deletion(self, end: Destination) -> None:
+        """Let the exchanges that lead to a deleted queue or exchange choose among the others."""
+        bindings = self._bindings_to.get(end, ())
+        sources = (
+            self._dividing if len(bindings) > SOURCES_MAX else {each.source for each in bindings}
+        )
+        for source in sources:
+            source.matcher.note_deletion()
 
     def _note_changes(self, exchanges: Collection[Exchange]) -> None:
         """Invalidate the cached routes that lead through some exchanges."""

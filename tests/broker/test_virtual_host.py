@@ -13,7 +13,9 @@ from amqp_server.broker.queue import Queue
 from amqp_server.broker.routing import exchange_graph
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, SOURCES_MAX, VirtualHost
+from amqp_server.protocol.methods import BasicPublish
 from amqp_server.protocol.tables import table_of
+from appendlog.sharding import pick_shard
 from tests.broker.bindings import a_queue, an_exchange, remove, sent
 from tests.broker.test_matchers import fits, words_of
 
@@ -423,3 +425,47 @@ def test_no_route_leads_to_what_was_removed_though_its_bindings_are_there(count:
     assert sum(parts) == 2 * count + 1
     assert vhost.binding_count == 0
     assert not source.bindings
+
+
+@pytest.mark.parametrize("is_delayed", [False, True], ids=["plain", "delayed"])
+@pytest.mark.parametrize("binding_count", [1, SOURCES_MAX + 1], ids=["few", "many"])
+@pytest.mark.parametrize("leaves", ["queue", "exchange"])
+def test_a_deletion_moves_the_keys_of_a_hash_exchange_once(
+    leaves: str, binding_count: int, is_delayed: bool
+) -> None:
+    """Also while the bindings of what is deleted are still there, and after they have gone."""
+    if is_delayed:
+        kind, arguments = "x-delayed-message", table_of({"x-delayed-type": "x-consistent-hash"})
+    else:
+        kind, arguments = "x-consistent-hash", {}
+    source = an_exchange("e", kind, arguments=arguments)
+    target = an_exchange("f")
+    vhost, queues = host(source, target, queues="abcd")
+    gone = queues["a"] if leaves == "queue" else target
+    for end in (gone, queues["b"], queues["c"], queues["d"]):
+        vhost.bind(source, end, "1", {})
+    for number in range(1, binding_count):
+        vhost.bind(source, gone, "1", table_of({"n": number}))
+    keys = [str(number) for number in range(60)]
+
+    def places() -> list[str]:
+        found = [routed(vhost, source, key) for key in keys]
+        frames = [BasicPublish(exchange="e", routing_key=key).encode() for key in keys]
+        if not is_delayed:
+            for _ in range(2):
+                targets = [vhost.publish_targets.find(frame).queues for frame in frames]
+                assert [[queue.name for queue in each] for each in targets] == found
+        return ["".join(each) for each in found]
+
+    places()
+    if leaves == "queue":
+        queues["a"].is_deleted = True
+        vhost.remove_queue(queues["a"])
+    else:
+        vhost.remove_exchange(target)
+
+    expected = ["bcd"[pick_shard(key, 3)] for key in keys]
+    assert places() == expected
+    assert places() == expected
+    while vhost.unlink_some(gone, 100):
+        assert places() == expected

@@ -70,8 +70,12 @@ class ConsistentHashMatcher(Matcher):
         self._bindings[binding] = None
         self._ends = None
 
+    def note_deletion(self) -> None:
+        """Number the buckets again before the next message, without those of the destination."""
+        self._ends = None
+
     def remove(self, binding: MatchedBinding) -> None:
-        """Forget a binding; one to a deleted destination had no buckets."""
+        """Forget a binding; one to a deleted destination has no buckets any more."""
         del self._bindings[binding]
         if not binding.destination.is_deleted:
             self._ends = None
@@ -79,13 +83,10 @@ class ConsistentHashMatcher(Matcher):
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the one destination of the message; none if there are no bindings."""
         ends = self._arrange() if self._ends is None else self._ends
-        key = self._hashed_key(envelope)
-        while ends:
-            destination = self._destinations[bisect_right(ends, pick_bucket(key, ends[-1]))]
-            if not destination.is_deleted:
-                return (destination,)
-            ends = self._arrange()
-        return ()
+        if not ends:
+            return ()
+        bucket = pick_bucket(self._hashed_key(envelope), ends[-1])
+        return (self._destinations[bisect_right(ends, bucket)],)
 
     def _arrange(self) -> list[int]:
         """Number the buckets; return where those of each destination end.

@@ -37,6 +37,10 @@ class DelayedMatcher(Matcher):
         """Take in a binding."""
         self._routed_as.add(binding)
 
+    def note_deletion(self) -> None:
+        """Note the deletion as the other type does."""
+        self._routed_as.note_deletion()
+
     def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding."""
         self._routed_as.remove(binding)

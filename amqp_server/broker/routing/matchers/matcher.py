@@ -67,6 +67,14 @@ class Matcher(Protocol):
     def add(self, binding: MatchedBinding) -> None:
         """Take in a binding that is not there yet."""
 
+    def note_deletion(self) -> None:
+        """Note that a destination is deleted from now on; its bindings are removed later.
+
+        O(1). A type that divides messages between destinations divides them again: at the deletion,
+        because the place of a message must not depend on the messages before it.
+        """
+        return
+
     def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding that is there."""
 
