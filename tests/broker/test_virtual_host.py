@@ -469,3 +469,15 @@ def test_a_deletion_moves_the_keys_of_a_hash_exchange_once(
     assert places() == expected
     while vhost.unlink_some(gone, 100):
         assert places() == expected
+
+
+@pytest.mark.parametrize("kind", ["direct", "fanout", "topic"])
+def test_no_message_goes_on_through_a_deleted_exchange(kind: str) -> None:
+    source, hub = an_exchange("e"), an_exchange("hub", kind)
+    vhost, queues = host(source, hub, queues="q")
+    vhost.bind(source, hub, "", {})
+    vhost.bind(hub, queues["q"], "k", {})
+
+    vhost.remove_exchange(hub)
+
+    assert routed(vhost, hub, "k") == routed(vhost, source, "k") == []

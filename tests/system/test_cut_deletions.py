@@ -827,3 +827,31 @@ def test_a_queue_that_leaves_many_exchanges_unused_takes_them_along_in_steps(
     assert vhost_of(server).exchanges.keys() >= {"x", "spare"}
     until_deleted(server)
     expect_nothing_left(server)
+
+
+@cut
+def test_no_delayed_message_comes_early_because_its_exchange_is_deleted(
+    server: ThreadedServer, greedy: AmqpClient, modest: AmqpClient
+) -> None:
+    """Neither those before the deletion, nor those of the same run behind it."""
+    arguments: Any = {"x-delayed-type": "fanout"}
+    method = Exchange.Declare(
+        exchange="gone", exchange_type="x-delayed-message", arguments=arguments
+    )
+    call(greedy, method)
+    bind_many(greedy, "kept", "gone")
+    count = 20
+    message = modest.publish_octets(
+        Basic.Publish(exchange="gone"), b"", Basic.Properties(headers={"x-delay": 3_600_000})
+    )
+
+    def run() -> None:
+        read_first(server, modest, message * count)
+        read(server, greedy, frame.marshal(Exchange.Delete(exchange="gone"), 1))
+
+    server.call(run)
+    while modest._confirms[1].last_tag < count:
+        assert isinstance(modest.receive()[1], Basic.Ack)
+    greedy.expect(Exchange.DeleteOk)
+    until_deleted(server)
+    assert modest.ready_count("kept") == 0

@@ -177,6 +177,9 @@ class Routing:
         pending = [exchange]
         while pending:
             current = pending.pop()
+            if current.is_deleted:
+                # Its bindings may still be there, and its delay queue is not.
+                continue
             if current.name == "":
                 queues |= dict.fromkeys(self._named(envelope))
                 continue
