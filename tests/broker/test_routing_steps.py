@@ -140,8 +140,8 @@ def test_a_queue_that_is_always_bound_gets_the_message_whatever_changes(kind: st
     def arguments(number: int) -> dict[str, Any]:
         return {"x-match": "any", "a": "x", "c": number} if kind == "headers" else {}
 
-    count, at = 1, 0
-    while at <= count:
+    at = 0
+    while True:
         place = Place(kind)
         fill(place)
         goes = [place.bind(f"goes {number}", **arguments(2)) for number in range(2 * STEP)]
@@ -156,7 +156,10 @@ def test_a_queue_that_is_always_bound_gets_the_message_whatever_changes(kind: st
                 place.unbind(binding)
             place.bind("comes", **arguments(5))
 
-        names, count = place.cut_route(at, change)
+        names, _ = place.cut_route(at, change)
+        if "comes" not in place.queues:
+            # The search was over before.
+            break
         assert names >= {"stays", "moves"} | {f"q{number}" for number in range(BINDINGS)}
         assert names <= {*place.queues}
         # What is remembered is what the bindings are now.
@@ -237,3 +240,73 @@ def test_a_route_that_was_found_while_bindings_changed_is_not_remembered(
         assert names == {"comes"} | {f"q{number}" for number in range(BINDINGS)}
         at += 1
     assert at > BINDINGS // STEP
+
+
+@pytest.mark.parametrize("affected_max", [1, 256], ids=["all forgotten", "versions"])
+@pytest.mark.parametrize("way", ["exchange", "headers"])
+@pytest.mark.parametrize("find", ["route", "target"])
+def test_a_message_finds_the_way_that_is_there_at_every_moment(
+    monkeypatch: pytest.MonkeyPatch, find: str, way: str, affected_max: int
+) -> None:
+    """A new way is bound, then the old one unbound, between any two steps of the search."""
+    monkeypatch.setattr("amqp_server.broker.routing.exchange_graph.AFFECTED_MAX", affected_max)
+    payload = BasicPublish(exchange="source", routing_key=KEY).encode()
+    count, at = 1, 0
+    while at <= count:
+        place = Place("fanout")
+        source, vhost, queue = place.exchange, place.vhost, a_queue("q")
+        old = place.add("old", "fanout")
+        new = place.add("new", "headers" if way == "headers" else "fanout")
+        vhost.bind(source, old, "", {})
+        for number in range(10):
+            vhost.bind(source, place.add(f"other {number}", "fanout"), "", {})
+        arguments = table_of({"x-match": "any", "a": "x"})
+        for hub in (old, new):
+            vhost.bind(hub, queue, "", arguments)
+        steps = (
+            vhost.routing.route_in_steps(source, an_envelope())
+            if find == "route"
+            else vhost.publish_targets.find_in_steps(payload)
+        )
+        count = 0
+        found: Any = None
+        while found is None:
+            if count == at:
+                vhost.bind(source, new, "", {})
+                vhost.unbind(old, queue, "", arguments)
+            try:
+                next(steps)
+            except StopIteration as end:
+                found = end.value
+            else:
+                count += 1
+        if find == "target":
+            # The headers of each message decide, if it is known that they do.
+            found = [queue] if found.routes_singly else found.queues
+        assert list(found) == [queue], f"cut at {at}"
+        at += 1
+    assert at > 10
+
+
+def test_a_search_ends_although_the_bindings_change_all_the_time() -> None:
+    place = Place("fanout")
+    fill(place)
+    steps = place.vhost.routing.route_in_steps(place.exchange, an_envelope(200))
+    count = 0
+    for _ in steps:
+        place.unbind(place.bind("moves"))
+        count += 1
+        assert count < 10 * BINDINGS // STEP
+
+    assert count > BINDINGS // STEP
+
+
+def test_what_a_message_met_in_a_search_that_is_repeated_does_not_count() -> None:
+    place = Place("fanout")
+    fill(place)
+    steps = place.vhost.routing.route_in_steps(place.exchange, an_envelope(BINDINGS + 10))
+    for _ in range(BINDINGS // STEP):
+        next(steps)
+    place.bind("comes")
+
+    assert len(result_of(steps)) == BINDINGS + 1

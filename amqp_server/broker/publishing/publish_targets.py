@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.recently_used import RecentlyUsed
-from amqp_server.broker.routing.routing import RoutingTables
+from amqp_server.broker.routing.routing import TRIES_MAX, RoutingTables
 from amqp_server.broker.routing.steps import result_of
 from amqp_server.protocol.errors import AccessRefused, NotFound, NotImplementedAmqp
 from amqp_server.protocol.methods import BasicPublish, decode_method
@@ -204,9 +204,25 @@ class PublishTargets:
             NotImplementedAmqp: The frame sets `immediate`.
             PreconditionFailed: A message meets more than `visits_max`.
         """
-        method, exchange = self._checked(method_payload)
-        if not exchange.name:
-            return self._resolve_default(method_payload, exchange, method)
+        routing = self._virtual_host.routing
+        for _ in range(TRIES_MAX):
+            method, exchange = self._checked(method_payload)
+            if not exchange.name:
+                return self._resolve_default(method_payload, exchange, method)
+            moment = routing.moment_of(exchange)
+            target = yield from self._search(method_payload, method, exchange, visits_max)
+            if moment == routing.moment_of(exchange):
+                break
+        return target
+
+    def _search(
+        self,
+        method_payload: bytes,
+        method: BasicPublish,
+        exchange: Exchange,
+        visits_max: int | None,
+    ) -> Steps[PublishTarget]:
+        """Return the steps of one search; `find_in_steps` repeats it if bindings change."""
         routing = self._virtual_host.routing
         forgotten_count = routing.forgotten_count
         key_at = _EXCHANGE_AT + 1 + method_payload[_EXCHANGE_AT]

@@ -36,6 +36,10 @@ class Envelope:
         self._message = message
         self._properties: Properties | None = None
 
+    def begin_search(self) -> None:
+        """Count from 0: a search that is repeated because bindings changed is not the message's."""
+        self._visits = 0
+
     def visit(self, count: int) -> None:
         """Count exchanges, bindings or nodes of binding keys that the message meets.
 

@@ -28,6 +28,11 @@ STEPS_MAX = 16_384
 """Steps of all route trees of a virtual host together; at the bound it forgets all of them."""
 _EXCHANGE_VISITS = 16
 """How many bindings it takes as long to look at as an exchange without any."""
+TRIES_MAX = 3
+"""Searches for one route; other clients may change bindings in each of them, but the last counts.
+
+Otherwise a client that changes bindings all the time would keep messages from their queues.
+"""
 EXCHANGES_MAX = 4096
 """Exchanges of which it remembers whether they route singly; twice as many at most."""
 
@@ -71,6 +76,8 @@ class Routing:
     def __init__(self, virtual_host: RoutingTables) -> None:
         self._virtual_host = virtual_host
         self.forgotten_count = 0
+        # Grows with changes that no `routes_version` shows.
+        self._changes = 0
         self._trees: dict[Exchange, RouteTree] = {}
         self._step_count = 0
         self._singly = RecentlyUsed[Exchange, tuple[int, bool]](EXCHANGES_MAX)
@@ -82,9 +89,25 @@ class Routing:
     def route_in_steps(self, exchange: Exchange, envelope: Envelope) -> Steps[Sequence[Queue]]:
         """Return the steps that find the same. The route is that of some moment between them.
 
+        A search in which bindings change is repeated, `TRIES_MAX` times at most: it may have looked
+        at one exchange before a queue moved there, and at the other one after that.
+
         Raises:
             PreconditionFailed: The message meets more than it may (`Envelope.visit`).
         """
+        for _ in range(TRIES_MAX):
+            moment = self.moment_of(exchange)
+            queues = yield from self._search(exchange, envelope)
+            if moment == self.moment_of(exchange):
+                break
+        return queues
+
+    def moment_of(self, exchange: Exchange) -> tuple[int, int]:
+        """Return what changes with any change that may change a route from an exchange."""
+        return exchange.routes_version, self._changes
+
+    def _search(self, exchange: Exchange, envelope: Envelope) -> Steps[Sequence[Queue]]:
+        """Return the steps of one search; `route_in_steps` repeats it."""
         # Lists of copies can be long, and are seldom the same.
         if exchange.name == "" or len(envelope.routing_keys) > 1:
             return (yield from self._walk(exchange, envelope, []))
@@ -94,6 +117,8 @@ class Routing:
 
     def route_of(self, exchange: Exchange, envelope: Envelope) -> Steps[Route]:
         """Return the steps to a route that the key alone decides; similar keys have the same.
+
+        The caller repeats them if `moment_of` the exchange changes.
 
         Args:
             exchange: Exchange that messages are published to; not the default exchange, and not
@@ -117,7 +142,7 @@ class Routing:
             return route
         cost = len(asked) + len(route.queues) // QUEUES_PER_STEP
         if self._step_count + cost > STEPS_MAX:
-            self.forget_all()
+            self._forget_routes()
             tree = self._tree_of(exchange)
         self._step_count -= tree.step_count
         route = tree.learn(routing_key, asked, route)
@@ -155,7 +180,11 @@ class Routing:
         return found[1]
 
     def forget_all(self) -> None:
-        """Forget all routes."""
+        """Forget all routes, because any of them may have changed."""
+        self._changes += 1
+        self._forget_routes()
+
+    def _forget_routes(self) -> None:
         self.forgotten_count += 1
         self._trees.clear()
         self._step_count = 0
@@ -171,6 +200,7 @@ class Routing:
             envelope: What routing looks at.
             asked: Gets the exchanges whose bindings were matched, in order.
         """
+        envelope.begin_search()
         queues: dict[Destination, None] = {}
         looked_at = 0
         visited = {exchange}
