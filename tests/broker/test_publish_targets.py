@@ -1,15 +1,19 @@
 """Where publish frames go is remembered until an exchange on their way changes."""
 
 import gc
+import tracemalloc
 import weakref
+from itertools import product
 
 import pytest
 
+from amqp_server.broker.publishing import publish_targets
 from amqp_server.broker.publishing.publish_targets import PublishTargets
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.routing.route_tree import QUEUES_PER_STEP
 from amqp_server.broker.routing.routing import Routing
 from amqp_server.broker.virtual_host import REMOVED_MAX, VirtualHost
-from amqp_server.protocol.errors import NotFound
+from amqp_server.protocol.errors import NotFound, NotImplementedAmqp
 from amqp_server.protocol.methods import BasicPublish
 from tests.broker.bindings import a_queue, an_exchange, remove
 
@@ -103,3 +107,50 @@ def test_routes_keep_few_queues_that_are_gone_in_memory() -> None:
 
     gc.collect()
     assert sum(queue() is not None for queue in gone) < REMOVED_MAX
+
+
+def test_routes_that_no_tree_remembers_are_bounded_by_their_queues(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each frame comes twice, with every flags octet that a client may send."""
+    for name in ("FRAMES_MAX", "ROUTES_MAX"):
+        monkeypatch.setattr(publish_targets, name, 256)
+    vhost = VirtualHost("/")
+    exchange = an_exchange("e", "topic")
+    vhost.add_exchange(exchange)
+    queue_count = 2000
+    for number in range(queue_count):
+        queue = a_queue(str(number))
+        vhost.add_queue(queue)
+        vhost.bind(exchange, queue, "#", {})
+    for words in product("a*", repeat=5):
+        vhost.bind(exchange, queue, ".".join((*words, "z")), {})
+    targets = vhost.publish_targets
+    targets.find(frame("e", "a.a.a.a.a.key"))
+    assert vhost.routing.known_route_of(exchange, "a.a.a.a.a.key") is None
+
+    tracemalloc.start()
+    try:
+        for flags in range(0, 64, 4):
+            for number in range(20):
+                payload = frame("e", f"a.a.a.a.a.{number}")[:-1] + bytes([flags])
+                for _ in range(2):
+                    assert len(targets.find(payload).queues) == queue_count
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    # Two generations, and as much again for what else is remembered.
+    assert kept_bytes < 4 * 256 * QUEUES_PER_STEP * 8
+    assert len(targets._heads) == 1, "flags without a meaning make no difference"
+
+
+def test_a_frame_that_is_remembered_is_refused_with_immediate() -> None:
+    vhost = VirtualHost("/")
+    vhost.add_exchange(an_exchange("e"))
+    for _ in range(2):
+        vhost.publish_targets.find(frame("e", "k"))
+
+    for flags in (2, 3, 255):
+        with pytest.raises(NotImplementedAmqp):
+            vhost.publish_targets.find(frame("e", "k")[:-1] + bytes([flags]))

@@ -51,3 +51,37 @@ def test_what_is_forgotten_is_in_neither_generation() -> None:
     memory.put(2, "again")
     memory.clear()
     assert len(memory) == 0
+
+
+@given(keys=st.lists(st.integers(0, 9), max_size=200))
+def test_values_count_by_their_weights(keys: list[int]) -> None:
+    heaviest = 9
+    memory: RecentlyUsed[int, int] = RecentlyUsed(ROOM, weight_of=lambda value: value)
+    held = 0
+    for key in keys:
+        memory.put(key, key)
+        assert memory.recent[key] == key
+        held = sum(memory.recent.values()) + sum(memory._older.values())
+        assert held < 2 * (ROOM + heaviest)
+
+
+def test_a_value_that_is_replaced_counts_once() -> None:
+    memory: RecentlyUsed[int, str] = RecentlyUsed(ROOM)
+    for key in range(ROOM - 1):
+        memory.put(key, "other")
+    for _ in range(10 * ROOM):
+        memory.put(ROOM, "replaced")
+    assert len(memory.recent) == ROOM
+
+
+def test_who_looks_into_it_sees_that_everything_is_forgotten() -> None:
+    """A row of publishes is looked up between its steps, in which routes may be forgotten."""
+    memory: RecentlyUsed[int, str] = RecentlyUsed(ROOM)
+    recent = memory.recent
+    memory.put(0, "old")
+    memory.clear()
+    assert not recent
+    for key in range(ROOM):
+        memory.put(key, "new")
+    assert recent is memory.recent
+    assert len(recent) == ROOM

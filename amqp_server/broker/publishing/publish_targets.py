@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.recently_used import RecentlyUsed
+from amqp_server.broker.routing.route_tree import QUEUES_PER_STEP, Route
 from amqp_server.broker.routing.routing import TRIES_MAX, RoutingTables
 from amqp_server.broker.routing.steps import result_of
 from amqp_server.protocol.errors import AccessRefused, NotFound, NotImplementedAmqp
@@ -24,19 +25,22 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.routing.route_tree import Route
     from amqp_server.broker.routing.routing import Routing
     from amqp_server.broker.routing.steps import Steps
 
 FRAMES_MAX: Final = 16_384
 """Publish frames that are remembered for certain, of those that came again.
 
-There may be up to twice as many, of half a kilobyte each (1.2 with the longest names).
+There may be up to twice as many, of half a kilobyte each (1.2 with the longest names). A frame for
+many queues counts more: `QUEUES_PER_STEP` of them as much as a frame.
 """
 HEADS_MAX: Final = 1024
 """Exchanges of frames that are remembered for certain; twice as many at most."""
-ROUTES_MAX: Final = 1024
-"""Targets that are remembered for each of them."""
+ROUTES_MAX: Final = 16_384
+"""Routes whose targets are remembered for certain, with `mandatory` and without; see `FRAMES_MAX`.
+"""
+_HEAD_FLAGS: Final = 3
+"""The flags of a frame that make a difference: `mandatory` and `immediate`, which is refused."""
 _SEEN_MASK: Final = FRAMES_MAX - 1
 _EXCHANGE_AT: Final = 6
 """Position of the exchange's name: after class, method and a reserved word."""
@@ -78,7 +82,7 @@ class _Head:
         routes_singly: Whether each message may have another route, whatever its key.
     """
 
-    __slots__ = ("exchange", "mandatory", "routes_version", "single", "targets")
+    __slots__ = ("exchange", "mandatory", "routes_version", "single")
 
     def __init__(
         self, exchange: Exchange, routes_version: int, *, mandatory: bool, routes_singly: bool
@@ -87,16 +91,10 @@ class _Head:
         self.mandatory = mandatory
         self.routes_version = routes_version
         self.single = self._target((), routes_singly=True) if routes_singly else None
-        self.targets: dict[Route, PublishTarget] = {}
 
     def target_of(self, route: Route) -> PublishTarget:
-        """Return the target of frames with this route."""
-        target = self.targets.get(route)
-        if target is None:
-            if len(self.targets) >= ROUTES_MAX:
-                self.targets.clear()
-            target = self.targets[route] = self._target(route.queues, routes_singly=False)
-        return target
+        """Return a new target of frames with this route."""
+        return self._target(route.queues, routes_singly=False)
 
     def _target(self, queues: tuple[Queue, ...], *, routes_singly: bool) -> PublishTarget:
         return PublishTarget(
@@ -108,6 +106,11 @@ class _Head:
             is_plain=not routes_singly and (bool(queues) or not self.mandatory),
             routes_version=self.routes_version,
         )
+
+
+def _weight(target: PublishTarget) -> int:
+    """Return how much of a memory of targets one of them takes."""
+    return 1 + len(target.queues) // QUEUES_PER_STEP
 
 
 class PublishPlaces(RoutingTables, Protocol):
@@ -132,10 +135,15 @@ class PublishTargets:
 
     def __init__(self, virtual_host: PublishPlaces) -> None:
         self._virtual_host = virtual_host
-        self._frames = RecentlyUsed[bytes, PublishTarget](FRAMES_MAX)
+        self._frames = RecentlyUsed[bytes, PublishTarget](FRAMES_MAX, _weight)
         self._heads = RecentlyUsed[bytes, _Head](HEADS_MAX)
+        # Targets of routes that a route tree remembers: without and with `mandatory`.
+        self._targets = (
+            RecentlyUsed[Route, PublishTarget](ROUTES_MAX, _weight),
+            RecentlyUsed[Route, PublishTarget](ROUTES_MAX, _weight),
+        )
         # Hashes of frames that came once: one that never comes again displaces no other.
-        self._seen = [0] * FRAMES_MAX
+        self._seen = [0] * (_SEEN_MASK + 1)
 
     def recent(self) -> dict[bytes, PublishTarget]:
         """Return the most recently used targets by method payload; do not change or keep it.
@@ -148,6 +156,8 @@ class PublishTargets:
         """Forget all targets."""
         self._frames.clear()
         self._heads.clear()
+        for each in self._targets:
+            each.clear()
 
     def find_known(self, method_payload: bytes) -> PublishTarget | None:
         """Return the target of a frame if it is known, without a search of the bindings."""
@@ -161,7 +171,7 @@ class PublishTargets:
             method_payload
         ):
             return None
-        head = self._heads.get(method_payload[_EXCHANGE_AT:key_at] + method_payload[-1:])
+        head = self._heads.get(_head_name(method_payload, key_at))
         if head is None or head.routes_version != head.exchange.routes_version:
             return None
         if head.single is not None:
@@ -170,8 +180,17 @@ class PublishTargets:
         route = self._virtual_host.routing.known_route_of(head.exchange, key)
         if route is None:
             return None
-        target = head.target_of(route)
+        target = self._target_of(head, route)
         self._note(method_payload, target)
+        return target
+
+    def _target_of(self, head: _Head, route: Route) -> PublishTarget:
+        """Return the target of frames whose route a tree remembers."""
+        targets = self._targets[head.mandatory]
+        target = targets.get(route)
+        if target is None:
+            target = head.target_of(route)
+            targets.put(route, target)
         return target
 
     def check(self, method_payload: bytes) -> None:
@@ -226,7 +245,7 @@ class PublishTargets:
         routing = self._virtual_host.routing
         forgotten_count = routing.forgotten_count
         key_at = _EXCHANGE_AT + 1 + method_payload[_EXCHANGE_AT]
-        name = method_payload[_EXCHANGE_AT:key_at] + method_payload[-1:]
+        name = _head_name(method_payload, key_at)
         head = self._heads.get(name)
         if head is None or head.routes_version != head.exchange.routes_version:
             version = exchange.routes_version
@@ -237,7 +256,12 @@ class PublishTargets:
         if head.single is not None:
             return head.single
         envelope = Envelope((method.routing_key,), None, visits_max)
-        target = head.target_of((yield from routing.route_of(exchange, envelope)))
+        route = yield from routing.route_of(exchange, envelope)
+        is_known = (
+            routing.known_route_of(exchange, method.routing_key) is route
+            and head.routes_version == exchange.routes_version
+        )
+        target = self._target_of(head, route) if is_known else head.target_of(route)
         if routing.forgotten_count == forgotten_count:
             self._note(method_payload, target)
         return target
@@ -288,3 +312,9 @@ class PublishTargets:
         if key in self._virtual_host.queues or replies:
             self._frames.put(method_payload, target)
         return target
+
+
+def _head_name(method_payload: bytes, key_at: int) -> bytes:
+    """Return what frames to one exchange have in common, whose routing key begins at `key_at`."""
+    flags = method_payload[-1] & _HEAD_FLAGS
+    return method_payload[_EXCHANGE_AT:key_at] + flags.to_bytes(1, "big")
