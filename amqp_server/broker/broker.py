@@ -342,6 +342,8 @@ class Broker:
         queues = self._exclusive_queues.pop(client, None)
         if queues is not None:
             self._orphaned_queues[client] = queues
+            if queues:
+                vhost_of(next(iter(queues))).leave_queues(queues)
 
     def is_orphaned(self, queue: Queue) -> bool:
         """Return whether the only client that may use a queue has gone."""

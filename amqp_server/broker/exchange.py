@@ -56,6 +56,11 @@ class Exchange:
         self.is_deleted = False
         self.matcher = MATCHERS[kind](arguments)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing is routed to the exchange any more, because it is deleted."""
+        return self.is_deleted
+
     def bind(self, binding: Binding) -> None:
         """Add a binding that the exchange does not have yet."""
         self.bindings[binding.identity] = binding

@@ -121,6 +121,7 @@ class Queue:
         self.checkpointed_floor = opened.ack_floor
         self.checkpointed_recovery_point = 0
         self.is_deleted = False
+        self.is_gone = False
         self.is_checkpoint_due = False
         self.is_checkpointed = False
         self._throttled_publishers: ThrottledPublishers | None = None
@@ -681,6 +682,7 @@ class Queue:
     def stop(self) -> None:
         """Stop the queue. Dead letters that are already on their way still arrive."""
         self.is_deleted = True
+        self.is_gone = True
         wake(self._expiry_waiters)
         if self._subscriptions is not None:
             self._subscriptions.stop()

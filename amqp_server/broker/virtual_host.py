@@ -36,6 +36,8 @@ PREDECLARED_EXCHANGES = (
 """Name, type and internal flag of the exchanges that every virtual host has."""
 REMOVED_MAX = 64
 """Removed queues and exchanges that cached routes may keep in memory."""
+ORPHANS_MAX = 16
+"""Queues of one lost client for which single routes end; with more, all routes are forgotten."""
 SOURCES_MAX = 256
 """Bindings of a removed queue whose sources are looked at.
 
@@ -121,6 +123,25 @@ class VirtualHost:
     def remove_queue(self, queue: Queue) -> None:
         """Remove a queue that was stopped before; otherwise like `remove_exchange`."""
         del self.queues[queue.name]
+        self._end_routes_to(queue)
+        self._note_removal()
+
+    def leave_queues(self, queues: Collection[Queue]) -> None:
+        """Let no route lead to queues that only their owner could use, which has gone.
+
+        Their names stay taken until they are removed.
+        """
+        for queue in queues:
+            queue.is_gone = True
+        if len(queues) > ORPHANS_MAX:
+            for source in self._dividing:
+                source.matcher.note_deletion()
+            self.forget_routes()
+            return
+        for queue in queues:
+            self._end_routes_to(queue)
+
+    def _end_routes_to(self, queue: Queue) -> None:
         self._note_deletion(queue)
         changed = {self.exchanges[""]}
         bindings = self._bindings_to.get(queue, ())
@@ -129,7 +150,6 @@ class VirtualHost:
         else:
             changed.update(each.source for each in bindings)
         self._note_changes(changed)
-        self._note_removal()
 
     def is_bound(self, end: Destination) -> bool:
         """Return whether a binding leads from or to an exchange, or to a queue."""

@@ -25,6 +25,10 @@ class NamedQueue:
         self.is_journaled = is_journaled
         self.is_deleted = False
 
+    @property
+    def is_gone(self) -> bool:
+        return self.is_deleted
+
     def __repr__(self) -> str:
         return f"<queue {self.name}>"
 

@@ -35,7 +35,7 @@ def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def a_queue(name: str) -> Queue:
     queue = object.__new__(Queue)
-    queue.is_deleted = False
+    queue.is_deleted = queue.is_gone = False
     queue.name = name
     queue.durable = False
     return queue

@@ -19,6 +19,7 @@ from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 from amqp_server import time_slice
 from amqp_server.broker import broker as broker_module
 from amqp_server.broker import deletion as deletion_module
+from amqp_server.broker import virtual_host
 from amqp_server.broker.binding import BindingIdentity
 from amqp_server.broker.handlers import replies
 from amqp_server.broker.handlers.exchange import delete as delete_exchange
@@ -855,3 +856,56 @@ def test_no_delayed_message_comes_early_because_its_exchange_is_deleted(
     greedy.expect(Exchange.DeleteOk)
     until_deleted(server)
     assert modest.ready_count("kept") == 0
+
+
+def returned_until(client: AmqpClient, tag: int) -> int:
+    """Return how many messages come back before all up to `tag` are confirmed."""
+    count = 0
+    while client._confirms[1].last_tag < tag:
+        count += isinstance(client.receive()[1], Basic.Return)
+    return count
+
+
+@cut
+@pytest.mark.parametrize("orphans_max", [1, 1000], ids=["many queues", "few queues"])
+def test_no_message_finds_an_exclusive_queue_of_a_client_that_has_gone(
+    server: ThreadedServer,
+    greedy: AmqpClient,
+    modest: AmqpClient,
+    monkeypatch: pytest.MonkeyPatch,
+    orphans_max: int,
+) -> None:
+    """A mandatory message, like a request whose answer nobody can get, comes back."""
+    monkeypatch.setattr(virtual_host, "ORPHANS_MAX", orphans_max)
+    hashed = Exchange.Declare(exchange="h", exchange_type="x-consistent-hash")
+    call(greedy, hashed)
+    call(greedy, Queue.Bind(queue="kept", exchange="h", routing_key="1"))
+    names = [f"own{number}" for number in range(MANY)]
+    publishes = [
+        *(Basic.Publish(routing_key=name, mandatory=True) for name in names),
+        *(Basic.Publish(exchange="x", routing_key=f"k{at}", mandatory=True) for at in range(MANY)),
+    ]
+    messages = b"".join(modest.publish_octets(each, b"", PLAIN) for each in publishes)
+    hashes = b"".join(
+        modest.publish_octets(Basic.Publish(exchange="h", routing_key=str(at)), b"", PLAIN)
+        for at in range(20)
+    )
+    with connect(server.address) as owner:
+        owner.open_channel()
+        for name in names:
+            call(owner, Queue.Declare(queue=name, exclusive=True))
+            bind_many(owner, name)
+            call(owner, Queue.Bind(queue=name, exchange="h", routing_key="1"))
+        for times in (1, 2):
+            # The routes of frames that come again are remembered.
+            modest.send_raw(messages)
+            assert returned_until(modest, times * len(publishes)) == 0
+
+        def close_and_publish() -> None:
+            read_first(server, owner, frame.marshal(CLOSE, 0))
+            read_first(server, modest, messages + hashes)
+
+        server.call(close_and_publish)
+        assert returned_until(modest, 3 * len(publishes) + 20) == len(publishes)
+    until_deleted(server)
+    assert modest.ready_count("kept") == 20

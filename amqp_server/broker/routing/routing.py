@@ -224,7 +224,7 @@ class Routing:
             found = yield from current.matcher.match_in_steps(envelope)
             envelope.visit(1 + len(found))
             # The bindings of what was deleted just now may still be there.
-            matched = [each for each in found if not each.is_deleted]
+            matched = [each for each in found if not each.is_gone]
             alternate = self._alternate_of(current)
             if not matched and alternate is not None and alternate not in visited:
                 # Each exchange by itself: what another one of the chain matched does not count.
@@ -250,7 +250,7 @@ class Routing:
         vhost = self._virtual_host
         for key in envelope.routing_keys:
             queue = vhost.queues.get(key) or vhost.damaged.refusing(key)
-            if queue is not None:
+            if queue is not None and not queue.is_gone:
                 yield queue
 
     def _reaches_one_that_routes_singly(self, exchange: Exchange) -> Steps[bool]:

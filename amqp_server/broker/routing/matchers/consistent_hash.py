@@ -77,7 +77,7 @@ class ConsistentHashMatcher(Matcher):
     def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding; one to a deleted destination has no buckets any more."""
         del self._bindings[binding]
-        if not binding.destination.is_deleted:
+        if not binding.destination.is_gone:
             self._ends = None
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
@@ -94,7 +94,7 @@ class ConsistentHashMatcher(Matcher):
         Once for any number of bindings that came and went, not at each of them.
         """
         weights: dict[Destination, int] = {}
-        kept = (each for each in self._bindings if not each.destination.is_deleted)
+        kept = (each for each in self._bindings if not each.destination.is_gone)
         for binding in sorted(kept, key=attrgetter("number")):
             weights.setdefault(binding.destination, int(binding.routing_key))
         self._destinations = list(weights)

@@ -21,8 +21,8 @@ class Destination(Protocol):
         """Name of the queue or exchange."""
 
     @property
-    def is_deleted(self) -> bool:
-        """Whether nothing is routed to it any more."""
+    def is_gone(self) -> bool:
+        """Whether nothing is routed to it any more: it is deleted, or is about to be."""
 
 
 class MatchedBinding(Protocol):
@@ -68,7 +68,7 @@ class Matcher(Protocol):
         """Take in a binding that is not there yet."""
 
     def note_deletion(self) -> None:
-        """Note that a destination is deleted from now on; its bindings are removed later.
+        """Note that a destination is gone from now on; its bindings are removed later.
 
         O(1). A type that divides messages between destinations divides them again: at the deletion,
         because the place of a message must not depend on the messages before it.

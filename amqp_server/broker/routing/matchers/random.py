@@ -24,5 +24,5 @@ class RandomMatcher(FanoutMatcher):
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return one destination; none if there are no bindings."""
-        destinations = [each for each in super().match(envelope) if not each.is_deleted]
+        destinations = [each for each in super().match(envelope) if not each.is_gone]
         return (choice(destinations),) if destinations else ()  # noqa: S311 - nothing secret
