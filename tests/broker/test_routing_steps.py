@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -310,3 +310,17 @@ def test_what_a_message_met_in_a_search_that_is_repeated_does_not_count() -> Non
     place.bind("comes")
 
     assert len(result_of(steps)) == BINDINGS + 1
+
+
+def test_nodes_without_bindings_take_steps_too() -> None:
+    place = Place("topic")
+    for words in product("a*", repeat=5):
+        place.bind("q", ".".join((*words, "z")))
+    matcher = place.exchange.matcher
+    assert isinstance(matcher, topic.TopicMatcher)
+    envelope = Envelope(("a.a.a.a.a",))
+    end = result_of(matcher._end_of(envelope.routing_keys[0], envelope))
+
+    steps = matcher._destinations(end, envelope)
+
+    assert len(list(steps)) >= 2**5 // STEP

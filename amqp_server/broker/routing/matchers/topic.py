@@ -256,6 +256,9 @@ class TopicMatcher(Matcher):
             visited = 0
             for node in state.nodes:
                 envelope.visit(1 + len(node.bindings))
+                visited += 1
+                if visited % STEP_VISITS == 0:
+                    yield
                 for binding in tuple(node.bindings):
                     found[binding.destination] = None
                     visited += 1
