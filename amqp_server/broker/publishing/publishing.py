@@ -348,11 +348,13 @@ class Publishing:
                     )
                     # Finding a route may take long.
                     yield
+                    recent = targets.recent()
                 if target.is_plain:
                     row.add(target, message)
                 else:
                     yield from self._enqueue_row(row) or ()
                     yield from self.publish_run(payload, [message], 0, row.flags) or ()
+                    recent = targets.recent()
         finally:
             yield from self._enqueue_row(row) or ()
 
