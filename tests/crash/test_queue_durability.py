@@ -133,7 +133,8 @@ def test_a_power_cut_loses_only_the_last_messages(power: Power, seed: int | None
             store = queues[level].store
             assert store.recovery_point >= len(shown[level])
             assert queues[level].settlement.ack_floor <= store.recovery_point
-            again = shown_of(power.root, level)
+            # Of what was not synced the cut left some chunks and no others.
+            again = shown_of(power.root, level, skip_damage=True)
             assert shown[level].items() <= again.items()
             left = bodies(drain(client, level))
             assert left == sorted(set(left))
@@ -144,10 +145,10 @@ def test_a_power_cut_loses_only_the_last_messages(power: Power, seed: int | None
         assert len(shown["fsync"]) == 200
 
 
-def shown_of(root: Path, queue: str) -> dict[int, bytes]:
+def shown_of(root: Path, queue: str, *, skip_damage: bool = False) -> dict[int, bytes]:
     """Return what another process sees of a queue, by offset."""
     shown: dict[int, bytes] = {}
     for directory in root.glob(f"logs/*/{queue}/*"):
-        for batch in LogReader(directory).read():
+        for batch in LogReader(directory, skip_damage=skip_damage).read():
             shown.update(zip(batch.offsets, batch.messages, strict=True))
     return shown

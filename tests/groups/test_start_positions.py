@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -239,7 +240,10 @@ def test_those_who_join_while_the_place_is_looked_for_get_the_same(stream: Strea
 def test_who_is_gone_before_the_place_is_found_leaves_it_to_the_others(stream: Stream) -> None:
     stream.publish(4)
     client = consuming(stream, f"ts:{BEGIN_NS + 2 * SECOND_NS}")
-    stream.server.loop.run_some_turns()
+    groups = stream.server.server.broker.vhosts["/"].queues[STREAM].groups
+    assert groups is not None
+    while "g" not in groups:
+        stream.server.loop.run_until_complete(asyncio.sleep(0))
     client.hang_up()
     stream.server.settle()
     assert stream.offsets(stream.member("first")) == [2, 3]
