@@ -69,6 +69,9 @@ cdef class FrameScanner:
         at=cython.Py_ssize_t,
         run=list,
         message=bytes,
+        group_prefix=bytes,
+        message_prefix=bytes,
+        is_kept=cython.bint,
         acks=list,
         ack_channel=cython.int,
         last_tag=cython.ulonglong,
@@ -88,7 +91,7 @@ cdef class FrameScanner:
     )
 
     @cython.locals(size=cython.Py_ssize_t, group_at=cython.Py_ssize_t)
-    cdef bint _is_alike(self, octets data, Py_ssize_t at)
+    cdef bint _is_repeated(self, octets data, Py_ssize_t at)
 
     cdef Py_ssize_t _fail(self, int channel, str text, Py_ssize_t end, list events)
 

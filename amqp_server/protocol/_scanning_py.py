@@ -195,6 +195,9 @@ class FrameScanner:
         last_tag = 0
         prefix_bytes = self.group_prefix_bytes
         body_bytes = self.group_body_bytes
+        group_prefix = self.group_prefix
+        message_prefix = self.message_prefix
+        is_kept = len(group_prefix) != 0
         while at < end:
             if prefix_bytes != 0:
                 body_at = at + prefix_bytes
@@ -204,17 +207,28 @@ class FrameScanner:
                 if (
                     stop <= end
                     and (body_bytes == 0 or data[stop - 1] == 0xCE)
-                    and self._is_alike(data, at)
+                    and (
+                        (
+                            is_same(data, at, group_prefix, prefix_bytes)  # type: ignore[name-defined]  # noqa: F821
+                            if COMPILED
+                            else data[at:body_at] == group_prefix
+                        )
+                        if is_kept
+                        else self._is_repeated(data, at)
+                    )
                 ):
-                    if len(self.group_prefix) == 0:
+                    if not is_kept:
                         self._keep_group(data)
+                        group_prefix = self.group_prefix
+                        message_prefix = self.message_prefix
+                        is_kept = True
                     if COMPILED and body_bytes != 0:  # pragma: no cover - as it is interpreted
                         # This makes one object and one copy instead of two of each.
-                        message = joined(self.message_prefix, data, body_at, stop - 1)  # type: ignore[name-defined]  # noqa: F821
+                        message = joined(message_prefix, data, body_at, stop - 1)  # type: ignore[name-defined]  # noqa: F821
                     elif body_bytes != 0:
-                        message = self.message_prefix + data[body_at : stop - 1]
+                        message = message_prefix + data[body_at : stop - 1]
                     else:
-                        message = self.message_prefix
+                        message = message_prefix
                     if run is None:
                         acks = None
                         run = self._begin_run(message, events)
@@ -282,6 +296,7 @@ class FrameScanner:
                     if outcome != _SINGLY:
                         prefix_bytes = self.group_prefix_bytes
                         body_bytes = self.group_body_bytes
+                        is_kept = False
                         body_at = at + prefix_bytes
                         message = self._message(data, body_at, body_at + body_bytes)
                         at = body_at + body_bytes
@@ -313,14 +328,10 @@ class FrameScanner:
         events.append((ERROR, channel, text))
         return end
 
-    def _is_alike(self, data: bytes | bytearray, at: int) -> bool:
-        """Return whether the frames at a position are those of the last publish up to its body."""
+    def _is_repeated(self, data: bytes | bytearray, at: int) -> bool:
+        """Return whether the frames at a position are those of the last publish in the buffer."""
         size = self.group_prefix_bytes
         group_at = self.group_at
-        if len(self.group_prefix) != 0:
-            if COMPILED:  # pragma: no cover - as it is interpreted
-                return is_same(data, at, self.group_prefix, size)  # type: ignore[name-defined, no-any-return]  # noqa: F821
-            return data[at : at + size] == self.group_prefix
         if COMPILED:  # pragma: no cover - as it is interpreted
             return is_repeated(data, at, group_at, size)  # type: ignore[name-defined, no-any-return]  # noqa: F821
         return data[at : at + size] == data[group_at : group_at + size]
