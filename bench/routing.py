@@ -27,7 +27,7 @@ class _Named:
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_journaled = False
-        self.is_deleted = False
+        self.is_gone = False
 
 
 @click.command(context_settings={"show_default": True})
