@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 RUN_MESSAGES_MAX = 4096
 """Most messages that one consumer gets at a time."""
+STEP_CONSUMERS = 4
+"""Consumers that are served even if the slice is over: what is cut off is shared out again."""
 RUN_BYTES_MAX = 512 * 1024
 """Most message bytes that one consumer gets at a time; a larger message goes alone."""
 
@@ -75,7 +77,7 @@ def _give_each_a_run(
             break
         if not _deliver_run(source, consumer, min(share, credit, RUN_MESSAGES_MAX), time_slice):
             return False
-        if served + 1 < len(able) and time_slice.is_over:
+        if STEP_CONSUMERS <= served + 1 < len(able) and time_slice.is_over:
             # The consumers that were not served are first in the next turn.
             break
     for consumer in next_in_turn:
