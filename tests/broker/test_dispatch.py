@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
-from amqp_server.broker.consuming.dispatch import RUN_BYTES_MAX, RUN_MESSAGES_MAX, dispatch
+from amqp_server.broker.consuming.dispatch import (
+    RUN_BYTES_MAX,
+    RUN_MESSAGES_MAX,
+    STEP_CONSUMERS,
+    dispatch,
+)
 from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.queue import Queue
 from amqp_server.time_slice import TimeSlice
@@ -143,6 +148,17 @@ def test_shares_stay_equal_however_the_messages_arrive(
     shares = [len(consumer.taken) for consumer in consumers]
     assert sum(shares) == end
     assert max(shares) - min(shares) <= 1
+
+
+def test_a_slice_that_is_over_does_not_change_the_shares_of_few_consumers() -> None:
+    consumers = [TakingConsumer(credit=1 << 30) for _ in range(STEP_CONSUMERS)]
+    queue = ready_queue(4 * STEP_CONSUMERS, *consumers)
+    over = TimeSlice()
+    over.begin(float("-inf"))
+
+    assert dispatch(cast("Queue", queue), over) is None
+
+    assert [len(each.taken) for each in consumers] == [4] * STEP_CONSUMERS
 
 
 def test_a_higher_priority_goes_first_as_far_as_its_credit_reaches() -> None:
