@@ -67,13 +67,22 @@ class Line:
     Attributes:
         clock_seconds: Seconds of the loop that the line has used, raised to those of the line that
             ran last when it was empty: waiting for nothing saves up no time.
+        has_more_input: Whether the last read filled the whole buffer, so that more is on its way.
     """
 
-    __slots__ = ("_due", "_marked", "_marked_number", "clock_seconds", "is_waiting")
+    __slots__ = (
+        "_due",
+        "_marked",
+        "_marked_number",
+        "clock_seconds",
+        "has_more_input",
+        "is_waiting",
+    )
 
     def __init__(self, clock_seconds: float = 0.0) -> None:
         self.clock_seconds = clock_seconds
         self.is_waiting = False
+        self.has_more_input = False
         # Dicts keep the order: the task that was marked first runs first.
         self._due: dict[TurnTask, None] = {}
         self._marked: dict[TurnTask, None] = {}
@@ -136,6 +145,7 @@ class Turn:
         upkeep: Line of timers and of results of the disk.
         endings: Line of what connections leave behind when they end.
         transfers: Line of messages that the broker forwards from queue to queue.
+        current_line: Line of the task that runs now; `upkeep` when none runs.
     """
 
     def __init__(
@@ -154,7 +164,7 @@ class Turn:
         self.upkeep = Line()
         self.endings = Line()
         self.transfers = Line()
-        self._line = self.upkeep
+        self.current_line = self.upkeep
         # (clock, order of entry, line): the order decides between equal clocks.
         self._waiting: list[tuple[float, int, Line]] = []
         self._entries = count()
@@ -163,11 +173,6 @@ class Turn:
         self._is_scheduled = False
         # Tasks that ran in this turn.
         self._ran: set[TurnTask] = set()
-
-    @property
-    def current_line(self) -> Line:
-        """Line of the task that runs now; `upkeep` when none runs."""
-        return self._line
 
     def new_line(self) -> Line:
         """Return a line for a new connection; it enters one slice after the others.
@@ -184,7 +189,7 @@ class Turn:
             line: Line that it waits in; None: the line of the task that runs now.
         """
         if line is None:
-            line = self._line
+            line = self.current_line
         line.mark(task, self.number)
         if not (line.is_waiting and self._is_scheduled):
             self._schedule(line)
@@ -239,7 +244,7 @@ class Turn:
             line.clock_seconds = max(line.clock_seconds, self._clock_seconds)
         began_seconds = perf_counter()
         self._reading_seconds += self._run_one(task, line, began_seconds) - began_seconds
-        self._line = self.upkeep
+        self.current_line = self.upkeep
         return True
 
     def _schedule(self, line: Line) -> None:
@@ -279,7 +284,7 @@ class Turn:
                 done.append(line)
             else:
                 self._push(line)
-        self._line = self.upkeep
+        self.current_line = self.upkeep
         self._ran.clear()
         for line in done:
             if line.is_empty:
@@ -292,7 +297,7 @@ class Turn:
 
     def _run_one(self, task: TurnTask, line: Line, began_seconds: float) -> float:
         """Run a task that begins now, in its line; return when it ended, by `perf_counter`."""
-        self._line = line
+        self.current_line = line
         self.time_slice.begin(began_seconds)
         try:
             task.run_turn()

@@ -82,7 +82,6 @@ class QueueStorage:
     ) -> None:
         self.pool = PagePool(config.ring_bytes_total)
         self.flusher = flusher
-        self.more_input = False
         self.held: Collection[StoreOwner] = ()
         self._config = config
         self._read_in_worker = read_in_worker
