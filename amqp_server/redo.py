@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from appendlog import encode_chunk
+from appendlog import Append, encode_chunk
 from appendlog.segments.append_clock import AppendClock
 from offsets import RedoTransaction
 
@@ -131,7 +131,7 @@ def _skip_what_is_gone(log: Log, settlement: Settlement, publishes: Iterable[Red
     end = log.log_end_offset
     hint = max((publish.log_end_offset for publish in publishes), default=0)
     if end < hint:
-        log.append([], hint, sync=False)
+        log.append(Append([], hint, sync=False))
         settlement.settle(end, hint)
 
 
@@ -157,4 +157,4 @@ def _append_chunk(
     chunk = encode_chunk(
         messages, offset, None, timestamp_ns, None, log.identity.salt, transaction_id
     )
-    log.append([chunk], offset + len(messages), sync)
+    log.append(Append([chunk], offset + len(messages), sync=sync))

@@ -7,6 +7,7 @@ docs/log-format.md describes the format.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from appendlog.append import Append
 from appendlog.errors import (
     CorruptRecordError,
     LogClosedError,
@@ -57,6 +58,7 @@ __all__ = [
     "SEGMENT_BYTES_MAX",
     "STORAGE",
     "THROUGHPUT",
+    "Append",
     "AppendedRange",
     "Chunk",
     "CloseRequest",

@@ -1,15 +1,16 @@
 """The log of one queue incarnation: append, read by offset, retention."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
+from appendlog.append import Append
 from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.compression import ChunkCompressor
-from appendlog.layout.format import GAP_SKIPPED
-from appendlog.layout.large_chunk import Chunk, joined_chunk
+from appendlog.layout.large_chunk import joined_chunk
 from appendlog.layout.summary import SegmentSummary
 from appendlog.log_state import LogState
 from appendlog.opening import open_state, reopen_state
@@ -167,25 +168,14 @@ class Log:
         """Return the sums of each segment, oldest first. Do not change them."""
         return [segment.summary for segment in self._state.segments]
 
-    def append(
-        self, chunks: Sequence[Chunk], end_offset: int, sync: bool, settled_floor: int = 0
-    ) -> None:
-        """Append chunks; the log ends at `end_offset` afterwards.
+    def append(self, append: Append) -> None:
+        """Append chunks; the log ends at the append's `end_offset` afterwards.
 
         A segment rolls before a chunk that would make it longer than `segment_bytes`. The chunks
         for one segment are one write. Without `sync` the bytes only reach the kernel. With it,
         everything up to `end_offset` is on the disk when this returns, and the `end` file says so.
-        An empty `chunks` with `sync` writes to the disk what is not there yet. The log compresses
-        the chunks first if its options say so.
-
-        Args:
-            chunks: Results of `encode_chunk` with this log's salt, or `LargeChunk`s; base offsets
-                increase from `log_end_offset` on. The log does not keep them.
-            end_offset: At least the end of the last chunk. The log skips the offsets between the
-                two and never uses them (it writes a gap marker).
-            sync: Whether everything must be on the disk when this returns.
-            settled_floor: Offset below which no consumer reads soon. Synced pages with records
-                below it need not stay in the page cache.
+        No chunks with `sync` writes to the disk what is not there yet. The log compresses the
+        chunks first if its options say so.
 
         Raises:
             ValueError: The chunks are not this log's or not in order; nothing was written.
@@ -197,11 +187,11 @@ class Log:
             raise state.failed
         if state.options.compression is Compression.ZSTD:
             compressor = ChunkCompressor(state.options.compression_bytes_min)
-            chunks = [compressor.compress(joined_chunk(chunk)) for chunk in chunks]
-        headers = state.writer.check(chunks, end_offset)
-        state.append(chunks, headers, end_offset, sync, GAP_SKIPPED)
-        if sync:
-            state.writer.evict_pages(settled_floor)
+            chunks = [compressor.compress(joined_chunk(chunk)) for chunk in append.chunks]
+            append = replace(append, chunks=chunks)
+        state.append(append)
+        if append.sync:
+            state.writer.evict_pages(append.settled_floor)
 
     def read(self, offset: int, max_bytes: int, max_records: int) -> ReadResult:
         """Return records from the first one at or after `offset`, in order.
@@ -359,7 +349,7 @@ class Log:
         state = self._state
         try:
             if state.failed is None and state.recovery_point < state.log_end_offset:
-                self.append([], state.log_end_offset, sync=True)
+                self.append(Append([], state.log_end_offset, sync=True))
             if state.writer.active is not None:
                 state.writer.store_index(state.writer.active)
         finally:
@@ -392,7 +382,7 @@ class Log:
         A second fsync on the same descriptor could report success wrongly: the kernel may have
         dropped the pages that it could not write.
         """
-        return self._state.fail(path, cause)
+        return self._state.fail(LogFailedError(path, cause))
 
     def reopen(self) -> RecoveryReport:
         """Use a failed log again: open and recover its files again.

@@ -6,12 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from appendlog.append import Append
 from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.layout.chunk import ChunkHeader
 from appendlog.layout.format import GAP_LOST
-from appendlog.layout.large_chunk import Chunk
 from appendlog.options import LogOptions
 from appendlog.reclaim.log_reclaim import LogReclaim
 from appendlog.recovery.log_recovery import RecoveredLog
@@ -104,28 +103,21 @@ class LogState:
         self.log_end_offset = self.recovery_point = recovered.end_offset
         self.failed: LogFailedError | None = None
 
-    def append(
-        self,
-        chunks: Sequence[Chunk],
-        headers: Sequence[ChunkHeader],
-        end_offset: int,
-        sync: bool,
-        gap_reason: int,
-    ) -> None:
-        """Write chunks that have been checked; see `SegmentWriter.append`.
+    def append(self, append: Append) -> None:
+        """Check and write an append; see `Log.append`.
 
         Raises:
+            ValueError: The chunks are not this log's or not in order; nothing was written.
             LogFailedError: A file operation failed.
         """
-        writer = self.writer
         try:
-            writer.append(chunks, headers, end_offset, sync, gap_reason)
-        except OSError as error:
-            raise self.fail(writer.path, error) from error
+            self.writer.append(append)
+        except LogFailedError as error:
+            raise self.fail(error) from error.cause
         self._take_created()
-        self.log_end_offset = end_offset
-        if sync:
-            self.recovery_point = end_offset
+        self.log_end_offset = append.end_offset
+        if append.sync:
+            self.recovery_point = append.end_offset
 
     def roll(self) -> None:
         """Seal the last segment and begin an empty one; everything is on the disk then.
@@ -135,15 +127,15 @@ class LogState:
         """
         try:
             self.writer.roll()
-        except OSError as error:
-            raise self.fail(self.writer.path, error) from error
+        except LogFailedError as error:
+            raise self.fail(error) from error.cause
         self._take_created()
         self.recovery_point = self.log_end_offset
 
-    def fail(self, path: Path, cause: Exception) -> LogFailedError:
-        """Make the log read-only and return the failure; only the first one counts."""
+    def fail(self, failure: LogFailedError) -> LogFailedError:
+        """Make the log read-only and return its failure; only the first one counts."""
         if self.failed is None:
-            self.failed = LogFailedError(path, cause)
+            self.failed = failure
         return self.failed
 
     def settle_recovery(self, recovered: RecoveredLog) -> None:
@@ -158,9 +150,9 @@ class LogState:
         writer.mark_unsynced()
         if recovered.segments and recovered.segments[-1].is_sealed:
             writer.active = recovered.segments[-1]
-            self.append([], [], recovered.end_offset, True, GAP_LOST)
+            self.append(Append([], recovered.end_offset, sync=True, gap_reason=GAP_LOST))
             writer.active = None
-        self.append([], [], recovered.lost_end_offset, True, GAP_LOST)
+        self.append(Append([], recovered.lost_end_offset, sync=True, gap_reason=GAP_LOST))
 
     def close_files(self, segments: Sequence[Segment]) -> None:
         """Stop storing indexes; close and unmap the files of these segments."""

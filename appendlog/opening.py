@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from appendlog.append import Append
 from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
@@ -74,5 +75,5 @@ def reopen_state(state: LogState) -> tuple[LogState, RecoveryReport]:
     reopened, report = open_state(state.directory, state.identity, options, state.filesystem)
     if reopened.log_end_offset < state.log_end_offset:
         report.add_lost(reopened.log_end_offset, state.log_end_offset)
-        reopened.append([], [], state.log_end_offset, True, GAP_LOST)
+        reopened.append(Append([], state.log_end_offset, sync=True, gap_reason=GAP_LOST))
     return reopened, report

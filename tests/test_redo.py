@@ -7,7 +7,7 @@ import pytest
 
 from amqp_server import redo
 from amqp_server.redo import QueueRedo, RedoPublish, carry_out_again, redo_by_queue, remaining
-from appendlog import Log, LogFailedError, encode_chunk
+from appendlog import Append, Log, LogFailedError, encode_chunk
 from offsets import RedoSettled, RedoTarget, RedoTransaction, Settlement
 from tests.appendlog.builders import SALT, append, message, messages, open_log, read_all
 from tests.faults.faulty_filesystem import FaultyFileSystem
@@ -24,7 +24,7 @@ def carried_out(log: Log, queue: QueueRedo) -> tuple[int, Settlement]:
 def test_redo_appends_only_messages_that_the_log_does_not_have(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path / "log")
     append(log, 0, 3)
-    log.append([encode_chunk(messages(3, 5), 3, None, 1, None, SALT, ONE)], 5, sync=True)
+    log.append(Append([encode_chunk(messages(3, 5), 3, None, 1, None, SALT, ONE)], 5, sync=True))
     publishes = [RedoPublish(ONE, 3, messages(3, 9)), RedoPublish(TWO, 3, messages(9, 11))]
     assert carried_out(log, QueueRedo(publishes))[0] == 6
     assert log.recovery_point == log.log_end_offset == 11

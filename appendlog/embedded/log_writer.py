@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from appendlog.append import Append
 from appendlog.embedded.batch import Batch
 from appendlog.embedded.forks import abandon_in_children
 from appendlog.embedded.options import BATCH_BYTES_MAX, EmbeddedOptions
@@ -394,7 +395,7 @@ class LogWriter:
             return
 
         def write() -> None:
-            self.log.append(chunks, end, sync)
+            self.log.append(Append(chunks, end, sync=sync))
             with self._batch_lock:
                 self._batch.remove_written(end)
 

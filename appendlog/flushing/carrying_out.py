@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from appendlog.errors import LogFailedError
 from appendlog.flushing.requests import (
@@ -37,16 +38,14 @@ def carry_out(group: Sequence[Request]) -> tuple[LogFailedError | None, int]:
 
 
 def _perform(log: Log, group: Sequence[Request]) -> int:
-    appends = [request for request in group if isinstance(request, FlushRequest)]
-    if appends:
-        chunks = [chunk for request in appends for chunk in request.chunks]
-        last = appends[-1]
-        sync = any(request.sync for request in appends)
-        log.append(chunks, last.end_offset, sync, last.settled_floor)
-        if any(request.roll for request in appends):
+    request = group[-1]
+    if isinstance(request, FlushRequest):
+        if len(group) > 1:
+            request = _merged([each for each in group if isinstance(each, FlushRequest)])
+        log.append(request.append)
+        if request.roll:
             log.roll()
         return 0
-    request = group[0]
     if isinstance(request, RemoveSettledRequest):
         return log.remove_settled(request.floor)
     if isinstance(request, CompactRequest):
@@ -58,6 +57,15 @@ def _perform(log: Log, group: Sequence[Request]) -> int:
     elif isinstance(request, DeleteRequest):
         log.delete()
     return 0
+
+
+def _merged(requests: Sequence[FlushRequest]) -> FlushRequest:
+    """Return one request for all that these want from their log, in order."""
+    last = requests[-1]
+    chunks = [chunk for request in requests for chunk in request.append.chunks]
+    sync = any(request.append.sync for request in requests)
+    roll = any(request.roll for request in requests)
+    return FlushRequest(last.log, replace(last.append, chunks=chunks, sync=sync), roll=roll)
 
 
 def _compact(request: CompactRequest) -> int:

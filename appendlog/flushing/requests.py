@@ -1,8 +1,9 @@
 """Requests to a flusher, and its results."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
+from appendlog.append import Append
 from appendlog.errors import LogFailedError
 from appendlog.layout.large_chunk import Chunk
 from appendlog.log import Log
@@ -11,23 +12,23 @@ from appendlog.segments.segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class FlushRequest:
-    """Request to append chunks to a log; see `Log.append`.
+    """Request to append to a log; see `Log.append`.
 
     Attributes:
         log: Log to append to.
-        chunks: Encoded chunks; may be empty.
-        end_offset: Log end offset afterwards.
-        sync: Whether the chunks must be on the disk.
+        append: What to append.
         roll: Whether to seal the segment afterwards; see `Log.roll`.
-        settled_floor: Offset below which records need not stay in the page cache.
     """
 
     log: Log
-    chunks: Sequence[Chunk]
-    end_offset: int
-    sync: bool
+    append: Append
+    _: KW_ONLY
     roll: bool = False
-    settled_floor: int = 0
+
+    @property
+    def chunks(self) -> Sequence[Chunk]:
+        """The chunks to append; may be empty."""
+        return self.append.chunks
 
 
 @dataclass(frozen=True, slots=True)

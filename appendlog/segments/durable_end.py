@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
+from appendlog.errors import LogFailedError
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.crc import crc32c
@@ -156,7 +157,7 @@ class DurableEndFile:
             summary: Sums of the segment up to there; None if they cannot be trusted.
 
         Raises:
-            OSError: The slot could not be written.
+            LogFailedError: The slot could not be written.
         """
         self._generation += 1
         slot = encode_slot(
@@ -173,7 +174,11 @@ class DurableEndFile:
         # a reader would take them for its own.
         slot += bytes(END_SUMS_BYTES) if summary is None else encode_sums(summary, self._generation)
         flags = os.O_RDWR | os.O_CREAT
-        with descriptors.borrow(filesystem, self.path, flags) as descriptor:
-            written = filesystem.pwrite(descriptor, slot, END_SLOT_POSITIONS[self._generation & 1])
+        position = END_SLOT_POSITIONS[self._generation & 1]
+        try:
+            with descriptors.borrow(filesystem, self.path, flags) as descriptor:
+                written = filesystem.pwrite(descriptor, slot, position)
+        except OSError as error:
+            raise LogFailedError(self.path, error) from error
         if written != len(slot):
-            raise OSError(f"{written} of {len(slot)} bytes written")
+            raise LogFailedError(self.path, OSError(f"{written} of {len(slot)} bytes written"))

@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from appendlog.append import Append
+from appendlog.errors import LogFailedError
 from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
@@ -97,18 +99,17 @@ class SegmentWriter:
         self.created: list[Segment] = []
         self.end_offset = end_offset
         self.last_timestamp_ns = last_timestamp_ns
-        self.path = directory
         self._note_state()
 
-    def check(self, chunks: Sequence[Chunk], end_offset: int) -> list[ChunkHeader]:
-        """Validate chunks to append, and return their headers.
+    def _check(self, append: Append) -> list[ChunkHeader]:
+        """Return the headers of the chunks to append.
 
         Raises:
-            ValueError: A chunk is not of this log, not in order, or passes `end_offset`.
+            ValueError: A chunk is not of this log, not in order, or passes the end offset.
         """
         headers = []
         expected = self.end_offset
-        for chunk in chunks:
+        for chunk in append.chunks:
             if len(chunk) < CHUNK_HEADER_BYTES:
                 raise ValueError(f"chunk has {len(chunk)} bytes")
             header = chunk.header if isinstance(chunk, LargeChunk) else decode_chunk_header(chunk)
@@ -118,46 +119,37 @@ class SegmentWriter:
                 raise ValueError(f"chunk has {len(chunk)} bytes, its header says otherwise")
             expected = header.end_offset
             headers.append(header)
-        if end_offset < expected:
-            raise ValueError(f"end offset {end_offset} is below the chunks' end {expected}")
+        if append.end_offset < expected:
+            raise ValueError(f"end offset {append.end_offset} is below the chunks' end {expected}")
         return headers
 
-    def append(
-        self,
-        chunks: Sequence[Chunk],
-        headers: Sequence[ChunkHeader],
-        end_offset: int,
-        sync: bool,
-        gap_reason: int = GAP_SKIPPED,
-    ) -> None:
+    def append(self, append: Append) -> None:
         """Write chunks, rolling if needed; with `sync` everything so far reaches the disk.
 
-        Args:
-            chunks: Chunks that `check` has validated; may be empty.
-            headers: Result of `check`.
-            end_offset: Log end offset afterwards. If it is above the last chunk's end, a gap marker
-                records that, because the `end` file alone would not survive a power cut.
-            sync: Whether everything must be on the disk when this returns.
-            gap_reason: Reason to write in that gap marker.
+        If the end offset is above the last chunk's end, a gap marker records that, because the
+        `end` file alone would not survive a power cut.
 
         Raises:
-            OSError: A file operation failed; `path` is the file. The log is in an unknown state.
+            ValueError: The chunks are not this log's or not in order; nothing was written.
+            LogFailedError: A file operation failed. The log is in an unknown state.
         """
+        headers = self._check(append)
+        end_offset = append.end_offset
         self._note_state()
-        for chunk, header in zip(chunks, headers, strict=True):
+        for chunk, header in zip(append.chunks, headers, strict=True):
             self._add(chunk, header)
         last = headers[-1].end_offset if headers else self.end_offset
         if last < end_offset:
             marker = encode_gap_marker(
-                last, end_offset, gap_reason, self.last_timestamp_ns, self._identity.salt
+                last, end_offset, append.gap_reason, self.last_timestamp_ns, self._identity.salt
             )
             self._add(marker, decode_chunk_header(marker))
-            if self.active is not None and gap_reason != GAP_SKIPPED:
+            if self.active is not None and append.gap_reason != GAP_SKIPPED:
                 # A start has to report the loss again: trusted sums would hide it.
                 self.active.is_whole = False
-        self._write(sync)
-        if sync:
-            self.sync()
+        self._write(sync=append.sync)
+        if append.sync:
+            self._sync()
         self.end_offset = end_offset
         # A later failure may not be an append; it must not undo this one, which is confirmed now.
         self._note_state()
@@ -186,7 +178,7 @@ class SegmentWriter:
             self._foreign_files,
         )
 
-    def sync(self) -> None:
+    def _sync(self) -> None:
         """Write all data and names so far to the disk, then record that in the `end` file."""
         segment = self.active
         if segment is None:
@@ -195,7 +187,6 @@ class SegmentWriter:
         self._sync_directory()
         # From here on other processes may see it: a half-written slot can be a valid one.
         self._note_state()
-        self.path = self._end_file.path
         self._end_file.write(
             self._filesystem,
             self._descriptors,
@@ -241,14 +232,14 @@ class SegmentWriter:
         The new segment keeps the end offset when everything before it is removed.
 
         Raises:
-            OSError: A file operation failed; `path` is the file.
+            LogFailedError: A file operation failed. The log is in an unknown state.
         """
         self._note_state()
         if self.active is not None:
             self._seal(self.active)
         self.active = self._create()
         self._write(sync=False)
-        self.sync()
+        self._sync()
 
     def mark_unsynced(self) -> None:
         """Assume that nothing found by recovery is on the disk yet."""
@@ -320,7 +311,7 @@ class SegmentWriter:
         self._pages.begin()
         return segment
 
-    def _write(self, sync: bool) -> None:
+    def _write(self, *, sync: bool) -> None:
         """Write the pending chunks to the active segment, in one system call if possible."""
         segment = self.active
         if segment is None or not (self._pending or self._new_header):
@@ -333,22 +324,24 @@ class SegmentWriter:
                 buffers.append(chunk)
         position = segment.size_bytes
         flags = os.O_RDWR
-        self.path = segment.path
-        if self._new_header:
-            self.directories.make(self._filesystem, self._directory)
-            if not sync and not self._end_file.is_written:
-                # Without an `end` file readers would treat unsynced records as durable, and show
-                # them.
-                self._end_file.write(
-                    self._filesystem, self._descriptors, segment.base_offset, segment.name, 0
-                )
-            buffers.insert(0, self._new_header)
-            position = 0
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-            self._is_directory_synced = False
-        sync = sync and self._is_data_synced
-        with self._descriptors.borrow(self._filesystem, segment.path, flags) as descriptor:
-            self._filesystem.write_all(descriptor, buffers, position, sync)
+        try:
+            if self._new_header:
+                self.directories.make(self._filesystem, self._directory)
+                if not sync and not self._end_file.is_written:
+                    # Without an `end` file readers would treat unsynced records as durable, and
+                    # show them.
+                    self._end_file.write(
+                        self._filesystem, self._descriptors, segment.base_offset, segment.name, 0
+                    )
+                buffers.insert(0, self._new_header)
+                position = 0
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+                self._is_directory_synced = False
+            sync = sync and self._is_data_synced
+            with self._descriptors.borrow(self._filesystem, segment.path, flags) as descriptor:
+                self._filesystem.write_all(descriptor, buffers, position, sync)
+        except OSError as error:
+            raise LogFailedError(segment.path, error) from error
         self._is_data_synced = sync
         if self._new_header:
             self._new_header = b""
@@ -380,11 +373,13 @@ class SegmentWriter:
         """Write the footer and sync the whole segment."""
         segment.summary.steps_back = self._steps_back
         footer = encode_footer(segment.summary, self._identity.salt)
-        self.path = segment.path
-        with self._descriptors.borrow(self._filesystem, segment.path) as descriptor:
-            segment.size_bytes = self._filesystem.write_all(
-                descriptor, [footer], segment.size_bytes, self._is_data_synced
-            )
+        try:
+            with self._descriptors.borrow(self._filesystem, segment.path) as descriptor:
+                segment.size_bytes = self._filesystem.write_all(
+                    descriptor, [footer], segment.size_bytes, self._is_data_synced
+                )
+        except OSError as error:
+            raise LogFailedError(segment.path, error) from error
         self._sync_data(segment)
         self._sync_directory()
         self.store_index(segment)
@@ -394,17 +389,21 @@ class SegmentWriter:
     def _sync_data(self, segment: Segment) -> None:
         if self._is_data_synced:
             return
-        self.path = segment.path
-        with self._descriptors.borrow(self._filesystem, segment.path) as descriptor:
-            self._filesystem.fdatasync(descriptor)
+        try:
+            with self._descriptors.borrow(self._filesystem, segment.path) as descriptor:
+                self._filesystem.fdatasync(descriptor)
+        except OSError as error:
+            raise LogFailedError(segment.path, error) from error
         self._is_data_synced = True
 
     def _sync_directory(self) -> None:
         if self._is_directory_synced:
             return
-        self.path = self._directory
-        self._filesystem.sync_directory(self._directory)
-        if not self._are_parents_synced:
-            self.directories.sync(self._filesystem, self._directory)
-            self._are_parents_synced = True
+        try:
+            self._filesystem.sync_directory(self._directory)
+            if not self._are_parents_synced:
+                self.directories.sync(self._filesystem, self._directory)
+                self._are_parents_synced = True
+        except OSError as error:
+            raise LogFailedError(self._directory, error) from error
         self._is_directory_synced = True

@@ -9,7 +9,7 @@ from typing import Final
 
 from amqp_server.protocol.field_values import FieldValue
 from amqp_server.protocol.properties import Properties
-from appendlog import Log, LogIdentity, LogOptions, encode_chunk, encode_message
+from appendlog import Append, Log, LogIdentity, LogOptions, encode_chunk, encode_message
 from appendlog.layout.message import PERSISTENT
 from metadata.document import Document, encode_document
 from metadata.names import log_directory
@@ -48,7 +48,7 @@ def make_queue(storage_path: Path, messages: int) -> Path:
         waiting.append(encode_chunk(chunk, offset, None, first_ns, None, log.identity.salt))
         offset += len(chunk)
         if len(waiting) == 20 or offset == messages:
-            log.append(waiting, offset, offset == messages)
+            log.append(Append(waiting, offset, sync=offset == messages))
             waiting = []
     log.close()
     return directory

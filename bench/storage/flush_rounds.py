@@ -13,7 +13,15 @@ from uuid import UUID
 
 import click
 
-from appendlog import FlushRequest, FlushResult, Log, LogIdentity, ThreadFlusher, encode_chunk
+from appendlog import (
+    Append,
+    FlushRequest,
+    FlushResult,
+    Log,
+    LogIdentity,
+    ThreadFlusher,
+    encode_chunk,
+)
 from appendlog.flushing.flusher import PARALLEL_MAX
 from bench.options import data_dir_option
 from bench.storage.comparison import Comparison
@@ -51,7 +59,9 @@ class Rounds:
         for log in self._logs:
             start = log.log_end_offset
             chunk = encode_chunk(self._batch, start, None, 1_000 + start, None, log.identity.salt)
-            self._flusher.submit(FlushRequest(log, [chunk], start + len(self._batch), sync=True))
+            self._flusher.submit(
+                FlushRequest(log, Append([chunk], start + len(self._batch), sync=True))
+            )
         left = len(self._logs)
         while left:
             results = self._reports.get()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from appendlog import Log, LogIdentity, LogOptions, encode_chunk, encode_message
+from appendlog import Append, Log, LogIdentity, LogOptions, encode_chunk, encode_message
 from bench.options import data_dir_option
 
 IDENTITY: Final = LogIdentity("/", "bench", uuid.UUID("5d1f0a6e-7a4e-4b1c-9c55-3d1f2b9c0a11"))
@@ -89,9 +89,9 @@ def make_log(directory: Path, size: LogSize, options: LogOptions | None = None) 
         group.append(chunk)
         group_bytes += len(chunk)
         if group_bytes >= 1 << 20:
-            log.append(group, end, False)
+            log.append(Append(group, end, sync=False))
             group, group_bytes = [], 0
-    log.append(group, end, True)
+    log.append(Append(group, end, sync=True))
     return log
 
 

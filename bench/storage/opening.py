@@ -12,7 +12,7 @@ import click
 
 from amqp_server.protocol.field_values import FieldValue
 from amqp_server.protocol.table_json import table_to_json
-from appendlog import Log, LogIdentity, LogOptions, encode_chunk, encode_message
+from appendlog import Append, Log, LogIdentity, LogOptions, encode_chunk, encode_message
 from appendlog.files.descriptors import Descriptors
 from bench.options import data_dir_option
 from bench.our_server import start_our_server
@@ -130,8 +130,8 @@ def _fill(log: Log, identity: LogIdentity, count: int, body_bytes: int, has: boo
             if taken:
                 chunks.append(encode_chunk(taken, start, None, time_ns, None, identity.salt))
                 start += len(taken)
-        log.append(chunks, start, sync=False)
-    log.append([], start, sync=True)
+        log.append(Append(chunks, start, sync=False))
+    log.append(Append([], start, sync=True))
 
 
 def _message(number: int, body_bytes: int, has_priority: bool) -> bytes:

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from appendlog import Compression, Log, LogOptions, encode_chunk, encode_message
+from appendlog import Append, Compression, Log, LogOptions, encode_chunk, encode_message
 from bench.options import data_dir_option
 from bench.storage.made_log import IDENTITY
 
@@ -63,7 +63,7 @@ def stored_bytes(directory: Path, bodies: list[bytes], batch: int, compression: 
             for body in bodies[start : start + batch]
         ]
         chunk = encode_chunk(messages, start, None, 1_000 + start, None, IDENTITY.salt)
-        log.append([chunk], start + len(messages), sync=False)
+        log.append(Append([chunk], start + len(messages), sync=False))
     log.close()
     return sum(path.stat().st_size for path in (directory / "log").iterdir())
 

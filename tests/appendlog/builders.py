@@ -3,7 +3,7 @@
 import uuid
 from pathlib import Path
 
-from appendlog import FileSystem, Log, LogIdentity, LogOptions, RecoveryReport, encode_chunk
+from appendlog import Append, FileSystem, Log, LogIdentity, LogOptions, RecoveryReport, encode_chunk
 from appendlog.files.descriptors import Descriptors
 from appendlog.layout.message import PERSISTENT, encode_message
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
@@ -47,7 +47,7 @@ def append(log: Log, start: int, end: int, sync: bool = True, step: int = 3) -> 
     """Append a range, one chunk of `step` messages at a time."""
     for first in range(start, end, step):
         stop = min(first + step, end)
-        log.append([chunk(first, stop)], stop, sync)
+        log.append(Append([chunk(first, stop)], stop, sync=sync))
 
 
 def read_all(log: Log, start: int = 0, max_bytes: int = 1 << 20) -> dict[int, bytes]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appendlog import FileSystem, Log, LogOptions, LogReader, RetentionPolicy, encode_chunk
+from appendlog import Append, FileSystem, Log, LogOptions, LogReader, RetentionPolicy, encode_chunk
 from appendlog.checking.log_check import check_log
 from appendlog.files.descriptors import Descriptors
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
@@ -46,7 +46,11 @@ def append_at(log: Log, *times_ns: int, sync: bool = True) -> None:
     for time_ns in times_ns:
         offset = log.log_end_offset
         log.append(
-            [encode_chunk([message(offset)], offset, None, time_ns, None, SALT)], offset + 1, sync
+            Append(
+                [encode_chunk([message(offset)], offset, None, time_ns, None, SALT)],
+                offset + 1,
+                sync=sync,
+            )
         )
 
 
@@ -103,7 +107,7 @@ def test_a_segment_begins_between_the_chunks_of_one_append(tmp_path: Path) -> No
         encode_chunk([message(offset)], offset, None, time_ns, None, SALT)
         for offset, time_ns in enumerate([5, 9, 7, 8, 3])
     ]
-    log.append(chunks, 6, sync=True)
+    log.append(Append(chunks, 6, sync=True))
     assert bases(log) == [0, 2, 4]
     assert [each.last_timestamp_ns for each in log.summaries()] == [9, 8, 3]
     log.close()
@@ -209,7 +213,7 @@ def stepping_log(directory: Path, chance: random.Random) -> Log:
         append_at(log, time_ns, sync=False)
         if chance.random() < 0.1:
             log.roll()
-    log.append([], log.log_end_offset, sync=True)
+    log.append(Append([], log.log_end_offset, sync=True))
     return log
 
 
@@ -318,7 +322,7 @@ def test_where_times_ascend_a_search_looks_at_few_segments(
 ) -> None:
     log, _ = open_log(tmp_path, segment_bytes=200)
     append_at(log, *range(100, 164), sync=False)
-    log.append([], 64, sync=True)
+    log.append(Append([], 64, sync=True))
     assert len(log.segments) == 64
     filesystem = CountingFileSystem()
     with LogReader(tmp_path, filesystem) as reader:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import FileSystem, Log, LogFailedError, LogOptions, LogReader, encode_chunk
+from appendlog import Append, FileSystem, Log, LogFailedError, LogOptions, LogReader, encode_chunk
 from appendlog.checking.log_check import check_log
 from appendlog.checking.problem import Level
 from appendlog.files.descriptors import Descriptors
@@ -94,7 +94,7 @@ def a_random_log(directory: Path, seed: random.Random) -> tuple[Log, dict[int, b
         now_ns += times[-1]
         if steps and seed.random() < 0.05:
             now_ns = seed.randint(0, now_ns)
-        log.append([encoded], offset, sync=True)
+        log.append(Append([encoded], offset, sync=True))
     return log, owners
 
 
@@ -204,7 +204,7 @@ def test_a_compacted_segment_keeps_the_time_of_its_last_record_though_that_is_go
     for start in range(0, 40, 2):
         # The time is set back once: from there on every segment says so.
         now_ns = 1_000 if start < 20 else 500
-        log.append([chunk(start, start + 2, now_ns)], start + 2, sync=True)
+        log.append(Append([chunk(start, start + 2, now_ns)], start + 2, sync=True))
     known = [(each.last_timestamp_ns, each.steps_back) for each in sums(log)]
     assert {steps_back for _, steps_back in known[:-1]} == {False, True}
     compact_all(log, 0, [(1, 40)])
@@ -422,6 +422,6 @@ def test_messages_of_any_size_survive_side_by_side(tmp_path: Path) -> None:
     sizes = [10, 3 << 20, 20, 2 << 20, 30, 3 << 20, 40]
     for number, size in enumerate(sizes):
         encoded = encode_chunk([message(number, size)], number, None, 1, None, SALT)
-        log.append([encoded], number + 1, sync=True)
+        log.append(Append([encoded], number + 1, sync=True))
     compact_all(log, 0, [(0, 1), (2, 3)])
     assert sorted(read_all(log, max_bytes=1)) == [1, 3, 4, 5, 6]

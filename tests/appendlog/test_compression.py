@@ -9,7 +9,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appendlog import Compression, Log, LogOptions, LogReader, RecoveryReport, encode_chunk
+from appendlog import Append, Compression, Log, LogOptions, LogReader, RecoveryReport, encode_chunk
 from appendlog.files.descriptors import Descriptors
 from appendlog.layout.chunk import decode_chunk_header, encode_gap_marker
 from appendlog.layout.compression import ChunkCompressor, expand_chunk
@@ -85,8 +85,12 @@ def test_another_process_reads_them_whole_or_in_splits(tmp_path: Path) -> None:
 def test_transient_records_and_transactions_are_found_in_them(tmp_path: Path) -> None:
     log, _ = packed_log(tmp_path)
     mixed = [message(number, flags=PERSISTENT if number % 3 else 0) for number in range(90)]
-    log.append([encode_chunk(mixed, 0, None, 1, None, SALT)], 90, sync=True)
-    log.append([encode_chunk(messages(90, 150), 90, None, 1, None, SALT, TRANSACTION)], 150, True)
+    log.append(Append([encode_chunk(mixed, 0, None, 1, None, SALT)], 90, sync=True))
+    log.append(
+        Append(
+            [encode_chunk(messages(90, 150), 90, None, 1, None, SALT, TRANSACTION)], 150, sync=True
+        )
+    )
     log.close()
     opened, _ = packed_log(tmp_path)
     assert opened.transient_ranges(0) == [(number, number + 1) for number in range(0, 90, 3)]
@@ -155,7 +159,7 @@ def test_records_that_do_not_expand_are_damage_although_the_crc_is_right(
     assert expand_chunk(sealed) is None
     log, _ = packed_log(tmp_path)
     append(log, 0, 50, step=50)
-    log.append([sealed], 100, sync=True)
+    log.append(Append([sealed], 100, sync=True))
     append(log, 100, 150, step=50)
     assert read_all(log) == expected(0, 50) | expected(100, 150)
     assert len(log.damaged) == 1

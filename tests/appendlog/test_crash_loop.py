@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import Log, LogFailedError
+from appendlog import Append, Log, LogFailedError
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
@@ -28,7 +28,7 @@ def append_all(log: Log, promise: Promise) -> None:
     for first in range(0, 30, 3):
         sync = first % 2 == 0
         promise.written = first + 3
-        log.append([chunk(first, first + 3)], first + 3, sync)
+        log.append(Append([chunk(first, first + 3)], first + 3, sync=sync))
         promise.durable = log.recovery_point
 
 

@@ -6,6 +6,7 @@ from queue import SimpleQueue
 import pytest
 
 from appendlog import (
+    Append,
     CloseRequest,
     CompactRequest,
     DeleteRequest,
@@ -41,7 +42,7 @@ def test_each_request_has_one_result_in_order(tmp_path: Path) -> None:
     first, _ = open_log(tmp_path / "1")
     second, _ = open_log(tmp_path / "2")
     requests = [
-        FlushRequest(log, [chunk(n, n + 3)], n + 3, sync=True)
+        FlushRequest(log, Append([chunk(n, n + 3)], n + 3, sync=True))
         for n in range(0, 30, 3)
         for log in (first, second)
     ]
@@ -59,8 +60,11 @@ def test_each_request_has_one_result_in_order(tmp_path: Path) -> None:
 
 def test_only_what_removes_bytes_says_that_it_freed_some(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path, segment_bytes=1_000)
-    assert carry_out([FlushRequest(log, [chunk(0, 30)], 30, sync=True, roll=True)]) == (None, 0)
-    assert carry_out([FlushRequest(log, [chunk(30, 60)], 60, sync=True)]) == (None, 0)
+    assert carry_out([FlushRequest(log, Append([chunk(0, 30)], 30, sync=True), roll=True)]) == (
+        None,
+        0,
+    )
+    assert carry_out([FlushRequest(log, Append([chunk(30, 60)], 60, sync=True))]) == (None, 0)
     sealed = log.segments[0]
     assert carry_out([CompactRequest(log, sealed, [(0, 30)], live_bytes_max=1)]) == (None, 0)
     sealed_bytes = sealed.size_bytes
@@ -76,11 +80,11 @@ def test_requests_that_wait_for_the_disk_become_one_append(tmp_path: Path) -> No
     flusher = ThreadFlusher(rounds.put)
     flusher.start()
     filesystem.sync_gate.clear()
-    flusher.submit(FlushRequest(log, [chunk(3, 6)], 6, sync=True))
+    flusher.submit(FlushRequest(log, Append([chunk(3, 6)], 6, sync=True)))
     assert filesystem.sync_waiting.wait(30)
     assert log.recovery_point == 3
     for n in range(6, 30, 3):
-        flusher.submit(FlushRequest(log, [chunk(n, n + 3)], n + 3, sync=True))
+        flusher.submit(FlushRequest(log, Append([chunk(n, n + 3)], n + 3, sync=True)))
     before = len(filesystem.operations)
     filesystem.sync_gate.set()
     assert len(rounds.get(timeout=30)) == 1
@@ -96,7 +100,7 @@ def test_one_failed_log_does_not_stop_the_others(tmp_path: Path) -> None:
     bad, _ = open_log(tmp_path / "bad", FaultyFileSystem(tmp_path, fail_at=0))
     good, _ = open_log(tmp_path / "good")
     for log in (bad, good):
-        flusher.submit(FlushRequest(log, [chunk(0, 3)], 3, sync=True))
+        flusher.submit(FlushRequest(log, Append([chunk(0, 3)], 3, sync=True)))
     flusher.start()
     flusher.close()
     failed, done = sorted(taken(rounds), key=lambda result: result.request.log is good)
@@ -111,7 +115,7 @@ def test_a_mistake_of_ours_fails_the_log_and_is_reported(
     rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
     flusher = ThreadFlusher(rounds.put)
     log, _ = open_log(tmp_path / "q")
-    flusher.submit(FlushRequest(log, [b"not a chunk"], 3, sync=True))
+    flusher.submit(FlushRequest(log, Append([b"not a chunk"], 3, sync=True)))
     flusher.start()
     flusher.close()
     (result,) = rounds.get()
@@ -126,8 +130,8 @@ def test_maintenance_is_done_in_order_behind_the_appends(tmp_path: Path) -> None
     log, _ = open_log(tmp_path / "q", segment_bytes=300)
     chunks = [chunk(n, n + 3) for n in range(0, 15, 3)]
     requests: list[Request] = [
-        FlushRequest(log, chunks, 15, sync=False),
-        FlushRequest(log, [chunk(15, 18)], 18, sync=False),
+        FlushRequest(log, Append(chunks, 15, sync=False)),
+        FlushRequest(log, Append([chunk(15, 18)], 18, sync=False)),
         RemoveSettledRequest(log, 7),
         CloseRequest(log),
         DeleteRequest(log),
@@ -174,7 +178,7 @@ def test_a_log_that_takes_long_to_remove_holds_nobody_up(tmp_path: Path) -> None
     assert slow.is_removing.wait(30)
 
     for log, end in ((other, 3), (shrinking, 18), (other, 6)):
-        request = FlushRequest(log, [chunk(end - 3, end)], end, sync=True)
+        request = FlushRequest(log, Append([chunk(end - 3, end)], end, sync=True))
         flusher.submit(request)
         (result,) = rounds.get(timeout=30)
         assert (result.request, result.error) == (request, None)
@@ -207,7 +211,7 @@ def test_the_logs_of_a_round_wait_for_the_disk_together(tmp_path: Path) -> None:
     logs = [open_log(tmp_path / str(number), filesystem)[0] for number in range(3)]
     flusher = ThreadFlusher(rounds.put)
     for log in logs:
-        flusher.submit(FlushRequest(log, [chunk(0, 3)], 3, sync=True))
+        flusher.submit(FlushRequest(log, Append([chunk(0, 3)], 3, sync=True)))
     flusher.start()
     flusher.close()
     assert [result.error for result in taken(rounds)] == [None] * 3
@@ -220,7 +224,7 @@ def test_a_round_of_many_logs_loses_and_mixes_nothing(tmp_path: Path) -> None:
     broken = FaultyFileSystem(tmp_path, fail_at=3)
     logs[7], _ = open_log(tmp_path / "broken", broken)
     requests = [
-        FlushRequest(log, [chunk(start, start + 3)], start + 3, sync=bool(at % 2))
+        FlushRequest(log, Append([chunk(start, start + 3)], start + 3, sync=bool(at % 2)))
         for start in (0, 3)
         for at, log in enumerate(logs)
     ]
@@ -254,7 +258,7 @@ def test_results_that_are_not_taken_do_not_end_the_thread(
     flusher = ThreadFlusher(on_results)
     flusher.start()
     for end in (3, 6):
-        flusher.submit(FlushRequest(log, [chunk(end - 3, end)], end, sync=True))
+        flusher.submit(FlushRequest(log, Append([chunk(end - 3, end)], end, sync=True)))
         assert seen.acquire(timeout=30)
     flusher.close()
     assert log.recovery_point == 6
@@ -279,7 +283,7 @@ class StuckSyncs(FaultyFileSystem):
 
 
 def first_append(log: Log) -> FlushRequest:
-    return FlushRequest(log, [chunk(0, 3)], 3, sync=True)
+    return FlushRequest(log, Append([chunk(0, 3)], 3, sync=True))
 
 
 def test_a_lone_log_is_written_while_those_of_another_payer_wait_for_the_disk(
@@ -297,7 +301,7 @@ def test_a_lone_log_is_written_while_those_of_another_payer_wait_for_the_disk(
         assert slow.stuck.acquire(timeout=30)
 
     for end in (3, 6, 9):
-        flusher.submit(FlushRequest(lone, [chunk(end - 3, end)], end, sync=True), "lone")
+        flusher.submit(FlushRequest(lone, Append([chunk(end - 3, end)], end, sync=True)), "lone")
         (result,) = reports.get(timeout=30)
         assert (result.request.log, result.error) == (lone, None)
     assert lone.recovery_point == 9
@@ -336,7 +340,7 @@ def test_a_close_beside_writes_reports_each_request_once(tmp_path: Path) -> None
     broken = FaultyFileSystem(tmp_path, fail_at=0)
     logs[5], _ = open_log(tmp_path / "broken", broken)
     requests: list[Request] = [
-        FlushRequest(log, [chunk(start, start + 3)], start + 3, sync=True)
+        FlushRequest(log, Append([chunk(start, start + 3)], start + 3, sync=True))
         for start in range(0, 30, 3)
         for log in logs
     ]
@@ -365,7 +369,7 @@ def test_results_stay_in_order_when_two_threads_submit(tmp_path: Path) -> None:
     flusher.start()
     logs = [open_log(tmp_path / str(number))[0] for number in range(2 * PARALLEL_MAX)]
     requests = [
-        FlushRequest(log, [chunk(start, start + 3)], start + 3, sync=False)
+        FlushRequest(log, Append([chunk(start, start + 3)], start + 3, sync=False))
         for start in range(0, 60, 3)
         for log in logs
     ]

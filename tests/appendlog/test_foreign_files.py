@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from appendlog import FileSystem, Log, LogIdentity, LogOptions, LogReader, encode_chunk
+from appendlog import Append, FileSystem, Log, LogIdentity, LogOptions, LogReader, encode_chunk
 from appendlog.checking.log_check import LogCheck, check_log
 from appendlog.embedded.follower import LogFollower
 from appendlog.errors import MisplacedSegmentError
@@ -51,7 +51,9 @@ def others_segment(directory: Path) -> Path:
     other, _ = Log.open(there, OTHER, options)
     for start in range(0, END, 3):
         batch = messages(start, start + 3)
-        other.append([encode_chunk(batch, start, None, 1, None, OTHER.salt)], start + 3, sync=True)
+        other.append(
+            Append([encode_chunk(batch, start, None, 1, None, OTHER.salt)], start + 3, sync=True)
+        )
     other.close()
     options.descriptors.close()
     return there / "00000000000000000012.log"

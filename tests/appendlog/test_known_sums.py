@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appendlog import Descriptors, FileSystem, Log, RecoveryReport, SegmentSummary, encode_chunk
+from appendlog import (
+    Append,
+    Descriptors,
+    FileSystem,
+    Log,
+    RecoveryReport,
+    SegmentSummary,
+    encode_chunk,
+)
 from appendlog.layout.format import END_SLOT_POSITIONS
 from appendlog.layout.message import PERSISTENT
 from appendlog.recovery.known_sums import VERIFIED_BYTES
@@ -34,7 +42,7 @@ def a_large_log(directory: Path, size_bytes: int = 4 * VERIFIED_BYTES) -> int:
     log, _ = open_log(directory)
     start = 0
     while log.size_bytes < size_bytes:
-        log.append([chunk(start, start + 100)], start + 100, sync=False)
+        log.append(Append([chunk(start, start + 100)], start + 100, sync=False))
         start += 100
     log.close()
     return start
@@ -94,8 +102,8 @@ def test_a_large_segment_is_not_read_again(tmp_path: Path) -> None:
 def test_what_lies_behind_the_durable_end_is_scanned(tmp_path: Path) -> None:
     end = a_large_log(tmp_path)
     log, _ = open_log(tmp_path)
-    log.append([chunk(end, end + 50)], end + 50, sync=False)
-    log.append([chunk(end + 50, end + 90)], end + 90, sync=False)
+    log.append(Append([chunk(end, end + 50)], end + 50, sync=False))
+    log.append(Append([chunk(end + 50, end + 90)], end + 90, sync=False))
     (segment,) = tmp_path.glob("*.log")
     cut(segment, segment.stat().st_size - 1)
     log, report = open_log(tmp_path)
@@ -121,7 +129,7 @@ def test_it_is_the_log_that_a_scan_finds(
         ]
         data = encode_chunk(messages, start, None, 1_000 + start, None, SALT)
         gap = chance.choice([0, 0, 0, 7])
-        log.append([data], stop + gap, sync=chance.random() < 0.5)
+        log.append(Append([data], stop + gap, sync=chance.random() < 0.5))
         if chance.random() < 0.1:
             log.roll()
     if chance.random() < 0.5:

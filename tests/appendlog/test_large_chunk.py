@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appendlog import Compression, LargeChunk, Log, LogOptions, encode_chunk
+from appendlog import Append, Compression, LargeChunk, Log, LogOptions, encode_chunk
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.chunk import decode_chunk_header
 from appendlog.layout.large_chunk import joined_chunk
@@ -70,7 +70,7 @@ def test_a_log_takes_large_chunks_between_others_and_survives_a_restart(tmp_path
     large = [message(number, 3_000) for number in (3, 4)]
 
     chunks = [LargeChunk(each, 3 + n, 1_500, SALT) for n, each in enumerate(large)]
-    log.append([chunk(0, 3), *chunks, chunk(5, 8, timestamp_ns=2_000)], 8, sync=True)
+    log.append(Append([chunk(0, 3), *chunks, chunk(5, 8, timestamp_ns=2_000)], 8, sync=True))
     found = read_all(log)
     log.close()
     log, report = open_log(tmp_path / "log", segment_bytes=4_096)
@@ -98,7 +98,7 @@ def test_a_large_chunk_is_complete_after_short_writes(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path / "log", ShortWrites())
     stored = message(0, 10_000)
 
-    log.append([LargeChunk(stored, 0, 1, SALT)], 1, sync=True)
+    log.append(Append([LargeChunk(stored, 0, 1, SALT)], 1, sync=True))
 
     assert read_all(log) == {0: stored}
     assert log.damaged_chunks == 0
@@ -110,7 +110,7 @@ def test_a_compressing_log_compresses_a_large_chunk(tmp_path: Path) -> None:
     log, _ = Log.open(tmp_path / "log", IDENTITY, options)
     stored = message(0, 100_000)
 
-    log.append([LargeChunk(stored, 0, 1, SALT)], 1, sync=True)
+    log.append(Append([LargeChunk(stored, 0, 1, SALT)], 1, sync=True))
 
     assert read_all(log) == {0: stored}
     assert sum(each.stat().st_size for each in log.directory.iterdir()) < 20_000

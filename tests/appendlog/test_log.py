@@ -1,10 +1,12 @@
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from appendlog import FileSystem, LogFailedError, encode_chunk
+from appendlog import Append, FileSystem, LogFailedError, encode_chunk
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, encode_message
 from tests.appendlog.builders import (
     IDENTITY,
@@ -17,6 +19,9 @@ from tests.appendlog.builders import (
     read_all,
 )
 from tests.faults.faulty_filesystem import FaultyFileSystem
+
+LOG_FILE = f"{0:020d}.log"
+SECOND_LOG_FILE = f"{9:020d}.log"
 
 
 def test_nothing_is_on_disk_before_the_first_append(tmp_path: Path) -> None:
@@ -48,7 +53,7 @@ def test_read_returns_one_record_however_small_the_byte_limit(tmp_path: Path) ->
 def test_a_chunk_larger_than_a_segment_and_a_window_is_read_back(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path / "q", segment_bytes=1000)
     large = message(0, body_bytes=3 << 20)
-    log.append([encode_chunk([large], 0, None, 1, None, SALT)], 1, sync=True)
+    log.append(Append([encode_chunk([large], 0, None, 1, None, SALT)], 1, sync=True))
     append(log, 1, 4)
     assert log.read(0, 100, 10).messages == [large]
     assert read_all(log, 1) == expected(1, 4)
@@ -90,7 +95,7 @@ def test_recovery_point_moves_only_with_a_sync(tmp_path: Path) -> None:
     assert log.recovery_point == 9
     assert "fdatasync" in filesystem.operations
     append(log, 9, 12, sync=False)
-    log.append([], 12, sync=True)
+    log.append(Append([], 12, sync=True))
     assert log.recovery_point == 12
 
 
@@ -112,9 +117,9 @@ def test_chunks_that_are_not_the_logs_own_are_refused_and_nothing_is_written(
     size = log.size_bytes
     for bad in (chunk(5, 8), chunk(6, 8, salt=SALT ^ 1), b"AQLC", chunk(6, 8) + b"x"):
         with pytest.raises(ValueError, match="chunk"):
-            log.append([bad], 100, sync=True)
+            log.append(Append([bad], 100, sync=True))
     with pytest.raises(ValueError, match="end offset"):
-        log.append([chunk(6, 9)], 8, sync=True)
+        log.append(Append([chunk(6, 9)], 8, sync=True))
     assert log.size_bytes == size
     append(log, 6, 9)
     assert read_all(log) == expected(0, 9)
@@ -122,7 +127,7 @@ def test_chunks_that_are_not_the_logs_own_are_refused_and_nothing_is_written(
 
 def test_offsets_that_were_skipped_are_never_given_out_again(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path / "q")
-    log.append([chunk(4, 6)], 20, sync=True)
+    log.append(Append([chunk(4, 6)], 20, sync=True))
     log.close()
     (tmp_path / "q" / "end").unlink()
     log, report = open_log(tmp_path / "q")
@@ -164,7 +169,7 @@ def test_transient_ranges_are_found_in_whole_and_mixed_chunks(tmp_path: Path) ->
         batch = [
             message(n, flags=0 if n in transient else PERSISTENT) for n in range(first, first + 5)
         ]
-        log.append([encode_chunk(batch, first, None, 1, None, SALT)], first + 5, sync=False)
+        log.append(Append([encode_chunk(batch, first, None, 1, None, SALT)], first + 5, sync=False))
     ranges = log.transient_ranges(3)
     assert {offset for start, end in ranges for offset in range(start, end)} == transient - {2}
     assert ranges == [(3, 4), (7, 8), (20, 30), (40, 41)]
@@ -260,7 +265,7 @@ def test_transient_ranges_survive_a_damaged_chunk(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path / "q")
     for first in range(0, 15, 5):
         batch = [message(n, flags=n % 2) for n in range(first, first + 5)]
-        log.append([encode_chunk(batch, first, None, 1, None, SALT)], first + 5, sync=True)
+        log.append(Append([encode_chunk(batch, first, None, 1, None, SALT)], first + 5, sync=True))
     (segment,) = (tmp_path / "q").glob("*.log")
     data = bytearray(segment.read_bytes())
     second = bytes(data).index(b"AQLC", bytes(data).index(b"AQLC") + 1)
@@ -275,7 +280,9 @@ def test_the_sums_of_expiring_messages_are_kept_across_a_restart(tmp_path: Path)
     for number in range(6):
         properties = b"\x01\x00\x02%d0" % (number + 1)
         stored = encode_message(PERSISTENT | HAS_EXPIRATION, b"", b"q", properties, b"x")
-        log.append([encode_chunk([stored], number, None, 1, None, SALT)], number + 1, sync=True)
+        log.append(
+            Append([encode_chunk([stored], number, None, 1, None, SALT)], number + 1, sync=True)
+        )
     log.close()
     log, _ = open_log(tmp_path / "q", segment_bytes=400)
     expiries = [(s.min_expiry_ns, s.max_expiry_ns) for s in log.summaries()]
@@ -320,11 +327,47 @@ def test_an_end_file_that_is_not_written_whole_fails_the_log(tmp_path: Path) -> 
     assert log.recovery_point == 3
 
 
+@pytest.mark.parametrize("has_dsync", [True, False])
+def test_a_failure_names_the_file_or_directory_whose_operation_failed(
+    tmp_path: Path, has_dsync: bool
+) -> None:
+    names_of = {
+        "mkdir": {LOG_FILE},
+        "create": {LOG_FILE, SECOND_LOG_FILE, "end"},
+        "pwritev": {LOG_FILE, SECOND_LOG_FILE},
+        "pwrite": {"end"},
+        "fdatasync": {LOG_FILE, SECOND_LOG_FILE},
+        "sync_directory": {"q"},
+    }
+    failed: set[tuple[str, str]] = set()
+    for number in count():
+        root = tmp_path / str(number)
+        root.mkdir()
+        filesystem = FaultyFileSystem(root, number, has_dsync=has_dsync, failing_operations=1)
+        log, _ = open_log(root / "q", filesystem)
+        with suppress(LogFailedError):
+            append(log, 0, 3, sync=False)
+            append(log, 3, 9)
+            log.roll()
+            append(log, 9, 12)
+        if log.failed is not None:
+            operation, path = filesystem.operations[number], log.failed.path
+            assert path.name in names_of[operation]
+            assert str(log.failed).startswith(f"{path}: log failed: ")
+            failed.add((operation, path.name))
+        if number >= len(filesystem.operations):
+            break
+    assert {operation for operation, _ in failed} >= {"mkdir", "create", "pwritev", "pwrite"}
+    assert ("pwritev", SECOND_LOG_FILE) in failed
+    assert ("fdatasync", LOG_FILE) in failed
+    assert ("sync_directory", "q") in failed
+
+
 def test_transient_ranges_report_a_read_error(tmp_path: Path) -> None:
     filesystem = Hooked()
     log, _ = open_log(tmp_path / "q", filesystem)
     batch = [message(n, flags=n % 2) for n in range(4)]
-    log.append([encode_chunk(batch, 0, None, 1, None, SALT)], 4, sync=True)
+    log.append(Append([encode_chunk(batch, 0, None, 1, None, SALT)], 4, sync=True))
     filesystem.on_read = lambda: None
     with pytest.raises(LogFailedError):
         log.transient_ranges(0)

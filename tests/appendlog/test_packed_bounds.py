@@ -10,7 +10,7 @@ import pytest
 from crc32c import crc32c
 
 from amqp_server.config import BOUNDS
-from appendlog import FileSystem, encode_chunk
+from appendlog import Append, FileSystem, encode_chunk
 from appendlog.checking.log_check import check_log
 from appendlog.embedded.log_writer import MESSAGE_BYTES_MAX
 from appendlog.embedded.options import BATCH_BYTES_MAX
@@ -131,9 +131,9 @@ def test_a_reader_goes_past_it(tmp_path: Path, name: str) -> None:
     append(log, 0, 50, step=50)
     octets = BOMBS[name]
     end = decode_chunk_header(octets).end_offset
-    log.append([octets], end, sync=True)
+    log.append(Append([octets], end, sync=True))
     last = message(end)
-    log.append([encode_chunk([last], end, None, 5_000, None, SALT)], end + 1, sync=True)
+    log.append(Append([encode_chunk([last], end, None, 5_000, None, SALT)], end + 1, sync=True))
     read = {
         offset: octets
         for start in (0, 50)
@@ -154,7 +154,7 @@ def test_a_check_calls_it_damage(tmp_path: Path, name: str) -> None:
     append(log, 0, 50, step=50)
     octets = BOMBS[name]
     end = decode_chunk_header(octets).end_offset
-    log.append([octets], end, sync=True)
+    log.append(Append([octets], end, sync=True))
     log.close()
     problems = check_log(tmp_path, IDENTITY, FileSystem(), is_live=False).problems.kept
     assert [problem.kind for problem in problems] == ["wrong-chunk"]
@@ -166,7 +166,7 @@ def test_a_check_of_a_million_records_in_one_chunk_takes_the_room_of_their_bytes
     count = 1_000_000
     empty = bytes((PERSISTENT, *bytes(6)))
     log, _ = packed_log(tmp_path)
-    log.append([encode_chunk([empty] * count, 0, None, 1, None, SALT)], count, sync=True)
+    log.append(Append([encode_chunk([empty] * count, 0, None, 1, None, SALT)], count, sync=True))
     assert log.size_bytes < 2 * count
     log.close()
     # 19 bytes each, twice while they are put behind their header, and 24 for its place.

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from appendlog import (
+    Append,
     CorruptRecordError,
     LogError,
     LogReader,
@@ -67,7 +68,7 @@ def test_a_reader_sees_what_is_durable_and_no_more(tmp_path: Path) -> None:
     assert reader.identity == IDENTITY
     assert reader.log_end_offset == durable < log.log_end_offset
     assert found(reader) == expected(0, durable)
-    log.append([], 90, sync=True)
+    log.append(Append([], 90, sync=True))
     assert found(LogReader(tmp_path)) == expected(0, 90)
 
 
@@ -87,7 +88,9 @@ def test_a_batch_of_a_split_holds_one_window_however_much_it_may(tmp_path: Path)
     log, _ = open_log(tmp_path, segment_bytes=1 << 23)
     large = [message(number, body_bytes=WINDOW_BYTES_MAX // 4) for number in range(12)]
     for offset, each in enumerate(large):
-        log.append([encode_chunk([each], offset, None, 1_000, None, SALT)], offset + 1, sync=True)
+        log.append(
+            Append([encode_chunk([each], offset, None, 1_000, None, SALT)], offset + 1, sync=True)
+        )
     (split,) = LogReader(tmp_path).plan_splits(split_bytes=1 << 24)
     batches = list(SplitReader(tmp_path).read(split, batch_bytes=1 << 24))
     assert [len(batch.parts) for batch in batches] == [1] * len(batches)
@@ -98,7 +101,9 @@ def test_a_chunk_longer_than_a_window_is_read_and_nothing_behind_it(tmp_path: Pa
     log, _ = open_log(tmp_path, segment_bytes=1 << 25)
     large = message(0, body_bytes=3 * WINDOW_BYTES_MAX)
     for offset in range(4):
-        log.append([encode_chunk([large], offset, None, 1_000, None, SALT)], offset + 1, sync=False)
+        log.append(
+            Append([encode_chunk([large], offset, None, 1_000, None, SALT)], offset + 1, sync=False)
+        )
     result = log.read(1, 1, 1)
     assert (result.offsets, result.messages) == ([1], [large])
     assert result.read_bytes <= WINDOW_BYTES_MAX + len(large) + 1_000
@@ -239,7 +244,7 @@ def test_a_reader_sees_nothing_of_a_log_of_which_nothing_is_durable_yet(tmp_path
     append(log, 0, 5, sync=False)
     reader = LogReader(tmp_path)
     assert (reader.log_end_offset, found(reader)) == (0, {})
-    log.append([], 5, sync=True)
+    log.append(Append([], 5, sync=True))
     assert found(LogReader(tmp_path)) == expected(0, 5)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import Log, UnsupportedFormatError, encode_chunk
+from appendlog import Append, Log, UnsupportedFormatError, encode_chunk
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
 from appendlog.layout.summary import SegmentSummary
@@ -47,7 +47,7 @@ def test_a_torn_tail_is_cut_kept_and_overwritten(tmp_path: Path, tail: bytes) ->
 def test_a_half_written_chunk_beyond_the_durable_end_is_torn(tmp_path: Path, keep: int) -> None:
     log, _ = open_log(tmp_path)
     append(log, 0, 6)
-    log.append([chunk(6, 9)], 9, sync=False)
+    log.append(Append([chunk(6, 9)], 9, sync=False))
     (segment,) = tmp_path.glob("*.log")
     cut(segment, HEADER_BYTES + 2 * CHUNK_BYTES + keep)
     log, report = open_log(tmp_path)
@@ -59,7 +59,7 @@ def test_a_half_written_chunk_beyond_the_durable_end_is_torn(tmp_path: Path, kee
 def test_whole_chunks_behind_the_durable_end_count_and_are_synced(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path)
     append(log, 0, 6)
-    log.append([chunk(6, 9)], 9, sync=False)
+    log.append(Append([chunk(6, 9)], 9, sync=False))
     filesystem = FaultyFileSystem(tmp_path)
     log, report = open_log(tmp_path, filesystem)
     assert report.is_clean
@@ -200,9 +200,9 @@ def test_a_segment_with_half_a_header_is_removed(tmp_path: Path, size: int) -> N
     header = encode_segment_header(SegmentHeader(IDENTITY, 30, 0))
     torn = tmp_path / f"{30:020d}.log"
     log, _ = open_log(tmp_path, segment_bytes=700)
-    log.append([chunk(30, 33)], 33, sync=False)
+    log.append(Append([chunk(30, 33)], 33, sync=False))
     log, _ = open_log(tmp_path, segment_bytes=1)
-    log.append([chunk(33, 36)], 36, sync=True)
+    log.append(Append([chunk(33, 36)], 36, sync=True))
     torn = max(tmp_path.glob("*.log"))
     (tmp_path / "end").unlink()
     torn.write_bytes(header[:size])
@@ -287,8 +287,10 @@ def test_chunks_that_pass_the_end_of_a_window_are_all_found(tmp_path: Path) -> N
     log, _ = open_log(tmp_path, segment_bytes=1 << 23)
     large = [message(number, body_bytes=WINDOW_BYTES * 2 // 5) for number in range(6)]
     for offset, each in enumerate(large):
-        log.append([encode_chunk([each], offset, None, 1_000, None, SALT)], offset + 1, sync=True)
-    log.append([chunk(6, 9)], 9, sync=True)
+        log.append(
+            Append([encode_chunk([each], offset, None, 1_000, None, SALT)], offset + 1, sync=True)
+        )
+    log.append(Append([chunk(6, 9)], 9, sync=True))
     for side_file in (*tmp_path.glob("*.index"), tmp_path / "end"):
         side_file.unlink(missing_ok=True)
     found, report = open_log(tmp_path, segment_bytes=1 << 23)

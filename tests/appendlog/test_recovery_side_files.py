@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from appendlog import Log, LogFailedError, LogIdentity, LogOptions
+from appendlog import Append, Log, LogFailedError, LogIdentity, LogOptions
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.chunk import encode_control
 from appendlog.layout.format import (
@@ -126,7 +126,7 @@ def test_chunks_of_another_incarnation_are_not_this_logs(tmp_path: Path) -> None
         f"{segment.name}: its header says queue 'orders' in '/'"
     )
     # Its name is the one that the first segment would have.
-    log.append([chunk(0, 3, salt=other.salt)], 3, sync=True)
+    log.append(Append([chunk(0, 3, salt=other.salt)], 3, sync=True))
     assert read_all(log) == expected(0, 3)
     log.close()
     log, report = Log.open(tmp_path, other)
@@ -145,8 +145,8 @@ def test_a_body_that_holds_an_old_piece_of_the_log_is_not_taken_for_it(tmp_path:
     from appendlog.layout.message import encode_message
 
     stored = encode_message(1, b"", b"q", b"\0\0", body)
-    log.append([encode_chunk([stored], 9, None, 1_009, None, SALT)], 10, sync=True)
-    log.append([chunk(10, 12)], 12, sync=True)
+    log.append(Append([encode_chunk([stored], 9, None, 1_009, None, SALT)], 10, sync=True))
+    log.append(Append([chunk(10, 12)], 12, sync=True))
     log.close()
     flip(segment, segment.stat().st_size - len(chunk(10, 12)) - 10)
     log, report = open_log(tmp_path)

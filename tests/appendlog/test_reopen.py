@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import Log, LogFailedError, LogReader
+from appendlog import Append, Log, LogFailedError, LogReader
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
@@ -19,7 +19,7 @@ def fail_somewhere(log: Log) -> None:
     end = log.log_end_offset
     for start in range(end, end + 60, 6):
         chunks = [chunk(start, start + 3), chunk(start + 3, start + 6)]
-        log.append(chunks, start + 6, sync=start % 4 != 0)
+        log.append(Append(chunks, start + 6, sync=start % 4 != 0))
         if start % 24 == 0:
             log.roll()
 
@@ -68,7 +68,7 @@ def test_nothing_of_a_refused_append_is_left(tmp_path: Path) -> None:
     filesystem.fail_at = len(filesystem.operations) + 1
     filesystem.error = errno.ENOSPC
     with pytest.raises(LogFailedError):
-        log.append([chunk(6, 9)], 9, sync=True)
+        log.append(Append([chunk(6, 9)], 9, sync=True))
     filesystem.fail_at = None
     log.reopen()
     assert read_all(log) == expected(0, 6)
@@ -113,7 +113,9 @@ def test_no_segment_that_a_refused_append_began_is_written_to_again(tmp_path: Pa
         try:
             append(log, 0, 3)
             # Of several segments: some of them are sealed before one fails.
-            log.append([chunk(start, start + 3) for start in range(3, 18, 3)], 18, sync=True)
+            log.append(
+                Append([chunk(start, start + 3) for start in range(3, 18, 3)], 18, sync=True)
+            )
             break
         except LogFailedError:
             filesystem.fail_at = None

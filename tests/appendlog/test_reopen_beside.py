@@ -8,6 +8,7 @@ from queue import SimpleQueue
 import pytest
 
 from appendlog import (
+    Append,
     CompactRequest,
     FlushResult,
     Log,
@@ -45,13 +46,19 @@ def test_files_of_a_refused_append_are_not_written_to_any_more(tmp_path: Path) -
         append(log, 0, 6)
         filesystem.fail_at = len(filesystem.operations) + number
         try:
-            log.append([chunk(start, start + 3) for start in range(6, 60, 3)], 60, sync=True)
+            log.append(
+                Append([chunk(start, start + 3) for start in range(6, 60, 3)], 60, sync=True)
+            )
             break
         except LogFailedError:
             filesystem.fail_at = None
         log.reopen()
         end = log.log_end_offset
-        log.append([chunk(start, start + 3) for start in range(end, end + 30, 3)], end + 30, True)
+        log.append(
+            Append(
+                [chunk(start, start + 3) for start in range(end, end + 30, 3)], end + 30, sync=True
+            )
+        )
         assert read_all(log) == expected(0, end + 30)
         recovered, _ = open_log(root / "q", segment_bytes=SEGMENT_BYTES)
         assert read_all(recovered) == expected(0, end + 30)

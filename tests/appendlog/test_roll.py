@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import Log, LogFailedError, LogOptions, LogReader
+from appendlog import Append, Log, LogFailedError, LogOptions, LogReader
 from appendlog.files.descriptors import Descriptors
 from appendlog.layout.format import U32_MAX
 from appendlog.log import EMPTIED_BYTES
@@ -37,7 +37,9 @@ def segments_of(directory: Path) -> list[int]:
 
 def append_at(log: Log, seconds: float) -> None:
     start = log.log_end_offset
-    log.append([chunk(start, start + 1, START_NS + int(seconds * SECOND_NS))], start + 1, sync=True)
+    log.append(
+        Append([chunk(start, start + 1, START_NS + int(seconds * SECOND_NS))], start + 1, sync=True)
+    )
 
 
 def test_a_segment_is_sealed_before_a_chunk_that_is_too_young_for_it(tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ def test_an_emptied_log_gives_back_a_large_segment_and_keeps_a_small_one(tmp_pat
     assert not log.is_roll_due(0, 3)
     while log.size_bytes < EMPTIED_BYTES:
         start = log.log_end_offset
-        log.append([chunk(start, start + 3_000)], start + 3_000, sync=False)
+        log.append(Append([chunk(start, start + 3_000)], start + 3_000, sync=False))
     end = log.log_end_offset
     assert not log.is_roll_due(0, end - 1)
     assert not log.is_roll_due(0, end, keep_since_ns=log.last_timestamp_ns)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appendlog import Log, LogReader, encode_chunk
+from appendlog import Append, Log, LogReader, encode_chunk
 from tests.appendlog.builders import (
     SALT,
     a_log,
@@ -103,9 +103,11 @@ def _random_log(directory: Path, chance: random.Random) -> tuple[Log, dict[int, 
         messages = [message(number) for number in range(offset, offset + count)]
         deltas = [stamp - stamps[0] for stamp in stamps]
         log.append(
-            [encode_chunk(messages, offset, None, stamps[0], deltas, SALT)],
-            offset + count,
-            sync=False,
+            Append(
+                [encode_chunk(messages, offset, None, stamps[0], deltas, SALT)],
+                offset + count,
+                sync=False,
+            )
         )
         offset += count
     return log, times
@@ -117,7 +119,7 @@ def test_lookups_agree_with_a_scan_whatever_happened_to_the_indexes(
 ) -> None:
     directory = tmp_path_factory.mktemp("log")
     log, times = _random_log(directory, chance)
-    log.append([], log.log_end_offset, sync=True)
+    log.append(Append([], log.log_end_offset, sync=True))
     written = {path: path.read_bytes() for path in directory.glob("*.index")}
     if chance.random() < 0.5:
         # Half of the time the log has the files mapped already.
@@ -257,5 +259,5 @@ def test_indexes_that_are_stored_built_anew_and_read_leave_no_file_open(tmp_path
 def test_first_at_a_time_looks_into_the_segment_that_is_written(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path)
     assert log.first_offset_at(0) == 0
-    log.append([chunk(0, 3)], 3, sync=False)
+    log.append(Append([chunk(0, 3)], 3, sync=False))
     assert [log.first_offset_at(1_000 + step) for step in range(2)] == [0, 3]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import FileSystem, encode_chunk
+from appendlog import Append, FileSystem, encode_chunk
 from appendlog.checking.log_check import check_log
 from appendlog.checking.problem import Level
 from appendlog.recovery.generations import newest_generations
@@ -69,7 +69,9 @@ def test_a_damaged_chunk_costs_its_messages_and_the_log_is_sound_again(tmp_path:
 def test_offsets_that_a_whole_chunk_passes_over_are_missing(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path)
     append(log, 0, 3)
-    log.append([encode_chunk(messages(3, 6), 3, [1, 2, 5], 1_003, None, SALT)], 9, sync=True)
+    log.append(
+        Append([encode_chunk(messages(3, 6), 3, [1, 2, 5], 1_003, None, SALT)], 9, sync=True)
+    )
     log.close()
     assert problems(tmp_path) == ["offsets-missing", "offsets-missing"]
     check = check_log(tmp_path, IDENTITY, FileSystem(), is_live=False)

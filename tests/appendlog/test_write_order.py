@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import CloseRequest, FlushRequest, Log
+from appendlog import Append, CloseRequest, FlushRequest, Log
 from appendlog.flushing.requests import MaintenanceRequest
 from appendlog.flushing.write_order import (
     BATCH_OCTETS_MAX,
@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 
 def append_of(log: Log, octets: int = 100) -> FlushRequest:
-    return FlushRequest(log, [bytes(octets)], 1, sync=True)
+    return FlushRequest(log, Append([bytes(octets)], 1, sync=True))
 
 
 class Bench:

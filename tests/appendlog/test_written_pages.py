@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import FileSystem, Log, encode_chunk
+from appendlog import Append, FileSystem, Log, encode_chunk
 from appendlog.segments.written_pages import STEP_BYTES
 from tests.appendlog.builders import SALT, message, open_log
 from tests.faults.faulty_filesystem import FaultyFileSystem
@@ -29,7 +29,7 @@ class AdvisedFileSystem(FileSystem):
 def append_large(log: Log, offset: int, settled_floor: int, *, sync: bool = True) -> None:
     """Append one message of half a step."""
     chunk = encode_chunk([message(offset, BODY_BYTES)], offset, None, 1_000, None, SALT)
-    log.append([chunk], offset + 1, sync, settled_floor)
+    log.append(Append([chunk], offset + 1, sync=sync, settled_floor=settled_floor))
 
 
 def test_what_is_settled_is_let_go_of_once_in_whole_pages(tmp_path: Path) -> None:

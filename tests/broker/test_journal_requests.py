@@ -29,8 +29,8 @@ def requests_for(directory: Path, messages: list[bytes]) -> tuple[Log, list[Flus
     start = 0
     while start < ring.cursor:
         made.append(requests.make(ring, [(start, ring.cursor)], sync=False))
-        start = made[-1].end_offset
-        log.append(made[-1].chunks, start, sync=False)
+        start = made[-1].append.end_offset
+        log.append(made[-1].append)
     return log, made
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from amqp_server.broker.storing import log_window
 from amqp_server.broker.storing.shared_windows import READS_MAX, SharedWindows
 from amqp_server.broker.storing.window_budget import WindowBudget
-from appendlog import Descriptors, Log, LogOptions, ReadResult, encode_chunk
+from appendlog import Append, Descriptors, Log, LogOptions, ReadResult, encode_chunk
 from appendlog.files.mappings import Mappings
 from tests.appendlog.builders import IDENTITY, message
 
@@ -93,7 +93,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
     for start in range(0, COUNT, 100):
         batch = [message(number, 300) for number in range(start, start + 100)]
         chunk = encode_chunk(batch, start, None, 1_000 + start, None, IDENTITY.salt)
-        log.append([chunk], start + 100, False)
+        log.append(Append([chunk], start + 100, sync=False))
         if start % SEGMENT == SEGMENT - 100:
             log.roll()
     return log
@@ -393,7 +393,9 @@ def test_where_records_were_removed_a_window_tells_which_is_the_next(tmp_path: P
     log, _ = Log.open(tmp_path / "log", IDENTITY, options)
     for at in range(0, 400, 20):
         batch = [message(number, 300) for number in range(at, at + 20)]
-        log.append([encode_chunk(batch, at, None, at, None, IDENTITY.salt)], at + 20, False)
+        log.append(
+            Append([encode_chunk(batch, at, None, at, None, IDENTITY.salt)], at + 20, sync=False)
+        )
     log.remove_settled(100)
     first = log.log_start_offset
     assert 0 < first <= 100

@@ -13,7 +13,7 @@ from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.rules import unloaded_attributes
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
-from appendlog import encode_chunk
+from appendlog import Append, encode_chunk
 from appendlog.layout.message import (
     HAS_EXPIRATION,
     HAS_PRIORITY,
@@ -59,9 +59,11 @@ def test_they_are_what_publishing_noted(
         messages = [a_message(chance) for _ in range(chance.choice([1, 1, 7]))]
         time_ms += chance.choice([0, 0, 3])
         log.append(
-            [encode_chunk(messages, offset, None, time_ms * NS, None, SALT)],
-            offset + len(messages),
-            sync=False,
+            Append(
+                [encode_chunk(messages, offset, None, time_ms * NS, None, SALT)],
+                offset + len(messages),
+                sync=False,
+            )
         )
         for number, message in enumerate(messages, offset):
             published[number] = message, time_ms
@@ -114,7 +116,13 @@ def test_a_message_is_never_younger_than_one_that_comes_now(
     """Whatever its append time says."""
     message = encode_message(PERSISTENT, b"", b"q", b"\x10\x00\x02", b"")
     log, _ = open_log(tmp_path)
-    log.append([encode_chunk([message], 0, None, (10_000 + appended_ms) * NS, None, SALT)], 1, True)
+    log.append(
+        Append(
+            [encode_chunk([message], 0, None, (10_000 + appended_ms) * NS, None, SALT)],
+            1,
+            sync=True,
+        )
+    )
     attributes = MessageAttributes(QueueSettings(message_ttl_ms=50), 0)
     unread = UnloadedAttributes(log, attributes, [(0, 1)])
     with mock.patch.multiple("time", time_ns=lambda: 11_000 * NS, monotonic_ns=lambda: 1_000 * NS):
@@ -139,7 +147,11 @@ def test_only_segments_that_have_something_to_know_are_read(
     plain = encode_message(PERSISTENT, b"", b"q", b"\x10\x00\x02", b"")
     high = encode_message(PERSISTENT | HAS_PRIORITY, b"", b"q", b"\x18\x00\x02\x03", b"")
     for offset, message in enumerate([plain, high, plain, plain]):
-        log.append([encode_chunk([message], offset, None, 1_000, None, SALT)], offset + 1, False)
+        log.append(
+            Append(
+                [encode_chunk([message], offset, None, 1_000, None, SALT)], offset + 1, sync=False
+            )
+        )
     assert len(log.summaries()) == 4
     attributes = MessageAttributes(QueueSettings(max_priority=5), 0)
     unread = UnloadedAttributes(log, attributes, [(0, 4)])

@@ -14,7 +14,7 @@ from amqp_server.broker.storing.message_run import MessageRun, find_run, message
 from amqp_server.broker.storing.window_budget import WindowBudget
 from amqp_server.broker.storing.window_reader import WindowReader
 from amqp_server.protocol.framing import encode_deliveries
-from appendlog import Descriptors, Log, LogOptions, ReadResult, Records, encode_chunk
+from appendlog import Append, Descriptors, Log, LogOptions, ReadResult, Records, encode_chunk
 from appendlog.files.mappings import Mappings
 from tests.appendlog.builders import IDENTITY, append, message, messages
 
@@ -76,7 +76,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
     log, _ = Log.open(directory, IDENTITY, options)
     for start in range(0, COUNT, 100):
         chunk_end = start + 100
-        log.append([_large_chunk(start, chunk_end)], chunk_end, False)
+        log.append(Append([_large_chunk(start, chunk_end)], chunk_end, sync=False))
     return log
 
 

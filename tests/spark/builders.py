@@ -8,7 +8,7 @@ from pathlib import Path
 
 from amqp_server.protocol.field_values import DecimalValue, FieldValue, table_of
 from amqp_server.protocol.properties import Properties
-from appendlog import Compression, Log, LogOptions, encode_chunk, encode_message
+from appendlog import Append, Compression, Log, LogOptions, encode_chunk, encode_message
 from appendlog.files.descriptors import Descriptors
 from appendlog.identity import LogIdentity
 from appendlog.layout.message import PERSISTENT
@@ -38,18 +38,18 @@ class StoredQueue:
             chunk = encode_chunk(
                 part, base, None, START_NS + base * 1_000_123, None, self.log.identity.salt
             )
-            self.log.append([chunk], base + len(part), sync)
+            self.log.append(Append([chunk], base + len(part), sync=sync))
 
     def append_at(self, messages: Sequence[bytes], timestamp_ns: int) -> None:
         """Append messages as one chunk, all of one time."""
         base = self.log.log_end_offset
         salt = self.log.identity.salt
         chunk = encode_chunk(list(messages), base, None, timestamp_ns, None, salt)
-        self.log.append([chunk], base + len(messages), sync=True)
+        self.log.append(Append([chunk], base + len(messages), sync=True))
 
     def skip(self, count: int) -> None:
         """Let the log go on `count` offsets further: a gap, as a transient queue has them."""
-        self.log.append([], self.log.log_end_offset + count, sync=True)
+        self.log.append(Append([], self.log.log_end_offset + count, sync=True))
 
     def segments(self) -> list[Path]:
         """Return the segment files, oldest first."""

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from appendlog import Append
 from tests.spark.builders import plain_message, store_queue
 
 MIB: Final = 1 << 20
@@ -58,7 +59,7 @@ def stored(
         step = max(1, MIB // body_bytes)
         batch = [plain_message(at + n, body_bytes) for n in range(count)]
         queue.append(batch, sync=False, step=step)
-    queue.log.append([], messages, sync=True)
+    queue.log.append(Append([], messages, sync=True))
     segments = queue.segments()
     queue.close()
     assert len(segments) == 1

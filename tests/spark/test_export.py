@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from appendlog import Append
 from appendlog.files.filesystem import FileSystem
 from appendlog.spark.errors import CorruptLogError, DataLossError, OutputError
 from appendlog.spark.exporting import export_plan
@@ -98,7 +99,7 @@ def test_an_unsynced_tail_is_exported_when_it_is_synced(stored: StoredQueue, out
     stored.append(plain_messages(60), sync=False, step=10)
     export(stored, out)
     assert [row["offset"] for row in written_rows(out)] == list(range(60))
-    stored.log.append([], stored.log.log_end_offset, sync=True)
+    stored.log.append(Append([], stored.log.log_end_offset, sync=True))
     export(stored, out)
     assert [row["offset"] for row in written_rows(out)] == list(range(120))
 
@@ -332,6 +333,6 @@ def test_a_log_that_is_being_written_is_exported_up_to_its_durable_end(
         stop.set()
         writer.join()
     assert failures == []
-    stored.log.append([], stored.log.log_end_offset, sync=True)
+    stored.log.append(Append([], stored.log.log_end_offset, sync=True))
     export(stored, out)
     assert written_rows(out) == expected_rows(stored.location)

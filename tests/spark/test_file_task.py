@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from crc32c import crc32c
 
-from appendlog import encode_chunk
+from appendlog import Append, encode_chunk
 from appendlog.spark.decoding import log_batches
 from appendlog.spark.exporting.files import row_groups
 from appendlog.spark.exporting.files.file_task import FileTask, TaskResult, write_files
@@ -237,7 +237,7 @@ def no_message(stored: StoredQueue) -> None:
     # The exchange's length: the message now ends inside its route, and the CRC is right.
     chunk[chunk.index(b"\x04shop")] = 255
     chunk[4:8] = crc32c(bytes(chunk[8:])).to_bytes(4, "little")
-    stored.log.append([bytes(chunk)], at + 2, sync=True)
+    stored.log.append(Append([bytes(chunk)], at + 2, sync=True))
 
 
 def test_a_record_that_is_no_message_is_damage(stored: StoredQueue, out: Path) -> None:

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.transaction_marks import Piece, TransactionMarks
-from appendlog import LARGE_MESSAGE_BYTES, FlushRequest, LargeChunk, encode_chunk
+from appendlog import LARGE_MESSAGE_BYTES, Append, FlushRequest, LargeChunk, encode_chunk
 from appendlog.segments.append_clock import AppendClock
 from ring.sizes import count_within
 
@@ -59,7 +59,8 @@ class JournalRequests:
             chunks, end_offset = self._encode_run(ring, *ranges[0])
         else:
             chunks, end_offset = self._encode_ranges(ring, ranges)
-        return FlushRequest(self._log, chunks, end_offset, sync, False, settled_floor)
+        append = Append(chunks, end_offset, sync=sync, settled_floor=settled_floor)
+        return FlushRequest(self._log, append)
 
     def restore_marks(self) -> None:
         """Restore the transaction marks of the last request: it failed and is encoded again."""

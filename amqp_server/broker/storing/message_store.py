@@ -31,7 +31,7 @@ from amqp_server.broker.storing.store_owner import NO_OWNER, StoreOwner
 from amqp_server.broker.storing.store_progress import StoreProgress
 from amqp_server.broker.storing.window_reader import wake
 from amqp_server.config import Durability
-from appendlog import FlushRequest, ReopenRequest
+from appendlog import Append, FlushRequest, ReopenRequest
 from appendlog.layout.format import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -295,17 +295,16 @@ class MessageStore:
             return
         if self._request is not None:
             # Remember the wish: a busy queue always has a request under way when it is asked.
-            self._is_sync_due = not self._request.sync
+            self._is_sync_due = not self._request.append.sync
         elif self.recovery_point < self.written_end:
-            self._submit(FlushRequest(self.log, [], self.written_end, sync=True))
+            self._submit(FlushRequest(self.log, Append([], self.written_end, sync=True)))
 
     def request_roll(self) -> None:
         """Make the log seal its last segment, unless a write is under way."""
         if self.is_failed or self._is_discarded or self._request is not None:
             return
-        self._submit(
-            FlushRequest(self.log, [], self.written_end, sync=self._is_journaled, roll=True)
-        )
+        append = Append([], self.written_end, sync=self._is_journaled)
+        self._submit(FlushRequest(self.log, append, roll=True))
 
     def run_journal(self, *, more_input: bool) -> bool:
         """Hand the next chunks to the flusher, if there is something to write.
@@ -355,9 +354,10 @@ class MessageStore:
             logger.error("journal failed path=%s error=%s", self.log.directory, result.error)
             self.fail()
         else:
-            self.written_end = request.end_offset
-            if request.sync:
-                self.recovery_point = request.end_offset
+            append = request.append
+            self.written_end = append.end_offset
+            if append.sync:
+                self.recovery_point = append.end_offset
             if self._is_journaled:
                 # Consumers may settle before the disk has the messages; release these only now.
                 self.ring.release(min(self._settlement.ack_floor, self.written_end))
@@ -485,7 +485,7 @@ class MessageStore:
 
     def _submit(self, request: FlushRequest) -> None:
         self._request = request
-        self._is_sync_due = self._is_sync_due and not request.sync
+        self._is_sync_due = self._is_sync_due and not request.append.sync
         self._flusher.submit(request)
 
     def _window_arrived_ahead(self) -> None:
