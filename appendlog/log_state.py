@@ -114,7 +114,8 @@ class LogState:
             self.writer.append(append)
         except LogFailedError as error:
             raise self.fail(error) from error.cause
-        self._take_created()
+        if self.writer.created:
+            self._take_created()
         self.log_end_offset = append.end_offset
         if append.sync:
             self.recovery_point = append.end_offset
@@ -170,6 +171,5 @@ class LogState:
             self.indexes.evict(segment)
 
     def _take_created(self) -> None:
-        if self.writer.created:
-            self.segments.add(self.writer.created)
-            self.writer.created.clear()
+        self.segments.add(self.writer.created)
+        self.writer.created.clear()

@@ -21,10 +21,10 @@ OPEN_FILES_MAX: Final = 512
 class Borrowed:
     """Open file in use: `with descriptors.borrow(...) as descriptor`."""
 
-    __slots__ = ("_descriptors", "descriptor", "filesystem", "is_evicted", "users")
+    __slots__ = ("_lock", "descriptor", "filesystem", "is_evicted", "users")
 
-    def __init__(self, owner: "Descriptors", filesystem: FileSystem, descriptor: int) -> None:
-        self._descriptors = owner
+    def __init__(self, lock: "threading.RLock", filesystem: FileSystem, descriptor: int) -> None:
+        self._lock = lock
         self.filesystem = filesystem
         self.descriptor = descriptor
         self.users = 0
@@ -39,7 +39,10 @@ class Borrowed:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._descriptors.release(self)
+        with self._lock:
+            self.users -= 1
+            if self.is_evicted and not self.users:
+                self.filesystem.close(self.descriptor)
 
 
 class Descriptors:
@@ -77,7 +80,7 @@ class Descriptors:
         with self._lock:
             entry = self._open.get(key)
             if entry is None:
-                entry = Borrowed(self, filesystem, filesystem.open(path, flags))
+                entry = Borrowed(self._lock, filesystem, filesystem.open(path, flags))
                 self._open[key] = entry
             else:
                 self._open.move_to_end(key)
@@ -85,13 +88,6 @@ class Descriptors:
             while len(self._open) > self.capacity:
                 self._evict(next(iter(self._open)))
             return entry
-
-    def release(self, entry: Borrowed) -> None:
-        """End one use; `Borrowed` calls this."""
-        with self._lock:
-            entry.users -= 1
-            if entry.is_evicted and not entry.users:
-                entry.filesystem.close(entry.descriptor)
 
     def evict(self, filesystem: FileSystem, path: Path) -> None:
         """Close a file as soon as it is not in use; it need not be open."""

@@ -172,10 +172,11 @@ class FileSystem:
         """
         for first in range(0, len(buffers), _VECTOR_MAX):
             group: Sequence[bytes | memoryview] = buffers[first : first + _VECTOR_MAX]
-            while group:
-                written = self._pwritev(descriptor, group, position, sync)
+            end = position + sum(map(len, group))
+            while (written := self._pwritev(descriptor, group, position, sync)) < end - position:
                 position += written
                 group = _rest(group, written)
+            position = end
         if sync and not self.has_dsync:
             self.fdatasync(descriptor)
         return position

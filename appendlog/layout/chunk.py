@@ -69,7 +69,7 @@ class ChunkHeader(NamedTuple):
 
 def decode_chunk_header(data: bytes, position: int = 0) -> ChunkHeader:
     """Return the header at `position`; `data` must hold all of it. Checks nothing."""
-    return ChunkHeader._make(CHUNK_HEADER.unpack_from(data, position))
+    return tuple.__new__(ChunkHeader, CHUNK_HEADER.unpack_from(data, position))
 
 
 def is_plausible(header: ChunkHeader, salt: int, minimum_offset: int) -> bool:
@@ -80,7 +80,7 @@ def is_plausible(header: ChunkHeader, salt: int, minimum_offset: int) -> bool:
         and header.version <= FORMAT_VERSION
         and header.kind <= KIND_CONTROL
         and not header.flags & ~FLAGS_KNOWN[header.version]
-        and CHUNK_HEADER_BYTES <= header.chunk_bytes <= CHUNK_BYTES_MAX
+        and CHUNK_HEADER_BYTES <= CHUNK_PREFIX_BYTES + header.length <= CHUNK_BYTES_MAX
         and minimum_offset <= header.base_offset <= OFFSET_MAX
     )
 

@@ -5,33 +5,35 @@ trusted unless the segment contradicts them. Source: docs/log-format.md, section
 """
 
 from appendlog.layout.crc import crc32c
-from appendlog.layout.format import CHUNK_CRC_START, END_SUMS, END_SUMS_BYTES, END_SUMS_MAGIC
+from appendlog.layout.format import (
+    CHUNK_CRC_START,
+    CRC_FRONT,
+    END_SUMS,
+    END_SUMS_BYTES,
+    END_SUMS_MAGIC,
+    END_SUMS_TAIL,
+)
 from appendlog.layout.summary import SegmentSummary
 
 
 def encode_sums(summary: SegmentSummary, generation: int) -> bytes:
     """Return the bytes to store after the slot of that generation."""
-
-    def pack(crc: int) -> bytes:
-        return END_SUMS.pack(
-            END_SUMS_MAGIC,
-            crc,
-            generation,
-            summary.chunk_count,
-            0,
-            summary.first_offset,
-            summary.end_offset,
-            summary.record_count,
-            summary.transient_count,
-            summary.body_bytes,
-            summary.first_timestamp_ns,
-            summary.last_timestamp_ns,
-            summary.min_expiry_ns,
-            summary.max_expiry_ns,
-            summary.priority_bitmap,
-        )
-
-    return pack(crc32c(pack(0)[CHUNK_CRC_START:]))
+    tail = END_SUMS_TAIL.pack(
+        generation,
+        summary.chunk_count,
+        0,
+        summary.first_offset,
+        summary.end_offset,
+        summary.record_count,
+        summary.transient_count,
+        summary.body_bytes,
+        summary.first_timestamp_ns,
+        summary.last_timestamp_ns,
+        summary.min_expiry_ns,
+        summary.max_expiry_ns,
+        summary.priority_bitmap,
+    )
+    return CRC_FRONT.pack(END_SUMS_MAGIC, crc32c(tail)) + tail
 
 
 def decode_sums(data: bytes, generation: int) -> SegmentSummary | None:

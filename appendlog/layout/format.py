@@ -29,6 +29,7 @@ SEGMENT_HEADER_BYTES: Final = 64
 CHUNK_HEADER: Final = Struct("<IIIBBHIIQIIQqqqqQ")
 CHUNK_HEADER_BYTES: Final = 88
 CHUNK_PLACE: Final = Struct("<I9xB2xI4xQ16xq")  # magic, kind, salt, base_offset, first_timestamp_ns
+CRC_FRONT: Final = Struct("<II")  # magic, crc32c
 CHUNK_PREFIX: Final = Struct("<III")  # magic, crc32c, length
 CHUNK_PREFIX_BYTES: Final = 12  # the bytes before what `length` counts
 CHUNK_CRC_START: Final = 8  # the CRC covers everything from here
@@ -93,12 +94,14 @@ INDEX_ENTRY_BYTES: Final = 16
 # magic, crc32c, generation, incarnation, recovery_point, segment_base_offset,
 # position, segment_generation, version
 END_SLOT: Final = Struct("<IIQ16sQQQII")
+END_SLOT_TAIL: Final = Struct("<Q16sQQQII")  # the fields behind the CRC, which covers them
 END_SLOT_BYTES: Final = 64
 END_SLOT_POSITIONS: Final = (0, 512)
 # magic, crc32c, generation, chunk_count, zero, first_offset, end_offset, record_count,
 # transient_count, body_bytes, first_timestamp_ns, last_timestamp_ns, min_expiry_ns,
 # max_expiry_ns, priority_bitmap
 END_SUMS: Final = Struct("<IIQIIQQQQQqqqqQ")
+END_SUMS_TAIL: Final = Struct("<QIIQQQQQqqqqQ")  # the fields behind the CRC
 END_SUMS_BYTES: Final = 104
 
 OFFSET_MAX: Final = (1 << 62) - 1
@@ -118,5 +121,8 @@ assert GAP_MARKER.size == GAP_MARKER_BYTES
 assert INDEX_HEADER.size == INDEX_ENTRY.size == INDEX_ENTRY_BYTES
 assert END_SLOT.size == END_SLOT_BYTES
 assert END_SUMS.size == END_SUMS_BYTES
+assert END_SLOT_TAIL.size == END_SLOT_BYTES - CHUNK_CRC_START
+assert END_SUMS_TAIL.size == END_SUMS_BYTES - CHUNK_CRC_START
+assert CRC_FRONT.size == CHUNK_CRC_START
 assert END_SLOT_POSITIONS[1] >= END_SLOT_BYTES + END_SUMS_BYTES
 assert Struct("<I").pack(CHUNK_MAGIC) == CHUNK_MAGIC_BYTES

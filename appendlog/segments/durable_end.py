@@ -5,8 +5,8 @@ file may be behind the data, but never ahead of it; see docs/log-format.md, sect
 """
 
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 from appendlog.errors import LogFailedError
@@ -16,10 +16,12 @@ from appendlog.layout.crc import crc32c
 from appendlog.layout.end_sums import decode_sums, encode_sums
 from appendlog.layout.format import (
     CHUNK_CRC_START,
+    CRC_FRONT,
     END_MAGIC,
     END_SLOT,
     END_SLOT_BYTES,
     END_SLOT_POSITIONS,
+    END_SLOT_TAIL,
     END_SUMS_BYTES,
     FORMAT_VERSION,
 )
@@ -29,8 +31,7 @@ from appendlog.segments.segment import SegmentName
 END_FILE_NAME = "end"
 
 
-@dataclass(frozen=True, slots=True)
-class DurableEnd:
+class DurableEnd(NamedTuple):
     """Content of one slot.
 
     Attributes:
@@ -52,21 +53,16 @@ class DurableEnd:
 
 def encode_slot(end: DurableEnd, incarnation: UUID) -> bytes:
     """Return the slot as 64 bytes."""
-
-    def pack(crc: int) -> bytes:
-        return END_SLOT.pack(
-            END_MAGIC,
-            crc,
-            end.generation,
-            incarnation.bytes,
-            end.recovery_point,
-            end.segment_base_offset,
-            end.position,
-            end.segment_generation,
-            FORMAT_VERSION,
-        )
-
-    return pack(crc32c(pack(0)[CHUNK_CRC_START:]))
+    tail = END_SLOT_TAIL.pack(
+        end.generation,
+        incarnation.bytes,
+        end.recovery_point,
+        end.segment_base_offset,
+        end.position,
+        end.segment_generation,
+        FORMAT_VERSION,
+    )
+    return CRC_FRONT.pack(END_MAGIC, crc32c(tail)) + tail
 
 
 def decode_slot(data: bytes, incarnation: UUID) -> DurableEnd | None:
@@ -96,7 +92,7 @@ def read_durable_end(
         slot = decode_slot(data[at:sums_at], incarnation)
         if slot is not None and (found is None or slot.generation > found.generation):
             sums = decode_sums(data[sums_at : sums_at + END_SUMS_BYTES], slot.generation)
-            found = replace(slot, summary=sums)
+            found = slot._replace(summary=sums)
     return found
 
 

@@ -73,6 +73,7 @@ class SegmentWriter:
     ) -> None:
         self._directory = directory
         self._identity = identity
+        self._salt = identity.salt
         self._options = options
         self._filesystem = filesystem
         self._descriptors = options.descriptors
@@ -101,19 +102,20 @@ class SegmentWriter:
         self.last_timestamp_ns = last_timestamp_ns
         self._note_state()
 
-    def _check(self, append: Append) -> list[ChunkHeader]:
-        """Return the headers of the chunks to append.
+    def _check(self, append: Append) -> tuple[list[ChunkHeader], int]:
+        """Return the headers of the chunks to append, and the offset after the last chunk.
 
         Raises:
             ValueError: A chunk is not of this log, not in order, or passes the end offset.
         """
         headers = []
+        salt = self._salt
         expected = self.end_offset
         for chunk in append.chunks:
             if len(chunk) < CHUNK_HEADER_BYTES:
                 raise ValueError(f"chunk has {len(chunk)} bytes")
             header = chunk.header if isinstance(chunk, LargeChunk) else decode_chunk_header(chunk)
-            if not is_plausible(header, self._identity.salt, expected):
+            if not is_plausible(header, salt, expected):
                 raise ValueError(f"not a chunk of this log at or above offset {expected}: {header}")
             if header.chunk_bytes != len(chunk):
                 raise ValueError(f"chunk has {len(chunk)} bytes, its header says otherwise")
@@ -121,7 +123,7 @@ class SegmentWriter:
             headers.append(header)
         if append.end_offset < expected:
             raise ValueError(f"end offset {append.end_offset} is below the chunks' end {expected}")
-        return headers
+        return headers, expected
 
     def append(self, append: Append) -> None:
         """Write chunks, rolling if needed; with `sync` everything so far reaches the disk.
@@ -133,15 +135,13 @@ class SegmentWriter:
             ValueError: The chunks are not this log's or not in order; nothing was written.
             LogFailedError: A file operation failed. The log is in an unknown state.
         """
-        headers = self._check(append)
+        headers, last = self._check(append)
         end_offset = append.end_offset
-        self._note_state()
         for chunk, header in zip(append.chunks, headers, strict=True):
             self._add(chunk, header)
-        last = headers[-1].end_offset if headers else self.end_offset
         if last < end_offset:
             marker = encode_gap_marker(
-                last, end_offset, append.gap_reason, self.last_timestamp_ns, self._identity.salt
+                last, end_offset, append.gap_reason, self.last_timestamp_ns, self._salt
             )
             self._add(marker, decode_chunk_header(marker))
             if self.active is not None and append.gap_reason != GAP_SKIPPED:
@@ -150,9 +150,10 @@ class SegmentWriter:
         self._write(sync=append.sync)
         if append.sync:
             self._sync()
+        else:
+            # A later failure must not undo this append: it is confirmed now.
+            self._note_state()
         self.end_offset = end_offset
-        # A later failure may not be an append; it must not undo this one, which is confirmed now.
-        self._note_state()
 
     def roll_back(self, known: Sequence[Segment]) -> None:
         """Remove what a failed append left in the files, with descriptors of its own.
@@ -183,8 +184,10 @@ class SegmentWriter:
         segment = self.active
         if segment is None:
             return
-        self._sync_data(segment)
-        self._sync_directory()
+        if not self._is_data_synced:
+            self._sync_data(segment)
+        if not self._is_directory_synced:
+            self._sync_directory()
         # From here on other processes may see it: a half-written slot can be a valid one.
         self._note_state()
         self._end_file.write(
@@ -205,8 +208,7 @@ class SegmentWriter:
         segment = self.active
         if segment is None:
             return
-        self._pages.add(segment.end_offset, segment.size_bytes)
-        start, end = self._pages.unneeded(settled_floor)
+        start, end = self._pages.unneeded(self.end_offset, segment.size_bytes, settled_floor)
         if start < end:
             with (
                 suppress(OSError),
@@ -253,10 +255,10 @@ class SegmentWriter:
         if index is None or not len(index.tail):
             return
         with suppress(OSError):
-            index.store(self._filesystem, segment.index_path, self._identity.salt)
+            index.store(self._filesystem, segment.index_path, self._salt)
 
     def _note_state(self) -> None:
-        """Record the present state, to return to it after a failure.
+        """Record the present state, to return to it after a failure of what comes next.
 
         As one assignment: the exception of a signal handler must not leave half of it.
         """
@@ -372,7 +374,7 @@ class SegmentWriter:
     def _seal(self, segment: Segment) -> None:
         """Write the footer and sync the whole segment."""
         segment.summary.steps_back = self._steps_back
-        footer = encode_footer(segment.summary, self._identity.salt)
+        footer = encode_footer(segment.summary, self._salt)
         try:
             with self._descriptors.borrow(self._filesystem, segment.path) as descriptor:
                 segment.size_bytes = self._filesystem.write_all(
@@ -380,15 +382,15 @@ class SegmentWriter:
                 )
         except OSError as error:
             raise LogFailedError(segment.path, error) from error
-        self._sync_data(segment)
-        self._sync_directory()
+        if not self._is_data_synced:
+            self._sync_data(segment)
+        if not self._is_directory_synced:
+            self._sync_directory()
         self.store_index(segment)
         segment.is_sealed = True
         segment.index = None
 
     def _sync_data(self, segment: Segment) -> None:
-        if self._is_data_synced:
-            return
         try:
             with self._descriptors.borrow(self._filesystem, segment.path) as descriptor:
                 self._filesystem.fdatasync(descriptor)
@@ -397,8 +399,6 @@ class SegmentWriter:
         self._is_data_synced = True
 
     def _sync_directory(self) -> None:
-        if self._is_directory_synced:
-            return
         try:
             self._filesystem.sync_directory(self._directory)
             if not self._are_parents_synced:

@@ -29,18 +29,17 @@ class WrittenPages:
         self._start = 0
         self._places.clear()
 
-    def add(self, end_offset: int, position: int) -> None:
-        """Record that the records below an offset end at a position, and are on the disk."""
-        last = self._places[-1][1] if self._places else self._start
-        if position - last >= STEP_BYTES:
-            self._places.append((end_offset, position))
-
-    def unneeded(self, floor: int) -> tuple[int, int]:
+    def unneeded(self, end_offset: int, position: int, floor: int) -> tuple[int, int]:
         """Return the whole pages to evict now, as `[start, end)` of the file; may be empty.
 
         Args:
+            end_offset: Offset below which all records are on the disk.
+            position: Where these records end in the file.
             floor: Offset below which no consumer reads soon.
         """
+        last = self._places[-1][1] if self._places else self._start
+        if position - last >= STEP_BYTES:
+            self._places.append((end_offset, position))
         end = self._start
         while self._places and self._places[0][0] <= floor:
             end = self._places.popleft()[1]
