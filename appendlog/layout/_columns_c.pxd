@@ -2,20 +2,9 @@
 
 cimport cython
 
-from appendlog.layout._places_c cimport (
-    ascii_end,
-    big_endian,
-    copy_octets,
-    ints_of,
-    longs_of,
-    octets_of,
-    octets_t,
-    shorts_of,
-    stores_of,
-    uints_of,
-)
+from appendlog.layout cimport _memory_c as memory
+from appendlog.layout._memory_c cimport octets_t
 
-cdef bint COMPILED
 cdef int EXCHANGE
 cdef int KEY
 cdef int ENVELOPE

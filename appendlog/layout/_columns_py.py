@@ -8,20 +8,12 @@ Pure: no I/O, no state, no Arrow. `appendlog.layout.columns` documents the funct
 docs/log-format.md, section 5, and AMQP 0-9-1, section 4.2.6.1.
 """
 
-# The compiler and the linters do not see names that are put into `globals()`.
-# mypy: disable-error-code="name-defined"
-# ruff: noqa: F821
-
 from __future__ import annotations
 
 from array import array
 from mmap import mmap
 
-COMPILED = __name__.endswith("_c")
-if not COMPILED:  # the compiled build has them from the .pxd
-    from appendlog.layout import _places_py
-
-    globals().update(_places_py.POINTERS)
+from appendlog.layout import _memory_py as memory
 
 ReadableBuffer = bytes | memoryview | mmap
 
@@ -83,11 +75,12 @@ def find_fields(
         or len(microseconds) < room
     ):
         raise ValueError(f"no room for rows [{row}, {row + count}) of {slot_count} columns")
-    octets, places = octets_of(data), longs_of(found)
-    position_places, length_places = uints_of(positions), uints_of(lengths)
-    field_places, text_places = ints_of(fields), ints_of(is_text)
-    start_places, end_places, bit_places = longs_of(starts), ints_of(ends), stores_of(bits)
-    number_places, time_places = shorts_of(octet_numbers), longs_of(microseconds)
+    octets, places = memory.octets_of(data), memory.longs_of(found)
+    position_places, length_places = memory.uints_of(positions), memory.uints_of(lengths)
+    field_places, text_places = memory.ints_of(fields), memory.ints_of(is_text)
+    start_places, end_places = memory.longs_of(starts), memory.ints_of(ends)
+    bit_places = memory.stores_of(bits)
+    number_places, time_places = memory.shorts_of(octet_numbers), memory.longs_of(microseconds)
     data_bytes = len(view)
     unreadable = 0
     for index in range(count):
@@ -125,7 +118,7 @@ def find_fields(
             stop = start + size
             if (
                 text_places[slot]
-                and ascii_end(octets, start, stop) < stop
+                and memory.ascii_end(octets, start, stop) < stop
                 and not is_utf8(octets, start, stop)
             ):
                 text = bytes(octets[start : start + size]).decode("utf-8", "replace").encode()
@@ -155,8 +148,9 @@ def copy_field(
     view = memoryview(data)
     if first < 0 or count < 0 or first + count >= len(ends) or first + count > len(starts):
         raise ValueError(f"[{first}, {first + count}) is not inside {len(starts)} places")
-    octets, others, stores = octets_of(data), octets_of(extra), stores_of(target)
-    start_places, end_places = longs_of(starts), ints_of(ends)
+    octets, others = memory.octets_of(data), memory.octets_of(extra)
+    stores = memory.stores_of(target)
+    start_places, end_places = memory.longs_of(starts), memory.ints_of(ends)
     data_bytes, spare_bytes, target_bytes = len(view), len(extra), len(target)
     for place in range(first, first + count):
         start = start_places[place]
@@ -169,11 +163,11 @@ def copy_field(
         if start >= 0:
             if start + size > data_bytes:
                 raise ValueError(f"field at {start} is not inside {data_bytes} bytes")
-            copy_octets(stores, to, octets, start, size)
+            memory.copy_octets(stores, to, octets, start, size)
         else:
             if ~start + size > spare_bytes:
                 raise ValueError(f"text at {~start} is not inside {spare_bytes} bytes")
-            copy_octets(stores, to, others, ~start, size)
+            memory.copy_octets(stores, to, others, ~start, size)
 
 
 def fill_range(target: memoryview, at: int, first: int, count: int) -> None:
@@ -202,7 +196,7 @@ def fill_microseconds(target: memoryview, at: int, times_ns: array[int]) -> None
 
 def is_utf8(octets: memoryview, at: int, end: int) -> bool:
     """Return whether `[at, end)` is UTF-8 by the rules of Python's strict decoder."""
-    at = ascii_end(octets, at, end)
+    at = memory.ascii_end(octets, at, end)
     while at < end:
         first = octets[at]
         at += 1
@@ -319,7 +313,7 @@ def _find_property(octets: memoryview, at: int, end: int, field: int, places: ar
         if end - at < 8:
             return -1
         at += 8
-        seconds = big_endian(octets, start, 8)
+        seconds = memory.big_endian(octets, start, 8)
         if seconds > _TIMESTAMP_SECONDS_MAX:
             return at
         start = seconds * 1_000_000
@@ -332,7 +326,7 @@ def _find_property(octets: memoryview, at: int, end: int, field: int, places: ar
         if field == _HEADERS:
             if end - at < 4:
                 return -1
-            size = big_endian(octets, at, 4)
+            size = memory.big_endian(octets, at, 4)
             start = at + 4
         else:
             if at >= end:

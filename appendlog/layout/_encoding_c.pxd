@@ -2,24 +2,9 @@
 
 cimport cython
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.string cimport memcpy
+from appendlog.layout cimport _memory_c as memory
+from appendlog.layout._memory_c cimport octets_t
 
-ctypedef const unsigned char *octets_t
-
-
-cdef inline bytes new_bytes(Py_ssize_t size):
-    # No other code may see the object before it is filled.
-    return PyBytes_FromStringAndSize(NULL, size)
-
-
-cdef inline void copy_octets(
-    unsigned char *target, Py_ssize_t to, octets_t octets, Py_ssize_t size
-) noexcept:
-    memcpy(target + to, octets, size)
-
-
-cdef bint COMPILED
 cdef int _CHUNK_HEADER_BYTES
 cdef int _ANNOTATED
 cdef int _PERSISTENT
@@ -32,7 +17,6 @@ cdef long long _MILLISECOND_NS
     count=cython.Py_ssize_t,
     index=cython.Py_ssize_t,
     size=cython.longlong,
-    parts=list,
     chunk=bytes,
     chunk_bytes=cython.Py_ssize_t,
     target="unsigned char *",
@@ -40,7 +24,6 @@ cdef long long _MILLISECOND_NS
     front=bytes,
     message=bytes,
     prefix=bytes,
-    records=bytes,
     tail=bytes,
     prefix_bytes=cython.Py_ssize_t,
     flags=cython.uint,
@@ -70,16 +53,8 @@ cpdef bytes encode_chunk(
 )
 
 
-cpdef bytes encode_payloads(
-    list payloads,
-    bytes prefix,
-    long long base_offset,
-    long long timestamp_ns,
-    unsigned int salt,
-)
-
-
 @cython.locals(
+    count=cython.Py_ssize_t,
     index=cython.Py_ssize_t,
     size=cython.longlong,
     chunk=bytes,
@@ -92,9 +67,8 @@ cpdef bytes encode_payloads(
     prefix_bytes=cython.Py_ssize_t,
     body_bytes=cython.longlong,
 )
-cdef bytes _encode_payloads(
+cpdef bytes encode_payloads(
     list payloads,
-    Py_ssize_t count,
     bytes prefix,
     long long base_offset,
     long long timestamp_ns,
@@ -111,25 +85,12 @@ cdef int _check_sizes(
 ) except -1
 
 
-cdef void _store_record(
-    unsigned char *stores,
-    Py_ssize_t at,
-    long long size,
-    long long offset_delta,
-    long long timestamp_delta,
-) noexcept
-
-
 @cython.locals(octets=octets_t, at=cython.Py_ssize_t)
 cdef Py_ssize_t _body_position(bytes message, Py_ssize_t size) except -1
 
 
 @cython.locals(at=cython.Py_ssize_t)
 cdef Py_ssize_t _properties_position(bytes message) except -1
-
-
-@cython.locals(value=cython.longlong)
-cdef long long _u32(octets_t octets, Py_ssize_t at) noexcept
 
 
 @cython.locals(one=cython.ulonglong)

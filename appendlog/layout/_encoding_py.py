@@ -1,9 +1,9 @@
 """Encoding kernel: makes one chunk from its messages, with its CRC.
 
-One source, two builds. The interpreted build uses slices, `startswith`, Struct and join. Cython
-compiles the same source under the name `_encoding_c` (types in `_encoding_c.pxd`): there, indexing
-`bytes` is pointer access, and each message is copied once, to its place in the chunk. `COMPILED`
-selects the variant. Both builds must give the same result for any messages: tests/parity checks it.
+One source, two builds. Cython compiles it under the name `_encoding_c` (types in
+`_encoding_c.pxd`): there, indexing `bytes` is pointer access. Each message is copied once, to its
+place in the chunk. The stores that differ are in `_memory_py` and `_memory_c.pxd`. Both builds must
+give the same result for any messages: tests/parity checks it.
 
 Pure: no I/O, no logging, no state. Layouts: docs/log-format.md, sections 3 to 5.
 """
@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from struct import Struct
 
+from appendlog.layout import _memory_py as memory
 from appendlog.layout.crc import crc32c
 from appendlog.layout.message_properties import priority_and_expiration
-
-COMPILED = __name__.endswith("_c")
 
 _CHUNK_TAIL = Struct("<IBBHIIQIIQqqqqQ")
 _CHUNK_FRONT = Struct("<II")
 _CHUNK_HEADER_BYTES = 88
-_RECORD = Struct("<III")
 _MAGIC = 0x434C5141
 _ANNOTATED = 12  # HAS_EXPIRATION | HAS_PRIORITY
 _PERSISTENT = 1
@@ -42,13 +40,10 @@ def encode_chunk(
     count = len(messages)
     _check_sizes(count, base_offset, offset_deltas, timestamp_deltas_ns, transaction_id)
     to = chunk_bytes = _CHUNK_HEADER_BYTES + len(transaction_id)
-    chunk = b""
-    parts: list[bytes] = []
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        for message in messages:
-            chunk_bytes += 12 + len(message)
-        chunk = new_bytes(chunk_bytes)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
-    target = chunk
+    for message in messages:
+        chunk_bytes += 12 + len(message)
+    chunk = memory.unwritten(chunk_bytes)
+    target = memory.target_of(chunk)
     prefix = b""
     prefix_bytes = transient = transient_count = body_bytes = priority_bitmap = 0
     expiration_ns = -1
@@ -97,14 +92,9 @@ def encode_chunk(
                 min_expiry_ns = expiry_ns
             if expiry_ns > max_expiry_ns:
                 max_expiry_ns = expiry_ns
-        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-            if to + size + 4 > chunk_bytes:
-                raise ValueError("messages changed while they were encoded")
-            _store_record(target, to, size, offset_delta, timestamp_delta)  # type: ignore[arg-type]
-            copy_octets(target, to + 12, message, size - 8)  # type: ignore[name-defined]  # noqa: F821
-        else:
-            parts.append(_RECORD.pack(size, offset_delta, timestamp_delta))
-            parts.append(message)
+        if to + size + 4 > chunk_bytes:  # pragma: no cover - another thread would have to do it
+            raise ValueError("messages changed while they were encoded")
+        memory.put_record(target, to, size, offset_delta, timestamp_delta, message)
         to += size + 4
     tail = _CHUNK_TAIL.pack(
         to - 12,
@@ -124,13 +114,10 @@ def encode_chunk(
         priority_bitmap,
     )
     tail += transaction_id
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        copy_octets(target, 8, tail, len(tail))  # type: ignore[name-defined]  # noqa: F821
-        front = _CHUNK_FRONT.pack(_MAGIC, crc32c(memoryview(chunk)[8:]))
-        copy_octets(target, 0, front, 8)  # type: ignore[name-defined]  # noqa: F821
-        return chunk
-    records = b"".join(parts)
-    return b"".join((_CHUNK_FRONT.pack(_MAGIC, crc32c(records, crc32c(tail))), tail, records))
+    memory.copy_octets(target, 8, tail, 0, len(tail))
+    front = _CHUNK_FRONT.pack(_MAGIC, crc32c(memoryview(chunk)[8:]))
+    memory.copy_octets(target, 0, front, 0, 8)
+    return memory.written(chunk)
 
 
 def encode_payloads(
@@ -141,43 +128,34 @@ def encode_payloads(
         raise ValueError("messages with this prefix are not plain persistent ones")
     if _body_position(prefix, len(prefix)) != len(prefix):
         raise ValueError(f"prefix of {len(prefix)} bytes goes on behind its properties")
-    if not COMPILED:
-        messages = [prefix + payload for payload in payloads]
-        return encode_chunk(messages, base_offset, None, timestamp_ns, None, salt)
-    count = len(payloads)  # pragma: no cover - the interpreted build is the measured one
-    _check_sizes(count, base_offset, None, None, b"")  # pragma: no cover
-    return _encode_payloads(payloads, count, prefix, base_offset, timestamp_ns, salt)
-
-
-def _encode_payloads(
-    payloads: list[bytes], count: int, prefix: bytes, base_offset: int, timestamp_ns: int, salt: int
-) -> bytes:  # pragma: no cover - the interpreted build takes the other way
-    """Copy each payload once, to its place in the chunk."""
+    count = len(payloads)
+    _check_sizes(count, base_offset, None, None, b"")
     prefix_bytes = len(prefix)
     chunk_bytes = _CHUNK_HEADER_BYTES
     for payload in payloads:
         chunk_bytes += 12 + prefix_bytes + len(payload)
-    chunk: bytes = new_bytes(chunk_bytes)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
-    target = chunk
+    chunk = memory.unwritten(chunk_bytes)
+    target = memory.target_of(chunk)
     to = _CHUNK_HEADER_BYTES
     for index in range(count):
         payload = payloads[index]
         size = len(payload)
-        if size + prefix_bytes + 8 > _U32_MAX or to + 12 + prefix_bytes + size > chunk_bytes:
+        if (  # pragma: no cover - 4 GiB, or another thread
+            size + prefix_bytes + 8 > _U32_MAX or to + 12 + prefix_bytes + size > chunk_bytes
+        ):
             raise ValueError("payloads are too long, or changed while they were encoded")
-        _store_record(target, to, size + prefix_bytes + 8, index, 0)  # type: ignore[arg-type]
-        copy_octets(target, to + 12, prefix, prefix_bytes)  # type: ignore[name-defined]  # noqa: F821
+        memory.put_record(target, to, size + prefix_bytes + 8, index, 0, prefix)
         to += 12 + prefix_bytes
-        copy_octets(target, to, payload, size)  # type: ignore[name-defined]  # noqa: F821
+        memory.copy_octets(target, to, payload, 0, size)
         to += size
     body_bytes = chunk_bytes - _CHUNK_HEADER_BYTES - count * (12 + prefix_bytes)
     times = (timestamp_ns, timestamp_ns)
     sums = (salt, count, base_offset, count - 1, 0, body_bytes, *times, 0, 0, 0)
     tail = _CHUNK_TAIL.pack(to - 12, 1, 0, 0, *sums)
-    copy_octets(target, 8, tail, len(tail))  # type: ignore[name-defined]  # noqa: F821
+    memory.copy_octets(target, 8, tail, 0, len(tail))
     front = _CHUNK_FRONT.pack(_MAGIC, crc32c(memoryview(chunk)[8:]))
-    copy_octets(target, 0, front, 8)  # type: ignore[name-defined]  # noqa: F821
-    return chunk
+    memory.copy_octets(target, 0, front, 0, 8)
+    return memory.written(chunk)
 
 
 def _check_sizes(
@@ -199,24 +177,6 @@ def _check_sizes(
             raise ValueError(f"{len(deltas)} deltas for {count} messages")
 
 
-def _store_record(
-    stores: bytearray, at: int, size: int, offset_delta: int, timestamp_delta: int
-) -> None:  # pragma: no cover - the interpreted build packs
-    """Store the header of one record at `at`, little-endian."""
-    stores[at] = size & 255
-    stores[at + 1] = size >> 8 & 255
-    stores[at + 2] = size >> 16 & 255
-    stores[at + 3] = size >> 24 & 255
-    stores[at + 4] = offset_delta & 255
-    stores[at + 5] = offset_delta >> 8 & 255
-    stores[at + 6] = offset_delta >> 16 & 255
-    stores[at + 7] = offset_delta >> 24 & 255
-    stores[at + 8] = timestamp_delta & 255
-    stores[at + 9] = timestamp_delta >> 8 & 255
-    stores[at + 10] = timestamp_delta >> 16 & 255
-    stores[at + 11] = timestamp_delta >> 24 & 255
-
-
 def _body_position(message: bytes, size: int) -> int:
     """Return where the body of a message begins; checks every length first."""
     octets = message
@@ -225,7 +185,7 @@ def _body_position(message: bytes, size: int) -> int:
         if at + 5 <= size:
             at += 5 + octets[at]
             if at <= size:
-                at += _u32(octets, at - 4)
+                at += memory.u32(octets, at - 4)
                 if at <= size:
                     return at
     raise ValueError(f"message of {size} bytes ends inside its route or properties")
@@ -235,16 +195,6 @@ def _properties_position(message: bytes) -> int:
     """Return where the properties of a valid message begin."""
     at = 2 + message[1]
     return at + 5 + message[at]
-
-
-def _u32(octets: bytes, at: int) -> int:
-    """Load a little-endian u32; the caller has checked that four octets exist."""
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        value = octets[at + 3]
-        value = value << 8 | octets[at + 2]
-        value = value << 8 | octets[at + 1]
-        return value << 8 | octets[at]
-    return int.from_bytes(octets[at : at + 4], "little")
 
 
 def _bit(priority: int) -> int:

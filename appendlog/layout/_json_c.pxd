@@ -2,15 +2,10 @@
 
 cimport cython
 
-from appendlog.layout._columns_c cimport is_utf8
-from appendlog.layout._places_c cimport (
-    big_endian,
-    octets_t,
-    put_double,
-    same_octets,
-)
+from appendlog.layout cimport _columns_c as columns
+from appendlog.layout cimport _memory_c as memory
+from appendlog.layout._memory_c cimport octets_t
 
-cdef bint COMPILED
 cdef unsigned long long _ALL_BITS
 cdef int _DEPTH_MAX
 cdef long long _ENTRIES_MAX

@@ -7,17 +7,10 @@ Pure: no I/O, no state. Same results as `appendlog.layout.headers` and `headers_
 rare values, which are left to them. Kinds: AMQP 0-9-1, section 4.2.5.5, with RabbitMQ's errata.
 """
 
-# The compiler and the linters do not see names that are put into `globals()`.
-# mypy: disable-error-code="name-defined"
-# ruff: noqa: F821
-
 from __future__ import annotations
 
-COMPILED = __name__.endswith("_c")
-if not COMPILED:  # the compiled build has them from the .pxd
-    from appendlog.layout import _columns_py, _places_py
-
-    globals().update(_places_py.POINTERS, is_utf8=_columns_py.is_utf8)
+from appendlog.layout import _columns_py as columns
+from appendlog.layout import _memory_py as memory
 
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _DEPTH_MAX = 64  # headers.HEADERS_DEPTH_MAX
@@ -47,7 +40,7 @@ def put_object(
         size = octets[at]
         start = at + 1
         at = start + size
-        if at >= end or not is_utf8(octets, start, at):
+        if at >= end or not columns.is_utf8(octets, start, at):
             return -1
         if entries:
             values[to] = 0x2C
@@ -119,12 +112,12 @@ def put_value(
     width = _integer_width(kind)
     if width:
         return _put_digits(values, to, octets, at, width, _is_signed(kind))
-    if kind == 0x53 and is_utf8(octets, at + 4, stop):  # S
+    if kind == 0x53 and columns.is_utf8(octets, at + 4, stop):  # S
         return _put_string(values, to, octets, at + 4, stop - at - 4, False)
     if kind == 0x74:  # t
         return _put_truth(values, to, octets[at] != 0)
     if kind == 0x66 or kind == 0x64:  # f, d
-        return int(put_double(values, to, octets, at, stop - at))
+        return int(memory.put_double(values, to, octets, at, stop - at))
     if kind == 0x46 and depth < _DEPTH_MAX:  # F
         return put_object(octets, at + 4, stop, depth + 1, is_marked, values, to)
     if kind == 0x41 and depth < _DEPTH_MAX:  # A
@@ -144,7 +137,7 @@ def value_end(octets: memoryview, at: int, end: int, kind: int) -> int:
     if kind == 0x53 or kind == 0x78 or kind == 0x46 or kind == 0x41:  # S, x, F, A
         if end - at < 4:
             return -1
-        size = big_endian(octets, at, 4)
+        size = memory.big_endian(octets, at, 4)
         at += 4
     elif kind == 0x74:  # t
         size = 1
@@ -163,7 +156,7 @@ def _is_repeated(octets: memoryview, at: int, key: int, end: int) -> bool:
     while at < key - 1:
         start = at + 1
         at = start + octets[at]
-        if octets[start - 1] == size and same_octets(octets, start, key, size):
+        if octets[start - 1] == size and memory.same_octets(octets, start, key, size):
             return True
         at = value_end(octets, at + 1, end, octets[at])
     return False
@@ -250,7 +243,7 @@ def _put_digits(
     values: memoryview, to: int, octets: memoryview, at: int, width: int, is_signed: bool
 ) -> int:
     """Write an integer of `width` octets in decimal; return where it ends."""
-    raw = big_endian(octets, at, width)
+    raw = memory.big_endian(octets, at, width)
     if is_signed and octets[at] & 0x80:
         values[to] = 0x2D
         to += 1
@@ -266,7 +259,3 @@ def _put_digits(
         values[place] = 0x30 + raw % 10
         raw = raw // 10
     return end
-
-
-if not COMPILED:
-    FUNCTIONS = {"put_object": put_object, "put_value": put_value, "value_end": value_end}

@@ -1,5 +1,6 @@
-# Pointers into buffers, for compiled kernels; interpreted ones use _places_py.py.
+# Pointers into buffers, for compiled kernels; interpreted ones use _memory_py.py.
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_Clear
 from cpython.mem cimport PyMem_Free
 from libc.math cimport isfinite
@@ -58,6 +59,63 @@ cdef inline bint is_same(
     Py_ssize_t size,
 ) noexcept:
     return memcmp(stores + at, octets + start, size) == 0
+
+
+cdef inline bytes unwritten(Py_ssize_t size):
+    # No other code may see the object before it is filled.
+    return PyBytes_FromStringAndSize(NULL, size)
+
+
+cdef inline unsigned char *target_of(bytes unwritten) noexcept:
+    return unwritten
+
+
+cdef inline bytes written(bytes filled):
+    return filled
+
+
+cdef inline bytes copy_of(octets_t octets, Py_ssize_t at, Py_ssize_t size):
+    return PyBytes_FromStringAndSize(<const char *>octets + at, size)
+
+
+cdef inline long long u32(octets_t octets, Py_ssize_t at) noexcept:
+    cdef long long value = octets[at + 3]
+    value = value << 8 | octets[at + 2]
+    value = value << 8 | octets[at + 1]
+    return value << 8 | octets[at]
+
+
+cdef inline long long i64(octets_t octets, Py_ssize_t at) noexcept:
+    return u32(octets, at + 4) << 32 | u32(octets, at)
+
+
+cdef inline (long long, long long, long long) record_front(
+    octets_t octets, Py_ssize_t at
+) noexcept:
+    return u32(octets, at), u32(octets, at + 4), u32(octets, at + 8)
+
+
+cdef inline void put_record(
+    unsigned char *stores,
+    Py_ssize_t at,
+    long long size,
+    long long offset_delta,
+    long long timestamp_delta,
+    bytes message,
+) noexcept:
+    _put_u32(stores, at, size)
+    _put_u32(stores, at + 4, offset_delta)
+    _put_u32(stores, at + 8, timestamp_delta)
+    copy_octets(stores, at + 12, message, 0, len(message))
+
+
+cdef inline void _put_u32(
+    unsigned char *stores, Py_ssize_t at, long long value
+) noexcept:
+    stores[at] = value & 255
+    stores[at + 1] = value >> 8 & 255
+    stores[at + 2] = value >> 16 & 255
+    stores[at + 3] = value >> 24 & 255
 
 
 cdef inline Py_ssize_t ascii_end(

@@ -2,20 +2,11 @@
 
 cimport cython
 
-from appendlog.layout._columns_c cimport is_utf8
-from appendlog.layout._json_c cimport put_object, put_value, value_end
-from appendlog.layout._places_c cimport (
-    big_endian,
-    copy_octets,
-    ints_of,
-    is_same,
-    longs_of,
-    octets_of,
-    octets_t,
-    stores_of,
-)
+from appendlog.layout cimport _columns_c as columns
+from appendlog.layout cimport _json_c as json_text
+from appendlog.layout cimport _memory_c as memory
+from appendlog.layout._memory_c cimport octets_t
 
-cdef bint COMPILED
 cdef int TABLES_DONE
 cdef int TABLES_FULL
 cdef int TABLES_RARE

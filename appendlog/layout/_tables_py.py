@@ -7,20 +7,14 @@ Pure: no I/O, no state, no Arrow. `appendlog.layout.columns` documents the funct
 AMQP 0-9-1, section 4.2.5.5, with RabbitMQ's errata for the kinds.
 """
 
-# The compiler and the linters do not see names that are put into `globals()`.
-# mypy: disable-error-code="name-defined"
-# ruff: noqa: F821
-
 from __future__ import annotations
 
 from array import array
 from mmap import mmap
 
-COMPILED = __name__.endswith("_c")
-if not COMPILED:  # the compiled build has them from the .pxd
-    from appendlog.layout import _columns_py, _json_py, _places_py
-
-    globals().update(_places_py.POINTERS, is_utf8=_columns_py.is_utf8, **_json_py.FUNCTIONS)
+from appendlog.layout import _columns_py as columns
+from appendlog.layout import _json_py as json_text
+from appendlog.layout import _memory_py as memory
 
 ReadableBuffer = bytes | memoryview | mmap
 
@@ -65,12 +59,13 @@ def decode_tables(
         or len(sums) < 3
     ):
         raise ValueError(f"rows [{row}, {until_row}) are not inside their columns")
-    octets, sum_places = octets_of(data), longs_of(sums)
-    key_stores, value_stores = stores_of(keys), stores_of(values)
-    value_bit_stores = stores_of(value_bits)
-    key_end_places, value_end_places = ints_of(key_ends), ints_of(value_ends)
-    start_places, end_places, bit_places = longs_of(starts), ints_of(ends), stores_of(bits)
-    map_places = ints_of(map_ends)
+    octets, sum_places = memory.octets_of(data), memory.longs_of(sums)
+    key_stores, value_stores = memory.stores_of(keys), memory.stores_of(values)
+    value_bit_stores = memory.stores_of(value_bits)
+    key_end_places, value_end_places = memory.ints_of(key_ends), memory.ints_of(value_ends)
+    start_places, end_places = memory.longs_of(starts), memory.ints_of(ends)
+    bit_places = memory.stores_of(bits)
+    map_places = memory.ints_of(map_ends)
     entries_room = min(len(key_ends) - 1, len(value_ends) - 1, 8 * len(value_bits))
     keys_room, values_room = len(keys), len(values)
     data_bytes = len(view)
@@ -93,7 +88,9 @@ def decode_tables(
         ):
             return TABLES_FULL, row
         if form == JSON_TEXT:
-            size = put_object(octets, start, start + size, 1, True, value_stores, sum_places[2])
+            size = json_text.put_object(
+                octets, start, start + size, 1, True, value_stores, sum_places[2]
+            )
             if size < 0:
                 return TABLES_RARE, row
             sum_places[2] = size
@@ -140,7 +137,7 @@ def _add_table(
         size = octets[at]
         start = at + 1
         at = start + size
-        if at >= end or entries - first >= _ENTRIES_MAX or not is_utf8(octets, start, at):
+        if at >= end or entries - first >= _ENTRIES_MAX or not columns.is_utf8(octets, start, at):
             return False
         kind = octets[at]
         at += 1
@@ -149,22 +146,22 @@ def _add_table(
             if seen & mark and _is_known(keys, key_ends, first, entries, octets, start, size):
                 return False
             seen |= mark
-        copy_octets(keys, key_at, octets, start, size)
+        memory.copy_octets(keys, key_at, octets, start, size)
         key_at += size
         value_bits[entries >> 3] |= 1 << (entries & 7)
-        stop = value_end(octets, at, end, kind)
+        stop = json_text.value_end(octets, at, end, kind)
         if stop < 0:
             return False
         if kind == 0x53 or (kind == 0x78 and form == RAW_VALUES):  # S, x
             at += 4
-            if form == TEXT_VALUES and not is_utf8(octets, at, stop):
+            if form == TEXT_VALUES and not columns.is_utf8(octets, at, stop):
                 return False
-            copy_octets(values, value_at, octets, at, stop - at)
+            memory.copy_octets(values, value_at, octets, at, stop - at)
             value_at += stop - at
         elif kind == 0x56:  # V
             value_bits[entries >> 3] &= 0xFF ^ (1 << (entries & 7))
         else:
-            value_at = put_value(octets, at, stop, kind, 1, False, values, value_at)
+            value_at = json_text.put_value(octets, at, stop, kind, 1, False, values, value_at)
             if value_at < 0:
                 return False
         at = stop
@@ -189,6 +186,6 @@ def _is_known(
     """Return whether one of the entries `[first, entries)` has this key."""
     for entry in range(first, entries):
         at = key_ends[entry]
-        if key_ends[entry + 1] - at == size and is_same(keys, at, octets, start, size):
+        if key_ends[entry + 1] - at == size and memory.is_same(keys, at, octets, start, size):
             return True
     return False

@@ -2,15 +2,9 @@
 
 cimport cython
 
-ctypedef const unsigned char *octets_t
+from appendlog.layout cimport _memory_c as memory
+from appendlog.layout._memory_c cimport octets_t
 
-
-cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
-    # A pointer into a buffer that the caller keeps alive.
-    return &view[0]
-
-
-cdef bint COMPILED
 cdef int SUMS
 cdef int SUM_BASE_OFFSET
 cdef int SUM_FIRST_TIMESTAMP
@@ -123,15 +117,8 @@ cdef long long _end_offset(
     previous_delta=cython.longlong,
     size=cython.longlong,
     delta=cython.longlong,
+    _=cython.longlong,
 )
 cdef bint _records_fit(
     octets_t octets, Py_ssize_t position, Py_ssize_t at, Py_ssize_t stop
 ) noexcept
-
-
-@cython.locals(value=cython.longlong)
-cdef long long _u32(octets_t octets, Py_ssize_t at) noexcept
-
-
-@cython.locals(high=cython.longlong)
-cdef long long _i64(octets_t octets, Py_ssize_t at) noexcept

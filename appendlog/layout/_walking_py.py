@@ -2,8 +2,8 @@
 
 One source, two builds. The interpreted build uses slices and Struct. Cython compiles the same
 source under the name `_walking_c` (types in `_walking_c.pxd`): there, indexing octets is pointer
-access. `COMPILED` selects the variant of the few loads that differ. Both builds must give the same
-result for any octets: tests/parity checks it.
+access. The loads that differ are in `_memory_py` and `_memory_c.pxd`. Both builds must give the
+same result for any octets: tests/parity checks it.
 
 Pure: no I/O, no logging, no state. Layouts: docs/log-format.md, sections 3 to 6.
 """
@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from array import array
 from mmap import mmap
-from struct import Struct
 
+from appendlog.layout import _memory_py as memory
 from appendlog.layout.crc import crc32c
-
-COMPILED = __name__.endswith("_c")
 
 ReadableBuffer = bytes | memoryview | mmap
 Octets = bytes | memoryview
@@ -29,8 +27,6 @@ SUMS = 11
 SUM_BASE_OFFSET = 8
 SUM_FIRST_TIMESTAMP = 9
 
-_RECORD = Struct("<III")
-_RECORD_FRONT = Struct("<II")
 _OFFSET_MAX = (1 << 62) - 1
 _CHUNK_BYTES_MAX = 1 << 30
 
@@ -51,10 +47,7 @@ def walk_chunks(
 ) -> tuple[int, int, int, int, int]:
     """Note the places of the records of `data[position:end]`. See `appendlog.layout.records`."""
     view = memoryview(data)
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        octets = octets_of(data)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
-    else:
-        octets = view
+    octets = memory.octets_of(data)
     if position < 0 or end > len(view):
         raise ValueError(f"[{position}, {end}) is not inside {len(view)} bytes")
     room = min(max_records, len(offsets), len(timestamps_ns), len(positions), len(lengths))
@@ -70,9 +63,9 @@ def walk_chunks(
             return -stop, position, next_offset, count, max_bytes - room_bytes
         if not _is_plausible(octets, position, salt, previous_end) or crc32c(
             view[position + 8 : stop]
-        ) != _u32(octets, position + 4):
+        ) != memory.u32(octets, position + 4):
             return WALK_FAULT, position, next_offset, count, max_bytes - room_bytes
-        base_offset = _i64(octets, position + 24)
+        base_offset = memory.i64(octets, position + 24)
         previous_end = _end_offset(octets, position)
         if octets[position + 13] or previous_end <= from_offset:
             # A control chunk has no records: the log continues at its base offset.
@@ -85,14 +78,9 @@ def walk_chunks(
         at = position + 88 + 16 * (octets[position + 14] & 1)
         if not _records_fit(octets, position, at, stop):
             return WALK_FAULT, position, next_offset, count, max_bytes - room_bytes
-        first_timestamp_ns = _i64(octets, position + 48)
+        first_timestamp_ns = memory.i64(octets, position + 48)
         while at < stop:
-            if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-                size = _u32(octets, at)
-                delta = _u32(octets, at + 4)
-                timestamp_delta = _u32(octets, at + 8)
-            else:
-                size, delta, timestamp_delta = _RECORD.unpack_from(octets, at)
+            size, delta, timestamp_delta = memory.record_front(octets, at)
             offset = base_offset + delta
             if offset >= from_offset:
                 if count >= room or room_bytes <= 0 or offset >= until_offset:
@@ -126,10 +114,7 @@ def sum_chunks(
 ) -> int:
     """Add up the data chunks of `data[position:end]`. See `appendlog.layout.records`."""
     view = memoryview(data)
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        octets = octets_of(data)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
-    else:
-        octets = view
+    octets = memory.octets_of(data)
     if position < 0 or end > len(view) or len(sums) < SUMS:
         raise ValueError(f"[{position}, {end}) is not inside {len(view)} bytes, {len(sums)} sums")
     places = sums
@@ -139,7 +124,7 @@ def sum_chunks(
             stop < 0
             or octets[position + 13]
             or not _is_plausible(octets, position, salt, minimum_offset)
-            or crc32c(view[position + 8 : stop]) != _u32(octets, position + 4)
+            or crc32c(view[position + 8 : stop]) != memory.u32(octets, position + 4)
         ):
             break
         _add_up(octets, position, places)
@@ -153,10 +138,7 @@ def cut_messages(
 ) -> list[bytes]:
     """Return copies of the messages `start` to `stop`. See `appendlog.layout.records`."""
     view = memoryview(data)
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        octets = octets_of(data)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
-    else:
-        octets = view
+    octets = memory.octets_of(data)
     at_places, size_places = positions, lengths
     end = len(view)
     if start < 0 or stop > len(positions) or stop > len(lengths):
@@ -167,30 +149,30 @@ def cut_messages(
         size = size_places[index]
         if at + size > end:
             raise ValueError(f"message at {at} of {size} bytes is not inside {end} bytes")
-        messages.append(octets[at : at + size] if COMPILED else bytes(octets[at : at + size]))
+        messages.append(memory.copy_of(octets, at, size))
     return messages
 
 
 def _add_up(octets: Octets, position: int, sums: array[int]) -> None:
     """Add the sums of one valid data chunk; the order is that of `sum_chunks`."""
-    last_timestamp_ns = _i64(octets, position + 56)
-    min_expiry_ns = _i64(octets, position + 64)
+    last_timestamp_ns = memory.i64(octets, position + 56)
+    min_expiry_ns = memory.i64(octets, position + 64)
     if sums[0] == 0:
-        sums[SUM_BASE_OFFSET] = _i64(octets, position + 24)
-        sums[SUM_FIRST_TIMESTAMP] = _i64(octets, position + 48)
+        sums[SUM_BASE_OFFSET] = memory.i64(octets, position + 24)
+        sums[SUM_FIRST_TIMESTAMP] = memory.i64(octets, position + 48)
     sums[10] = _end_offset(octets, position)
     sums[0] += 1
-    sums[1] += _u32(octets, position + 20)
-    sums[2] += _u32(octets, position + 36)
-    sums[3] += _i64(octets, position + 40)
+    sums[1] += memory.u32(octets, position + 20)
+    sums[2] += memory.u32(octets, position + 36)
+    sums[3] += memory.i64(octets, position + 40)
     if last_timestamp_ns > sums[4]:
         sums[4] = last_timestamp_ns
     if min_expiry_ns:
         if sums[5] == 0 or min_expiry_ns < sums[5]:
             sums[5] = min_expiry_ns
-        if _i64(octets, position + 72) > sums[6]:
-            sums[6] = _i64(octets, position + 72)
-    sums[7] |= _i64(octets, position + 80)
+        if memory.i64(octets, position + 72) > sums[6]:
+            sums[6] = memory.i64(octets, position + 72)
+    sums[7] |= memory.i64(octets, position + 80)
 
 
 def _chunk_stop(octets: Octets, position: int, end: int) -> int:
@@ -200,7 +182,7 @@ def _chunk_stop(octets: Octets, position: int, end: int) -> int:
         return -WALK_FAULT
     if room < 12:
         return -WALK_SHORT
-    length = _u32(octets, position + 8)
+    length = memory.u32(octets, position + 8)
     if length < 76 or length > _CHUNK_BYTES_MAX - 12:
         return -WALK_FAULT
     return position + 12 + length if length <= room - 12 else -WALK_SHORT
@@ -219,9 +201,9 @@ def _is_magic(octets: Octets, position: int, size: int) -> bool:
 
 def _is_plausible(octets: Octets, position: int, salt: int, minimum_offset: int) -> bool:
     """Return whether a whole chunk can be of this log, at or after `minimum_offset`."""
-    base_offset = _i64(octets, position + 24)
+    base_offset = memory.i64(octets, position + 24)
     return (
-        _u32(octets, position + 16) == salt
+        memory.u32(octets, position + 16) == salt
         and minimum_offset <= base_offset <= _OFFSET_MAX
         and octets[position + 12] <= 1
         and octets[position + 13] <= 1
@@ -233,42 +215,22 @@ def _is_plausible(octets: Octets, position: int, salt: int, minimum_offset: int)
 
 def _end_offset(octets: Octets, position: int) -> int:
     """Return the offset after a chunk; for a control chunk, where the log continues."""
-    base_offset = _i64(octets, position + 24)
-    return base_offset if octets[position + 13] else base_offset + _u32(octets, position + 32) + 1
+    base_offset = memory.i64(octets, position + 24)
+    if octets[position + 13]:
+        return base_offset
+    return base_offset + memory.u32(octets, position + 32) + 1
 
 
 def _records_fit(octets: Octets, position: int, at: int, stop: int) -> bool:
     """Return whether the records in `[at, stop)` agree with the chunk's header."""
-    count = _u32(octets, position + 20)
-    last_delta = _u32(octets, position + 32)
+    count = memory.u32(octets, position + 20)
+    last_delta = memory.u32(octets, position + 32)
     previous_delta = -1
     while stop - at >= 12:
-        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-            size = _u32(octets, at)
-            delta = _u32(octets, at + 4)
-        else:
-            size, delta = _RECORD_FRONT.unpack_from(octets, at)
+        size, delta, _ = memory.record_front(octets, at)
         if size < 15 or size > stop - at - 4 or delta <= previous_delta:
             return False
         previous_delta = delta
         count -= 1
         at += 4 + size
     return at == stop and count == 0 and previous_delta == last_delta
-
-
-def _u32(octets: Octets, at: int) -> int:
-    """Load a little-endian u32; the caller has checked that four octets exist."""
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        value = octets[at + 3]
-        value = value << 8 | octets[at + 2]
-        value = value << 8 | octets[at + 1]
-        return value << 8 | octets[at]
-    return int.from_bytes(octets[at : at + 4], "little")
-
-
-def _i64(octets: Octets, at: int) -> int:
-    """Load a little-endian signed i64; the caller has checked that eight octets exist."""
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        high = _u32(octets, at + 4)
-        return high << 32 | _u32(octets, at)
-    return int.from_bytes(octets[at : at + 8], "little", signed=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-SPARK_ONLY: Final = ("_columns_py", "_json_py", "_places_py", "_tables_py", "columns", "folded_crc")
+SPARK_ONLY: Final = ("_columns_py", "_json_py", "_memory_py", "_tables_py", "columns", "folded_crc")
 """Modules of the layout that only Spark's tests run: a Java for each bug takes too long."""
 
 
