@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.storing.journal_requests import JournalRequests
 from amqp_server.broker.storing.log_windows import LogWindows
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from ring import Ring
 
 logger = logging.getLogger(__name__)
+
+RELEASED_MESSAGES_MAX: Final = 4096
+"""Most messages that a store releases at a time when the server needs memory."""
 
 
 class MessageStore:
@@ -278,13 +281,22 @@ class MessageStore:
         self._owner = NO_OWNER
         self._spilling.spill_delay.set_owner(NO_OWNER)
 
-    def release_memory(self) -> None:
-        """Release all messages that the log has; start to write those that it has not."""
-        self.ring.release(self.gating_sequence)
+    def release_memory(self) -> bool:
+        """Release messages that the log has; after the last, start to write those that it has not.
+
+        Returns:
+            Whether there are more to release; the caller calls again.
+        """
+        end = min(self.gating_sequence, self.ring.cursor)
+        if end - self.ring.window_start > RELEASED_MESSAGES_MAX:
+            self.ring.release(self.ring.window_start + RELEASED_MESSAGES_MAX)
+            return True
+        self.ring.release(end)
         self.windows.clear()
         if not self._is_journaled:
             self._end_spill_delay()
             self._spill()
+        return False
 
     def request_sync(self) -> None:
         """Sync what was written without a sync.

@@ -10,6 +10,7 @@ from amqp_server.broker.job import Job
 from amqp_server.broker.storing.client_writes import ClientWrites
 from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.log_mark import LogMark, QueueLogsMark
+from amqp_server.broker.storing.memory_relief import MemoryRelief
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.opened_log import OpenedLog
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
@@ -96,6 +97,7 @@ class QueueStorage:
         self._plain_options = self._plain_settings.log_options(self._directories)
         self.failed_stores = FailedStores()
         self._stores: dict[Log, MessageStore] = {}
+        self._relief = MemoryRelief(turn, self.pool, self._stores)
         self._on_deleted: dict[Log, Callable[[], None]] = {}
         self.on_compacted = on_compacted
 
@@ -254,7 +256,7 @@ class QueueStorage:
     def relieve_memory(self) -> None:
         """Schedule the release of memory if the rings together hold too much."""
         if self.pool.is_over:
-            self._turn.mark(self)
+            self._relief.start(int(self.pool.bytes_max * RELIEF_SHARE))
 
     @property
     def held_bytes(self) -> int:
@@ -262,21 +264,11 @@ class QueueStorage:
         return self.pool.held_bytes + self._window_budget.held_bytes
 
     def release_memory(self) -> None:
-        """Make all rings release what their logs have, because the server is low on memory."""
-        for store in self._stores.values():
-            if store.ring.held_bytes:
-                store.release_memory()
+        """Make all rings release what their logs have, because the server is low on memory.
 
-    def run_turn(self) -> None:
-        """Make the fullest rings release what their logs have."""
-        enough_bytes = int(self.pool.bytes_max * RELIEF_SHARE)
-        fullest = sorted(
-            self._stores.values(), key=lambda store: store.ring.held_bytes, reverse=True
-        )
-        for store in fullest:
-            if self.pool.held_bytes <= enough_bytes or store.ring.held_bytes == 0:
-                return
-            store.release_memory()
+        It takes several turns.
+        """
+        self._relief.start(0)
 
 
 def _nothing() -> None:

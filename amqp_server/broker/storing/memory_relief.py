@@ -1,0 +1,85 @@
+"""Makes rings release memory, the fullest first, in steps and in a line of their own."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.broker.turn import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from amqp_server.broker.storing.message_store import MessageStore
+    from amqp_server.broker.turn import Turn
+    from appendlog import Log
+    from ring import PagePool
+
+STEP_STORES: Final = 256
+"""Stores that one step of the search for full rings looks at."""
+
+
+class MemoryRelief:
+    """Makes rings release what their logs have, and write to their logs what these do not have.
+
+    No client pays for it: the client that publishes when the rings are full is rarely the one that
+    has filled them.
+
+    Args:
+        turn: Turn that runs it.
+        pool: Pool of all rings.
+        stores: All stores; the caller adds and removes some at any time.
+    """
+
+    def __init__(self, turn: Turn, pool: PagePool, stores: Mapping[Log, MessageStore]) -> None:
+        self._turn = turn
+        self._pool = pool
+        self._stores = stores
+        self._line = Line()
+        self._enough_bytes = 0
+        self._steps: Iterator[None] | None = None
+
+    def start(self, enough_bytes: int) -> None:
+        """Begin in the next turn, or go on with what has begun.
+
+        Args:
+            enough_bytes: Bytes that the rings together may keep; 0 releases all that can be.
+        """
+        if self._steps is None:
+            self._enough_bytes = enough_bytes
+            self._steps = self._relieve()
+            self._turn.mark(self, self._line)
+        else:
+            self._enough_bytes = min(self._enough_bytes, enough_bytes)
+
+    def run_turn(self) -> None:
+        """Relieve rings until the slice is over."""
+        steps = self._steps
+        if steps is None:
+            return
+        try:
+            for _ in steps:
+                if self._turn.time_slice.is_over:
+                    self._turn.mark(self, self._line)
+                    return
+        except Exception:
+            # The next publish above the limit begins again.
+            self._steps = None
+            raise
+        self._steps = None
+
+    def _relieve(self) -> Iterator[None]:
+        # The numbers decide between rings that are equally full: stores have no order.
+        fullest: list[tuple[int, int, MessageStore]] = []
+        for number, store in enumerate(tuple(self._stores.values())):
+            if number % STEP_STORES == STEP_STORES - 1:
+                yield
+            if store.ring.held_bytes:
+                fullest.append((-store.ring.held_bytes, number, store))
+        heapify(fullest)
+        while fullest and self._pool.held_bytes > self._enough_bytes:
+            _, _, store = heappop(fullest)
+            # Between two steps the ring may have become empty, or its queue may be deleted.
+            while store.ring.held_bytes and store.release_memory():
+                yield
+            yield

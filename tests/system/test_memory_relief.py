@@ -1,0 +1,99 @@
+"""Rings that together hold too much are relieved one by one, at no client's cost.
+
+Every slice is over after one step here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from amqp_server.broker.storing import memory_relief
+from amqp_server.broker.storing.message_store import MessageStore
+from appendlog.flushing.flusher import ThreadFlusher
+from appendlog.flushing.requests import FlushRequest, Request
+from tests.amqp_client import AmqpClient, connect
+from tests.cutting import cut_everywhere
+from tests.threaded_server import ThreadedServer
+
+QUEUES: Final = 8
+FILLING: Final = [bytes(16_000)] * 8
+"""Messages of each queue; those of all queues are just within the pool."""
+LAST: Final = bytes(50_000)
+
+
+@pytest.fixture(autouse=True)
+def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_everywhere(monkeypatch)
+    monkeypatch.setattr(memory_relief, "STEP_STORES", 1)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ThreadedServer]:
+    data = tmp_path / "data"
+    with ThreadedServer(data, ring_bytes=512 << 10, ring_bytes_total=1 << 20) as server:
+        yield server
+
+
+def fill(server: ThreadedServer, client: AmqpClient) -> None:
+    client.open_channel(confirms=True)
+    for number in range(QUEUES):
+        client.declare(f"q{number}", durable=False)
+        for body in FILLING:
+            client.publish(body, f"q{number}")
+        client.expect_confirmed()
+    assert server.call(lambda: not server.server.broker.storage.pool.is_over)
+
+
+def exceed(server: ThreadedServer, client: AmqpClient) -> None:
+    """Publish the message with which the rings hold too much; return when they do no longer."""
+    client.open_channel(confirms=True)
+    client.declare("small", durable=False)
+    client.publish(LAST, "small")
+    client.expect_confirmed()
+    pool = server.server.broker.storage.pool
+    server.wait_until(lambda: pool.held_bytes <= 0.8 * pool.bytes_max)
+
+
+def test_each_ring_is_relieved_in_a_turn_of_its_own(
+    server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = []
+    release = MessageStore.release_memory
+
+    def noted(store: MessageStore) -> bool:
+        turns.append(server.server.broker.turn.number)
+        return release(store)
+
+    with connect(server.address) as large, connect(server.address) as small:
+        fill(server, large)
+        monkeypatch.setattr(MessageStore, "release_memory", noted)
+        exceed(server, small)
+
+        assert len(turns) > 1
+        assert len(set(turns)) == len(turns)
+        assert [large.ready_count(f"q{number}") for number in range(QUEUES)] == [8] * QUEUES
+
+
+def test_the_client_that_publishes_above_the_limit_pays_for_no_write(
+    server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payers: set[Hashable] = set()
+    submit = ThreadFlusher.submit
+
+    def noted(flusher: ThreadFlusher, request: Request, payer: Hashable = None) -> None:
+        if isinstance(request, FlushRequest) and request.chunks:
+            payers.add(payer)
+        submit(flusher, request, payer)
+
+    with connect(server.address) as large, connect(server.address) as small:
+        fill(server, large)
+        monkeypatch.setattr(ThreadFlusher, "submit", noted)
+        exceed(server, small)
+
+        sessions = [each._session for each in server.connections]
+        assert payers
+        assert payers.isdisjoint(session.line for session in sessions if session is not None)
