@@ -23,6 +23,7 @@ from amqp_server.checkpointer import Checkpointer
 from amqp_server.committer import Committer
 from amqp_server.compactor import Compactor
 from amqp_server.connections import OpenConnections
+from amqp_server.garbage_collection import collector
 from amqp_server.handshakes import Handshakes
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.imports.imports import Imports
@@ -131,7 +132,7 @@ def assemble(
     # Queues and their logs
     flusher = ThreadFlusher(ArrivedResults(loop.call_soon_threadsafe, take_results).add)
     compactor = Compactor(flusher, config.compact_below, lambda: _spare_bytes(config, filesystem))
-    turn = Turn(loop.call_soon, loop.call_later, watch)
+    turn = Turn(loop.call_soon, loop.call_later, watch, collector.note_work)
     storage = QueueStorage(config, flusher, read_in_worker, turn, filesystem, compactor.compacted)
     committer = Committer(stored.journal, reserve, turn, tasks.spawn, write_checkpoint)
     broker = Broker(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
-from amqp_server.garbage_collection import collect_in_steps, no_collections
+from amqp_server.garbage_collection import collector, no_collections
 from amqp_server.open_files import claim_open_files, refuse_start_without_files
 from amqp_server.start_and_stop import start
 
@@ -84,7 +84,7 @@ def run(config: ServerConfig) -> int:
             StartupError: The server cannot start.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    collect_in_steps()
+    collector.start()
     ignore_checkpoint_signal()
     try:
         return 0 if uvloop.run(serve(claim_open_files(config))) else 1

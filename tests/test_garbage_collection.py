@@ -1,11 +1,19 @@
-"""A full collection walks no object that an earlier one has walked."""
+"""A full collection walks no object that an earlier one has walked, and each walks few."""
 
 import gc
 from collections.abc import Iterator
+from itertools import count
+from typing import Literal
 
 import pytest
 
-from amqp_server.garbage_collection import collect_in_steps, no_collections
+from amqp_server import garbage_collection
+from amqp_server.garbage_collection import (
+    WALK_SECONDS,
+    YOUNG_WORK_SECONDS,
+    SteppedCollector,
+    no_collections,
+)
 
 
 class Part:
@@ -13,9 +21,10 @@ class Part:
 
 
 @pytest.fixture(autouse=True)
-def _collector_as_before() -> Iterator[None]:
+def collector() -> Iterator[SteppedCollector]:
+    """A collector that was not started; afterwards all is as before."""
     threshold, callbacks = gc.get_threshold(), gc.callbacks.copy()
-    yield
+    yield SteppedCollector()
     gc.callbacks[:] = callbacks
     gc.set_threshold(*threshold)
     gc.unfreeze()
@@ -27,9 +36,11 @@ def is_walked(part: Part) -> bool:
     return any(each is part for each in gc.get_objects())
 
 
-def test_what_is_alive_after_a_full_collection_is_walked_by_no_later_one() -> None:
+def test_what_is_alive_after_a_full_collection_is_walked_by_no_later_one(
+    collector: SteppedCollector,
+) -> None:
     early = Part()
-    collect_in_steps()
+    collector.start()
     late = Part()
     assert not is_walked(early)
     assert is_walked(late)
@@ -41,8 +52,10 @@ def test_what_is_alive_after_a_full_collection_is_walked_by_no_later_one() -> No
     assert not is_walked(late)
 
 
-def test_a_frozen_object_that_is_in_no_cycle_is_freed_when_nothing_refers_to_it() -> None:
-    collect_in_steps()
+def test_a_frozen_object_that_is_in_no_cycle_is_freed_when_nothing_refers_to_it(
+    collector: SteppedCollector,
+) -> None:
+    collector.start()
     parts = [Part() for _ in range(100)]
     gc.collect()
     frozen = gc.get_freeze_count()
@@ -68,3 +81,62 @@ def test_a_collector_that_was_off_before_stays_off() -> None:
         pass
 
     assert not gc.isenabled()
+
+
+class Walks:
+    """Notes how many objects each collection walks, by generation."""
+
+    def __init__(self) -> None:
+        self.most = {0: 0, 1: 0, 2: 0}
+
+    def note(self, phase: Literal["start", "stop"], info: dict[str, int]) -> None:
+        if phase == "start":
+            generation = info["generation"]
+            walked = sum(len(gc.get_objects(generation=each)) for each in range(generation + 1))
+            self.most[generation] = max(self.most[generation], walked)
+
+
+def test_no_collection_walks_many_objects_although_as_many_die_as_are_made(
+    collector: SteppedCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python alone would count no new objects, until it walked all of them in one piece."""
+    times = count(0.0, WALK_SECONDS / 4)
+    monkeypatch.setattr(garbage_collection, "perf_counter", lambda: next(times))
+    collector.start()
+    parts = [Part() for _ in range(60_000)]
+    gc.collect()
+    walks = Walks()
+    gc.callbacks.append(walks.note)
+    at = 0
+    while at < len(parts):
+        for _ in range(500):
+            parts[at] = Part()
+            at += 1
+        collector.note_work(YOUNG_WORK_SECONDS / 4)
+    gc.collect()
+
+    assert 2_000 <= walks.most[0] < 3_000, "the youngest objects are walked when 4 ms were worked"
+    assert walks.most[2] < 5 * 2_000 + 1_000, "all are walked and frozen when it costs 1 ms"
+
+
+def test_until_it_is_started_work_collects_nothing(collector: SteppedCollector) -> None:
+    late = Part()
+    collector.note_work(10.0)
+    collector.start()
+    collector.stop()
+    walks = Walks()
+    gc.callbacks.append(walks.note)
+    collector.note_work(10.0)
+
+    assert not is_walked(late)
+    assert walks.most == {0: 0, 1: 0, 2: 0}
+
+
+def test_no_work_collects_while_the_collector_rests(collector: SteppedCollector) -> None:
+    collector.start()
+    walks = Walks()
+    with no_collections():
+        gc.callbacks.append(walks.note)
+        collector.note_work(10.0)
+
+        assert walks.most == {0: 0, 1: 0, 2: 0}

@@ -135,6 +135,8 @@ class Turn:
         call_soon: Method of the event loop, passed in so that the broker needs no asyncio.
         call_later: Method of the event loop; takes the delay in seconds first.
         watch: Learns how long each task takes; None: a watch that nothing reads.
+        note_work: Called after each turn with the seconds of work since the last call, which
+            include those of `run_now`; None: not called.
 
     Attributes:
         number: Grows with each turn. While it stays the same, every task that was marked is still
@@ -153,8 +155,10 @@ class Turn:
         call_soon: Callable[[Callable[[], None]], object],
         call_later: Callable[[float, Callable[[], None]], Timer],
         watch: TurnWatch | None = None,
+        note_work: Callable[[float], None] | None = None,
     ) -> None:
         self._watch = TurnWatch() if watch is None else watch
+        self._note_work = note_work
         self._call_soon = call_soon
         self._call_later = call_later
         self.number = 0
@@ -263,11 +267,12 @@ class Turn:
     def _run(self) -> None:
         self.number += 1
         self._is_scheduled = False
-        self._reading_seconds = 0.0
         self._ran.clear()
         done: list[Line] = []
         now_seconds = perf_counter()
         end_seconds = now_seconds + TURN_SECONDS
+        worked_before_seconds = now_seconds - self._reading_seconds
+        self._reading_seconds = 0.0
         while self._waiting and now_seconds < end_seconds:
             clock_seconds, _, line = heappop(self._waiting)
             if clock_seconds < line.clock_seconds:
@@ -294,6 +299,8 @@ class Turn:
         if self._waiting and not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
+        if self._note_work is not None:
+            self._note_work(now_seconds - worked_before_seconds)
 
     def _run_one(self, task: TurnTask, line: Line, began_seconds: float) -> float:
         """Run a task that begins now, in its line; return when it ended, by `perf_counter`."""

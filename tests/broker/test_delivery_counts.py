@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.rules import delivery_counts
-from amqp_server.broker.rules.delivery_counts import DeliveryCounts
+from amqp_server.broker.rules.delivery_counts import PART_RUNS, DeliveryCounts
 from offsets.settlement import Settlement
 
 SPAN = 60
@@ -89,3 +89,33 @@ def test_of_too_many_runs_those_that_came_back_most_often_are_kept(
         counts.prune(settlement)
         assert len(counts.runs(0, 1000)) <= 8
     assert (counts.get(100), counts.get(200)) == (7, 9)
+
+
+def test_too_many_runs_are_forgotten_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a lost consumer had half a million messages, which return in steps of 256 runs."""
+    monkeypatch.setattr(delivery_counts, "RUNS_MAX", 16_384)
+    counts = DeliveryCounts(None)
+    settlement = Settlement()
+    most = 0
+    for start in range(0, 150 * 512, 512):
+        counts.add([(offset, offset + 1) for offset in range(start, start + 512, 2)])
+        before = len(counts.runs(0, 100_000))
+        counts.prune(settlement)
+        after = len(counts.runs(0, 100_000))
+        assert before - after <= 2 * PART_RUNS, "half of the runs was forgotten in one piece"
+        most = max(most, after)
+    assert 8_192 < most <= 16_384
+    assert after >= 4_096
+
+
+def test_of_too_many_runs_the_lower_half_is_forgotten_although_their_counts_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivery_counts, "RUNS_MAX", 16_384)
+    counts = DeliveryCounts(None, [(2 * n, 2 * n + 1, 2 + n % 10) for n in range(10_000)])
+    for start in range(50_000, 70_000, 512):
+        counts.add([(each, each + 1) for each in range(start, start + 512, 2)])
+        counts.prune(Settlement())
+    left = [count for _, _, count in counts.runs(0, 20_000)]
+    assert left.count(11) == 1_000, "the highest counts are forgotten too"
+    assert left.count(2) < 1_000, "the lowest counts are kept"

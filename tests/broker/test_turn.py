@@ -166,6 +166,21 @@ def test_a_turn_ends_and_the_loop_reads_before_the_rest(clock: Clock) -> None:
     assert loop.called == []
 
 
+def test_each_turn_reports_its_work_and_that_of_the_reads_before_it(clock: Clock) -> None:
+    loop, ran, worked = Loop(), list[str](), list[float]()
+    turn = Turn(loop.call_soon, loop.call_later, note_work=worked.append)
+    line = turn.new_line()
+    turn.run_now(Busy("read", ran, clock, 0.25), line)
+    clock.seconds += 100.0
+    for name in ("first", "second"):
+        turn.mark(Busy(name, ran, clock, 0.5), line)
+    while loop.called:
+        loop.run_once()
+
+    assert ran == ["read", "first", "second"]
+    assert worked == [0.75, 0.5]
+
+
 def test_a_client_that_asks_for_little_goes_before_one_that_asks_for_much(clock: Clock) -> None:
     loop, ran = Loop(), list[str]()
     turn = Turn(loop.call_soon, loop.call_later)

@@ -12,6 +12,7 @@ from amqp_server import time_slice
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.client_session import ClientSession, _text_of
 from amqp_server.control.client import ask
+from amqp_server.garbage_collection import collector
 from amqp_server.protocol import framing
 from amqp_server.protocol.methods import QueueDeclare
 from tests.amqp_client import connect
@@ -138,3 +139,17 @@ def test_a_stop_handles_all_parked_methods_however_long_it_takes(
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()
         assert sum(client.ready_count(f"q{number}") for number in range(MANY)) == MANY
+
+
+def test_the_turns_of_a_server_report_to_the_collector_of_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked: list[float] = []
+    monkeypatch.setattr(collector, "note_work", worked.append)
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        client.declare("q")
+        client.publish(b"body", "q")
+        client.get("q")
+
+    assert sum(worked) > 0

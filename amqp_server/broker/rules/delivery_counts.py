@@ -28,14 +28,20 @@ if TYPE_CHECKING:
 _PRUNE_MIN = 1024
 """Number of runs from which on settled messages are searched and removed."""
 RUNS_MAX = 65_536
-"""Most runs that one queue keeps, about 10 MB; above it the lower half is forgotten."""
+"""Most runs that one queue keeps, about 10 MB; before there are more, half is forgotten."""
+PART_RUNS = 1024
+"""Runs that a call of `prune` examines at least, if there are as many; at most twice as many.
+
+Several times what a step of a requeue adds, so all are examined before there are too many.
+"""
 
 
 class DeliveryCounts:
     """Requeues of one queue's unsettled messages; a message without one has no entry.
 
-    The event loop owns it. Above `RUNS_MAX` runs it forgets the messages that were requeued least
-    often: they count as never requeued. The queue's order still knows that they are redelivered.
+    The event loop owns it. Near `RUNS_MAX` runs it forgets, part by part, the half that was
+    requeued least often: these messages count as never requeued. The queue's order still knows that
+    they are redelivered.
 
     Args:
         limit: Most requeues of a message; None = no limit.
@@ -47,10 +53,10 @@ class DeliveryCounts:
         self._prune_at = _PRUNE_MIN
         # Everything below was examined since the search for settled messages began.
         self._pruned_end = 0
-        # Messages with this count or less are forgotten, because there are too many.
-        self._forgotten_count = 0
-        # The lowest count that was seen since the search began; 0 before.
-        self._lowest_count = 0
+        # How many runs of each count were kept since the search began.
+        self._seen: dict[int, int] = {}
+        # How many runs of each count are still forgotten, because there are too many.
+        self._forgotten: dict[int, int] = {}
         self._set(sorted(runs))
 
     def __len__(self) -> int:
@@ -115,43 +121,58 @@ class DeliveryCounts:
         return list(self._between(ack_floor, end))
 
     def prune(self, settlement: Settlement) -> None:
-        """Remove settled messages if there may be many, and the lowest counts above `RUNS_MAX`.
+        """Remove settled messages if there may be many, and the lower half if there are too many.
 
-        A call examines one part of the runs, about a thousand; all of them only if one requeue adds
-        more than that.
+        A call examines one part of the runs; all of them only if one requeue adds so many that
+        there are more than `RUNS_MAX`.
         """
         if len(self._runs) < self._prune_at and self._pruned_end == 0:
             return
         self._prune_part(settlement)
         if len(self._runs) > RUNS_MAX:
-            # The highest counts matter most, so they stay.
             runs = sorted(self._runs, key=_count)[-RUNS_MAX // 2 :]
             self._set(sorted(runs))
-            self._pruned_end = 0
+            self._end_search()
 
     def _prune_part(self, settlement: Settlement) -> None:
         part = self._runs.some_from(self._pruned_end)
-        if not part:
-            # All parts were examined.
-            is_full = len(self._runs) > RUNS_MAX - RUNS_MAX // 4
-            self._forgotten_count = self._lowest_count if is_full else 0
-            self._lowest_count = 0
-            self._pruned_end = 0
-            self._prune_at = min(max(2 * len(self._runs), _PRUNE_MIN), RUNS_MAX - RUNS_MAX // 8)
-            return
-        runs = [
-            (low, high, count)
-            for start, end, count in part
-            if count > self._forgotten_count
-            for low, high in _unsettled(settlement, start, end)
-        ]
-        if runs:
-            lowest = min(map(_count, runs))
-            self._lowest_count = min(self._lowest_count or lowest, lowest)
-        end = part[-1][1]
-        if len(runs) < len(part):
-            self._runs.replace(part[0][0], end, [start for start, _, _ in runs], runs)
-        self._pruned_end = end
+        while 0 < len(part) <= PART_RUNS and (more := self._runs.some_from(part[-1][1])):
+            part += more
+        # Not only when nothing is left: a requeue at the end would prolong the search each time.
+        is_last = len(part) <= PART_RUNS
+        if part:
+            runs = [
+                (low, high, count)
+                for start, end, count in part
+                if not (self._forgotten and self._forget(count))
+                for low, high in _unsettled(settlement, start, end)
+            ]
+            for _, _, count in runs:
+                self._seen[count] = self._seen.get(count, 0) + 1
+            self._pruned_end = part[-1][1]
+            if len(runs) < len(part):
+                keys = [start for start, _, _ in runs]
+                self._runs.replace(part[0][0], self._pruned_end, keys, runs)
+        if is_last:
+            seen = self._seen
+            self._end_search()
+            count = len(self._runs)
+            if count > RUNS_MAX - RUNS_MAX // 4:
+                self._forgotten = _lowest(seen, count - RUNS_MAX // 2)
+                self._prune_at = 0
+
+    def _forget(self, count: int) -> bool:
+        """Return whether a run of this count is one of those that are forgotten."""
+        left = self._forgotten.get(count, 0)
+        if left:
+            self._forgotten[count] = left - 1
+        return left > 0
+
+    def _end_search(self) -> None:
+        self._pruned_end = 0
+        self._seen = {}
+        self._forgotten = {}
+        self._prune_at = min(max(2 * len(self._runs), _PRUNE_MIN), RUNS_MAX - RUNS_MAX // 4)
 
     def _set(self, runs: list[_Run]) -> None:
         self._runs: SortedRuns[_Run] = SortedRuns()
@@ -241,3 +262,14 @@ def _unsettled(settlement: Settlement, start: int, end: int) -> Sequence[tuple[i
 
 def _count(run: _Run) -> int:
     return run[2]
+
+
+def _lowest(seen: dict[int, int], surplus: int) -> dict[int, int]:
+    """Return how many runs of each count are the `surplus` lowest ones."""
+    lowest: dict[int, int] = {}
+    for count in sorted(seen):
+        lowest[count] = min(seen[count], surplus)
+        surplus -= lowest[count]
+        if surplus == 0:
+            break
+    return lowest
