@@ -118,13 +118,16 @@ class MetadataStore:
         """Return a deletion in one virtual host to which the caller adds its parts."""
         return OpenRemoval(self._root, self._rounds, vhost)
 
-    def pending(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None] | None:
-        """Return an awaitable that ends when the last change of a document is durable, or None.
+    def make_removed(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None] | None:
+        """Return an awaitable that ends when an unwanted document is removed; None if it is.
+
+        Its removal was submitted before, or the disk refused to write it. A removal that the disk
+        has refused is submitted again.
 
         Raises:
             DocumentWriteError: When awaited: the disk refused the change.
         """
-        return self._rounds.pending(document_path(self._root, kind, vhost, name))
+        return self._rounds.make_removed(document_path(self._root, kind, vhost, name))
 
     async def clear_vhost(self, encoded_vhost: str) -> None:
         """Remove every document of a virtual host, readable or not; durable when this returns.

@@ -50,7 +50,10 @@ class WriteRounds:
         self._refers_to: dict[Change, list[Referrers]] = {}
         self._vhost_counts: dict[str, int] = {}
         self._quiet_waiters: dict[str, list[asyncio.Future[None]]] = {}
+        # Files that may exist although the disk refused to write or to remove them: dependents, and
+        # all others.
         self._left: set[Path] = set()
+        self._refused: set[Path] = set()
         self._refused_marks: dict[Path, tuple[DeletionMark, ...]] = {}
         self._durable_directories: set[Path] = set()
         self._task: asyncio.Task[None] | None = None
@@ -144,14 +147,28 @@ class WriteRounds:
         """Return the last change of a file if it is not done yet."""
         return self._last.get(path)
 
-    def pending(self, path: Path) -> Coroutine[None, None, None] | None:
-        """Return an awaitable that ends when the last change of a file is durable, or None.
+    def make_removed(self, path: Path) -> Coroutine[None, None, None] | None:
+        """Return an awaitable that ends when a file that is not wanted is removed; None if it is.
+
+        Its removal was submitted before, or the disk refused to write it. A removal that the disk
+        has refused is submitted again, with what may be left of the files that refer to this one.
 
         Raises:
             DocumentWriteError: When awaited: the disk refused the change.
         """
         change = self._last.get(path)
-        return None if change is None else change.outcome()
+        if change is not None:
+            return change.outcome()
+        if path in self._left:
+            return self.submit(path, None, is_dependent=True).outcome()
+        if path not in self._refused:
+            return None
+        removal = self.submit(path, None, is_held=True)
+        for each in self.left(path.parent.name):
+            self.submit(each, None, is_dependent=True, refers_to=[path])
+        outcome = removal.outcome()
+        self.release(removal)
+        return outcome
 
     def note_removed(self, directory: Path) -> None:
         """Note that a directory was removed: the next change in it creates it again."""
@@ -283,9 +300,9 @@ class WriteRounds:
         """Record files and marks that a failed change has left on the disk."""
         if change.error is None:
             self._left.discard(change.path)
+            self._refused.discard(change.path)
             return
-        if change.is_dependent:
-            self._left.add(change.path)
+        (self._left if change.is_dependent else self._refused).add(change.path)
         if change.marks and not change.is_applied:
             self._refused_marks[change.path] = change.marks
 

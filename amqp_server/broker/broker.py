@@ -409,11 +409,14 @@ class Broker:
         """Keep the messages of a deleted queue, because the disk refused its deletion.
 
         The definition may still be on the disk. Then the messages must be there after a restart.
-        Publishes that still wait are refused: they cannot be made safe any more.
+        Publishes that still wait are refused: they cannot be made safe any more. A queue that no
+        restart recovers is discarded.
         """
+        if not queue.is_journaled:
+            self.discard(queue)
+            return
         queue.stop_forwarding()
-        queue.store.fail()
-        queue.store.discard()
+        self.storage.keep(queue.store)
 
     async def discard_after_dead_letters(self, queue: Queue) -> None:
         """Discard a deleted queue; messages rejected before still become dead letters."""

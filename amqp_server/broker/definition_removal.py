@@ -95,11 +95,17 @@ class DefinitionRemoval:
         ends = ((entity.kind, entity.name),)
         self._remove(Dependent(each.kind, each.name, ends) for each in documents)
 
-    def release(self, kind: str, name: str) -> None:
-        """Remove the document of an object, if it has one: all of its bindings are removed."""
-        if (kind, name) in self._held:
-            self._held.discard((kind, name))
-            self._opened.release(kind, name)
+    def release(self, kind: str, name: str) -> bool:
+        """Remove the document of an object, if it has one: all of its bindings are removed.
+
+        Returns:
+            Whether it has one.
+        """
+        if (kind, name) not in self._held:
+            return False
+        self._held.discard((kind, name))
+        self._opened.release(kind, name)
+        return True
 
     def finish(self) -> Coroutine[None, None, None]:
         """Release what is left; the awaitable is done when all of it is durable.

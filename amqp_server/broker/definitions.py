@@ -166,20 +166,33 @@ class Definitions:
         """Return an exchange that the start could not recover, for `DefinitionRemoval.add`."""
         return RemovedEntity(EXCHANGES, name, deletion_note())
 
-    def pending_queue(self, vhost: str, name: str) -> Awaitable[None] | None:
-        """Return an awaitable that is done when a missing queue is removed from the disk too.
+    def make_removed(self, kind: str, vhost: str, name: str) -> Awaitable[None] | None:
+        """Return an awaitable that is done when a missing object is removed from the disk too.
 
-        None if it is already: another client's deletion may still be under way.
+        None if it is already. Another client's deletion may still be under way; one that the disk
+        has refused is submitted again.
+
+        Args:
+            kind: Kind of its definition.
+            vhost: Name of the virtual host.
+            name: Name of its definition.
+
+        Raises:
+            MetadataError: When awaited: the disk refused it.
         """
-        return self._store.pending(QUEUES, vhost, name)
+        return self._store.make_removed(kind, vhost, name)
 
-    def pending_exchange(self, vhost: str, name: str) -> Awaitable[None] | None:
-        """Return the same as `pending_queue` for an exchange."""
-        return self._store.pending(EXCHANGES, vhost, name)
+    def make_queue_removed(self, vhost: str, name: str) -> Awaitable[None] | None:
+        """Return the same as `make_removed` for a queue."""
+        return self.make_removed(QUEUES, vhost, name)
 
-    def pending_binding(self, vhost: str, identity: BindingIdentity) -> Awaitable[None] | None:
-        """Return the same as `pending_queue` for a binding."""
-        return self._store.pending(BINDINGS, vhost, identity.document_name)
+    def make_exchange_removed(self, vhost: str, name: str) -> Awaitable[None] | None:
+        """Return the same as `make_removed` for an exchange."""
+        return self.make_removed(EXCHANGES, vhost, name)
+
+    def make_binding_removed(self, vhost: str, identity: BindingIdentity) -> Awaitable[None] | None:
+        """Return the same as `make_removed` for a binding."""
+        return self.make_removed(BINDINGS, vhost, identity.document_name)
 
     def note_deletion(self, document: Document) -> Coroutine[None, None, None]:
         """Replace the document of an exchange or queue by a note that it is deleted."""

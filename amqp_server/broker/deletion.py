@@ -41,11 +41,13 @@ class _End(NamedTuple):
         kind: Kind of its definition.
         name: Its name.
         destination: The object, or the placeholder of a damaged one; None without bindings.
+        is_saved: Whether the definition is removed from the disk, if there is one.
     """
 
     kind: str
     name: str
     destination: Destination | None
+    is_saved: bool = True
 
 
 class Deletion:
@@ -77,7 +79,7 @@ class Deletion:
         self._unbound: Binding | None = None
         self._documents: list[tuple[RemovedEntity, list[Document]]] = []
         self._messages: list[Queue] = []
-        self._damaged_bindings: list[Awaitable[None]] = []
+        self._others_removed: list[Awaitable[None]] = []
         self._removed: Awaitable[None] | None = None
 
     def remove_queue(self, queue: Queue, *, is_saved: bool = True) -> None:
@@ -91,7 +93,7 @@ class Deletion:
         self._broker.disown(queue)
         self._consumers += consumers_of(queue)
         self._vhost.remove_queue(queue)
-        self._add_end(QUEUES, queue.name, queue)
+        self._add_end(QUEUES, queue.name, queue, is_saved=is_saved)
         if is_saved:
             self._definitions.add_queue(queue, is_bound=self._vhost.is_bound(queue))
             self._messages.append(queue)
@@ -109,7 +111,7 @@ class Deletion:
         """
         vhost = self._vhost
         vhost.remove_exchange(exchange)
-        self._add_end(EXCHANGES, exchange.name, exchange)
+        self._add_end(EXCHANGES, exchange.name, exchange, is_saved=is_saved)
         if is_saved:
             delay_queue = vhost.delay_queues.get(exchange)
             is_bound = is_left_unused or vhost.is_bound(exchange)
@@ -168,8 +170,8 @@ class Deletion:
         if not room and (self._ends or self._documents or self._consumers or self._unbound):
             return False
         self._removed = self._definitions.finish()
-        if self._damaged_bindings:
-            self._removed = all_done([self._removed, *self._damaged_bindings])
+        if self._others_removed:
+            self._removed = all_done([self._removed, *self._others_removed])
         self.is_submitted = True
         return True
 
@@ -194,8 +196,10 @@ class Deletion:
         for queue in self._messages:
             await self._broker.discard_after_dead_letters(queue)
 
-    def _add_end(self, kind: str, name: str, destination: Destination | None) -> None:
-        self._ends.append(_End(kind, name, destination))
+    def _add_end(
+        self, kind: str, name: str, destination: Destination | None, *, is_saved: bool = True
+    ) -> None:
+        self._ends.append(_End(kind, name, destination, is_saved))
         self._names_of(kind)[name] = self
 
     def _names_of(self, kind: str) -> dict[str, Deletion]:
@@ -206,11 +210,16 @@ class Deletion:
     def _release(self, end: _End) -> None:
         """Remove the definition of an object without bindings; its name is free then."""
         if end.kind == EXCHANGES:
-            self._damaged_bindings += (
+            self._others_removed += (
                 self._broker.remove_damaged_binding(self._vhost, each)
                 for each in self._vhost.damaged.damaged_bindings.of_exchange(end.name)
             )
-        self._definitions.release(end.kind, end.name)
+        if not self._definitions.release(end.kind, end.name) and end.is_saved:
+            # It has no definition. One of the same name may be left that the disk did not remove.
+            definitions = self._broker.definitions
+            removed = definitions.make_removed(end.kind, self._vhost.name, end.name)
+            if removed is not None:
+                self._others_removed.append(removed)
         del self._names_of(end.kind)[end.name]
 
     def _remove_definitions(self, bindings: list[Binding]) -> None:

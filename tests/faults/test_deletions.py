@@ -467,3 +467,136 @@ def test_a_deletion_that_the_disk_refuses_takes_no_exchange_along(tmp_path: Path
         assert not delete(server, client, "q")
     with InlineServer(tmp_path / "data") as server:
         assert len(server.server.broker.vhosts["/"].exchanges["e"].bindings) == 1
+
+
+class RefusingOnce(FaultyFileSystem):
+    """Refuses to unlink one file, once."""
+
+    refused: Path | None = None
+
+    def unlink(self, path: Path) -> None:
+        if path == self.refused:
+            self.refused = None
+            raise OSError(errno.EIO, "Input/output error")
+        super().unlink(path)
+
+
+DELETIONS: dict[str, tuple[str, Frame]] = {
+    "queue": ("queues/%2f/q.json", Queue.Delete(queue="q")),
+    "exchange": ("exchanges/%2f/x.json", Exchange.Delete(exchange="x")),
+    "binding": ("bindings/%2f/*.json", Queue.Unbind(queue="q", exchange="x", routing_key="k")),
+    "damaged queue": ("queues/%2f/q.json", Queue.Delete(queue="q")),
+    "damaged exchange": ("exchanges/%2f/x.json", Exchange.Delete(exchange="x")),
+}
+"""What is deleted: its document, and how."""
+
+
+def declare_bound(server: InlineServer) -> InlineClient:
+    """Make a bound queue with a message; return the client that has done it."""
+    client = server.connect()
+    client.call(Queue.Declare(queue="q", durable=True))
+    client.call(Exchange.Declare(exchange="x", exchange_type="direct", durable=True))
+    client.call(Queue.Bind(queue="q", exchange="x", routing_key="k"))
+    client.open_channel(2, confirms=True)
+    client.publish(b"old", "q", properties=PERSISTENT, channel=2)
+    server.settle()
+    assert client.confirmed == {1}
+    return client
+
+
+def found_after_a_start(data: Path) -> tuple[set[str], set[str], int, int]:
+    """Return queues, exchanges of clients, and the numbers of bindings and of logs."""
+    with InlineServer(data) as server:
+        vhost = server.server.broker.vhosts["/"]
+        exchanges = {name for name in vhost.exchanges if name and not name.startswith("amq.")}
+        bindings = sum(len(each.bindings) for each in vhost.exchanges.values())
+        report = json.loads((data / "recovery.json").read_bytes())
+        assert report["metadata"]["unreadable"] == []
+        return set(vhost.queues), exchanges, bindings, len(list(data.glob("logs/*/*/*")))
+
+
+LEFT = {
+    "queue": (set(), {"x"}, 0, 0),
+    "exchange": ({"q"}, set(), 0, 1),
+    "binding": ({"q"}, {"x"}, 0, 1),
+}
+
+
+@pytest.mark.parametrize("kind", DELETIONS)
+def test_a_refused_deletion_that_is_repeated_is_answered_when_the_disk_has_it(
+    tmp_path: Path, kind: str
+) -> None:
+    """The object was out of memory, so its second deletion was answered at once: it came back."""
+    pattern, method = DELETIONS[kind]
+    data = tmp_path / "data"
+    with InlineServer(data) as server:
+        declare_bound(server)
+    (document,) = (data / "metadata").glob(pattern)
+    if kind.startswith("damaged"):
+        document.write_bytes(b"{")
+    filesystem = RefusingOnce(tmp_path)
+    with InlineServer(data, filesystem) as server:
+        client = server.connect()
+        filesystem.refused = document
+        client.call(method)
+        assert filesystem.refused is None
+        assert client.closed is not None, "the disk has refused it"
+        again = server.connect()
+        answer = again.call(method)
+        assert isinstance(answer, Queue.DeleteOk | Exchange.DeleteOk | Queue.UnbindOk)
+        assert not document.exists(), "answered before the disk had it"
+    assert found_after_a_start(data) == LEFT[kind.removeprefix("damaged ")]
+
+
+@pytest.mark.parametrize("kind", ["queue", "exchange"])
+def test_what_takes_the_name_of_a_refused_deletion_takes_its_document_along(
+    tmp_path: Path, kind: str
+) -> None:
+    """A transient object has no document of its own, so its deletion left the old one."""
+    pattern, method = DELETIONS[kind]
+    data = tmp_path / "data"
+    filesystem = RefusingOnce(tmp_path)
+    with InlineServer(data, filesystem) as server:
+        client = declare_bound(server)
+        (filesystem.refused,) = (data / "metadata").glob(pattern)
+        client.call(method)
+        again = server.connect()
+        if kind == "queue":
+            again.call(Queue.Declare(queue="q", durable=False))
+        else:
+            again.call(Exchange.Declare(exchange="x", exchange_type="fanout", durable=False))
+        answer = again.call(method)
+        assert isinstance(answer, Queue.DeleteOk | Exchange.DeleteOk)
+    assert found_after_a_start(data) == LEFT[kind]
+
+
+def test_a_refused_deletion_that_is_refused_again_gets_an_error_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    filesystem = RefusingOnce(tmp_path)
+    with InlineServer(data, filesystem) as server:
+        declare_bound(server)
+        (document,) = (data / "metadata").glob("queues/%2f/q.json")
+        for _ in range(2):
+            filesystem.refused = document
+            client = server.connect()
+            client.call(Queue.Delete(queue="q"))
+            assert client.closed is not None
+        assert not mark("q")(data).exists()
+    assert found_after_a_start(data)[0] == {"q"}
+
+
+def test_the_store_of_a_refused_deletion_is_forgotten_and_its_files_are_closed(
+    tmp_path: Path,
+) -> None:
+    """It was kept until the stop, with its open files, for each deletion that was refused."""
+    data = tmp_path / "data"
+    filesystem = RefusingOnce(tmp_path)
+    with InlineServer(data, filesystem) as server:
+        before = filesystem.open_count, len(server.server.broker.storage._stores)
+        client = declare_bound(server)
+        (filesystem.refused,) = (data / "metadata").glob("queues/%2f/q.json")
+        client.call(Queue.Delete(queue="q"))
+        server.settle()
+        assert (filesystem.open_count, len(server.server.broker.storage._stores)) == before
+    with InlineServer(data) as server:
+        assert server.server.broker.vhosts["/"].queues["q"].ready_count == 1

@@ -187,6 +187,45 @@ async def test_a_refused_deletion_takes_its_mark_back(
     assert mark.is_set
 
 
+@pytest.mark.parametrize("kind", ["queues", "bindings"])
+async def test_what_may_be_written_though_it_was_refused_is_removed_when_it_is_not_wanted(
+    tmp_path: Path, store: MetadataStore, files: Steps, kind: str
+) -> None:
+    """The name was on the disk, but not its directory: the declare failed, and a start had it."""
+    await fill(store, files)
+    files.refused = f"sync {kind}"
+    with pytest.raises(DocumentWriteError):
+        await store.put(document(kind, "new"), [("queues", "q")] if kind == "bindings" else ())
+    files.refused = ""
+    assert "new" in await names(tmp_path)
+    removed = store.make_removed(kind, "/", "new")
+    assert removed is not None
+    await removed
+    assert await names(tmp_path) == ["b", "c", "q"]
+    assert store.make_removed(kind, "/", "new") is None
+    assert store.make_removed(kind, "/", "other") is None
+
+
+@pytest.mark.parametrize("refused", ["remove q", "remove b", "put q"])
+async def test_a_refused_removal_that_is_repeated_is_as_whole_as_the_first(
+    tmp_path: Path, store: MetadataStore, files: Steps, refused: str
+) -> None:
+    await fill(store, files)
+    mark = Mark(files.steps)
+    files.refused = refused
+    note = NOTE if refused == "put q" else None
+    await asyncio.gather(*store.remove(removal(mark, note)), return_exceptions=True)
+    files.refused = ""
+    files.steps.clear()
+    removed = store.make_removed("queues", "/", "q")
+    assert removed is not None
+    await removed
+    assert mark.is_set
+    assert files.steps[-1] == "remove q", "its bindings go before it"
+    assert await names(tmp_path) == []
+    assert store.make_removed("queues", "/", "q") is None
+
+
 async def test_what_could_not_be_removed_goes_before_another_entity_that_it_speaks_of(
     tmp_path: Path, store: MetadataStore, files: Steps
 ) -> None:

@@ -71,14 +71,14 @@ def test_a_deletion_is_answered_when_the_disk_has_it(tmp_path: Path) -> None:
             assert may_go.wait(SECONDS_MAX)
             remove(path)
 
-        pending_queue = definitions.pending_queue
+        make_removed = definitions.make_removed
 
-        def pending(vhost: str, name: str) -> Awaitable[None] | None:
+        def ask(kind: str, vhost: str, name: str) -> Awaitable[None] | None:
             asked.set()
-            return pending_queue(vhost, name)
+            return make_removed(kind, vhost, name)
 
         server.call(lambda: setattr(files, "remove", remove_slowly))
-        server.call(lambda: setattr(definitions, "pending_queue", pending))
+        server.call(lambda: setattr(definitions, "make_removed", ask))
         consumer.close()
         assert begun.wait(SECONDS_MAX)
         client.send(Queue.Delete(queue="q"))

@@ -27,7 +27,8 @@ def reply_when_unbound(
     it.
     """
     vhost = channel.virtual_host.name
-    return send_reply(channel, reply, channel.broker.definitions.pending_binding(vhost, identity))
+    removed = channel.broker.definitions.make_binding_removed(vhost, identity)
+    return send_reply(channel, reply, removed)
 
 
 def make_binding(

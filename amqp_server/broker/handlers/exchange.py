@@ -114,7 +114,7 @@ def delete(channel: Channel, method: ExchangeDelete) -> Outcome:
     exchange = vhost.exchanges.get(name)
     if exchange is None:
         if not vhost.damaged.is_exchange(name):
-            removed = channel.broker.definitions.pending_exchange(vhost.name, name)
+            removed = channel.broker.definitions.make_exchange_removed(vhost.name, name)
             return send_reply(channel, reply, removed)
         deletion = channel.broker.delete_damaged_exchange(vhost, name)
         return reply_after_deletion(channel, reply, deletion)

@@ -278,10 +278,9 @@ def delete_now(channel: Channel, method: QueueDelete) -> Outcome:
         ok = None if method.no_wait else QueueDeleteOk(message_count=0)
         if not vhost.damaged.is_queue(name):
             # Another client's delete may still wait for the disk, and this reply must not come
-            # earlier.
-            return send_reply(
-                channel, ok, channel.broker.definitions.pending_queue(vhost.name, name)
-            )
+            # earlier. Or the disk has refused an earlier delete.
+            removed = channel.broker.definitions.make_queue_removed(vhost.name, name)
+            return send_reply(channel, ok, removed)
         if method.if_empty:
             raise PreconditionFailed(f"queue '{name}' in vhost '{vhost.name}' not empty")
         # RabbitMQ does the same with a queue that has crashed.

@@ -18,6 +18,7 @@ from amqp_server.broker.storing.storage_settings import storage_settings
 from amqp_server.broker.storing.store_settings import StoreSettings
 from amqp_server.broker.storing.window_budget import WindowBudget
 from appendlog import (
+    CloseRequest,
     CompactRequest,
     DeleteRequest,
     DurableDirectories,
@@ -226,6 +227,15 @@ class QueueStorage:
         if on_done is not None:
             self._on_deleted[store.log] = on_done
         self.flusher.submit(DeleteRequest(store.log))
+
+    def keep(self, store: MessageStore) -> None:
+        """Forget the store of a deleted queue, and close its log, which stays on the disk."""
+        store.fail()
+        store.discard()
+        self.failed_stores.discard(store)
+        del self._stores[store.log]
+        if not store.log.is_unused:
+            self.flusher.submit(CloseRequest(store.log))
 
     def take_results(self, results: Sequence[FlushResult]) -> None:
         """Hand each result of the flusher to its store. Called on the event loop."""
