@@ -22,6 +22,7 @@ from amqp_server.parked_publishes import ParkedPublishes, cost_bytes
 from amqp_server.products import qos_reaches_consumers
 from amqp_server.protocol import framing
 from amqp_server.protocol.connection_machine import ConnectionMachine, ConnectionState
+from amqp_server.protocol.constants import ClassId
 from amqp_server.protocol.errors import (
     AccessRefused,
     AmqpError,
@@ -34,6 +35,8 @@ from amqp_server.protocol.errors import (
     SoftError,
 )
 from amqp_server.protocol.methods import (
+    BasicPublish,
+    ChannelClose,
     ChannelCloseOk,
     ChannelOpenOk,
     ConnectionClose,
@@ -71,9 +74,6 @@ With the compiled kernel that is one whole read, and the frame that the read bef
 _WAITING = "waiting"
 """Reason not to read: what the client has sent is not handled yet."""
 _SEE_LOG = "internal error, see the server's log"
-_PUBLISH_ID = b"\x00\x3c\x00\x28"
-_CHANNEL_CLOSE_ID = b"\x00\x14\x00\x28"
-_CHANNEL_CLOSE_OK_ID = b"\x00\x14\x00\x29"
 
 
 class ClientSession:
@@ -560,7 +560,7 @@ class ClientSession:
     def _handle_connection_method(self, payload: bytes) -> None:
         machine = self._machine
         method = decode_method(payload)
-        if method.class_id != 10:
+        if method.class_id != ClassId.CONNECTION:
             raise machine.unexpected(method.class_id, method.method_id)
         try:
             answer = machine.receive(method)
@@ -611,9 +611,9 @@ class ClientSession:
             # As AMQP requires: ignore everything until close-ok, without decoding it, but answer
             # a crossing close.
             identity = event[2][:4] if kind == framing.METHOD else b""
-            if identity == _CHANNEL_CLOSE_OK_ID:
+            if identity == ChannelCloseOk.identity:
                 self._closing_channels.discard(number)
-            elif identity == _CHANNEL_CLOSE_ID:
+            elif identity == ChannelClose.identity:
                 self.write(method_frame(number, ChannelCloseOk()))
             return
         check_opens_channel(event, self._machine)
@@ -632,7 +632,7 @@ class ClientSession:
 
     def _handle_method(self, channel: Channel, payload: bytes) -> Iterator[None] | None:
         channel.publishing.expect_method()
-        if payload[:4] == _PUBLISH_ID:
+        if payload[:4] == BasicPublish.identity:
             channel.publishing.begin_content(payload)
             return None
         method = decode_method(payload)

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from amqp_server.broker.channel import Channel
-    from amqp_server.protocol.methods import Method
 
 logger = logging.getLogger(__name__)
 
@@ -67,30 +66,20 @@ _FULL = "parked"
 """Reason not to read: the budget for parked publishes is used up."""
 
 
-def _identity(method: type[Method]) -> bytes:
-    return method.class_id.to_bytes(2, "big") + method.method_id.to_bytes(2, "big")
-
-
 _PUBLISHES = (framing.PUBLISH, framing.ROW)
-_PUBLISH_ID = _identity(BasicPublish)
-_TX_SELECT_ID = _identity(TxSelect)
-_CHANNEL_CLOSE_ID = _identity(ChannelClose)
-_CONNECTION_CLOSE_ID = _identity(ConnectionClose)
-_ANSWER_IDS = frozenset(map(_identity, (BasicAck, BasicNack, BasicReject)))
-_PASSING_IDS = _ANSWER_IDS | frozenset(
-    map(
-        _identity,
-        (
-            BasicRecover,
-            BasicRecoverAsync,
-            BasicQos,
-            BasicConsume,
-            BasicCancel,
-            BasicGet,
-            ChannelFlow,
-        ),
+_ANSWER_IDS = {method.identity for method in (BasicAck, BasicNack, BasicReject)}
+_PASSING_IDS = _ANSWER_IDS | {
+    method.identity
+    for method in (
+        BasicRecover,
+        BasicRecoverAsync,
+        BasicQos,
+        BasicConsume,
+        BasicCancel,
+        BasicGet,
+        ChannelFlow,
     )
-)
+}
 
 
 class Publisher(Protocol):
@@ -222,13 +211,13 @@ class ParkedPublishes:
     def _begins_to_wait(self, channel: Channel | None, event: Event) -> bool:
         """Return whether this event is the first to be parked on its channel, or on channel 0."""
         if event[1] == 0:
-            return bool(self._events) and _is_method(event, _CONNECTION_CLOSE_ID)
+            return bool(self._events) and _is_method(event, ConnectionClose.identity)
         if channel is None or channel in self._closing_channels or channel.publishing.is_refusing:
             return False
         if channel.publishing.is_unfinished:
             # The message began before the alarm: methods that pass must not split its content.
             return False
-        if event[0] not in _PUBLISHES and not _is_method(event, _PUBLISH_ID):
+        if event[0] not in _PUBLISHES and not _is_method(event, BasicPublish.identity):
             return False
         if not self.is_blocked:
             self._block()
@@ -244,7 +233,7 @@ class ParkedPublishes:
         identity = event[2][:4] if kind == framing.METHOD else b""
         waiting = self._methods.get(channel.number)
         if kind == framing.ACK or identity in _ANSWER_IDS:
-            return waiting is None or _TX_SELECT_ID not in waiting
+            return waiting is None or TxSelect.identity not in waiting
         return waiting is None and identity in _PASSING_IDS
 
     def _block(self) -> None:
@@ -258,9 +247,9 @@ class ParkedPublishes:
         parked_bytes = cost_bytes(event)
         self.held_bytes += parked_bytes
         self._budget.held_bytes += parked_bytes
-        if event[0] == framing.METHOD and not _is_method(event, _PUBLISH_ID):
+        if event[0] == framing.METHOD and not _is_method(event, BasicPublish.identity):
             self._methods[number].add(event[2][:4])
-        close_id = _CHANNEL_CLOSE_ID if number else _CONNECTION_CLOSE_ID
+        close_id = ChannelClose.identity if number else ConnectionClose.identity
         if _is_method(event, close_id) and number not in self._timers:
             self._timers[number] = asyncio.get_running_loop().call_later(
                 CLOSE_WAIT_SECONDS, self._end_close_wait, number
@@ -348,7 +337,7 @@ def _is_method(event: Event, identity: bytes) -> bool:
 
 
 def _message_count(event: Event) -> int:
-    return len(event[3]) if event[0] in _PUBLISHES else _is_method(event, _PUBLISH_ID)
+    return len(event[3]) if event[0] in _PUBLISHES else _is_method(event, BasicPublish.identity)
 
 
 def cost_bytes(event: Event) -> int:

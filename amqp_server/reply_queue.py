@@ -40,9 +40,7 @@ _CHANGES = (
     ExchangeUnbind,
     ExchangeDelete,
 )
-_CHANGE_IDS = {
-    change.class_id.to_bytes(2, "big") + change.method_id.to_bytes(2, "big") for change in _CHANGES
-}
+_CHANGE_IDS = {change.identity for change in _CHANGES}
 
 
 class _Reply(NamedTuple):

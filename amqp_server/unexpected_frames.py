@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from amqp_server.protocol.errors import AmqpError, HardError, SoftError
 
 _METHOD_FRAME = b"\x01"
-_PUBLISH_ID = b"\x00\x3c\x00\x28"
 _PUBLISH_BYTES_MIN = 17
 _FRAME_TYPES = {framing.HEADER: 2, framing.BODY: 3, framing.HEARTBEAT: 8}
 
@@ -35,9 +34,9 @@ _FRAME_TYPES = {framing.HEADER: 2, framing.BODY: 3, framing.HEARTBEAT: 8}
 def failed_method(event: tuple[Any, ...]) -> tuple[int, int]:
     """Return class id and method id of an event that carries a method."""
     if event[0] in (framing.PUBLISH, framing.ROW):
-        return BasicPublish.class_id, BasicPublish.method_id
+        return BasicPublish.ids
     if event[0] == framing.ACK:
-        return BasicAck.class_id, BasicAck.method_id
+        return BasicAck.ids
     return int.from_bytes(event[2][:2], "big"), int.from_bytes(event[2][2:4], "big")
 
 
@@ -71,7 +70,7 @@ def misplaced_publish(
     if end - at < _PUBLISH_BYTES_MIN or buffer[at : at + 1] != _METHOD_FRAME:
         return None
     stop = at + 8 + int.from_bytes(buffer[at + 3 : at + 7], "big")
-    if stop != end or buffer[at + 7 : at + 11] != _PUBLISH_ID:
+    if stop != end or buffer[at + 7 : at + 11] != BasicPublish.identity:
         return None
     number = int.from_bytes(buffer[at + 1 : at + 3], "big")
     channel = channels.get(number)

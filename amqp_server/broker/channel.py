@@ -21,7 +21,7 @@ from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.framing import encode_deliveries
 from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, encode_large_delivery
-from amqp_server.protocol.methods import method_frame
+from amqp_server.protocol.methods import BasicAck, method_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -226,7 +226,7 @@ class Channel:
             PreconditionFailed: The tag is not outstanding; nothing was done.
         """
         if last_tag is not None and not self.unacked.has(last_tag):
-            raise PreconditionFailed(f"unknown delivery tag {last_tag}", 60, 80)
+            raise PreconditionFailed(f"unknown delivery tag {last_tag}", *BasicAck.ids)
         parts = iter(partial(self.unacked.take_some, last_tag), [])
         if self.transaction is None:
             yield from self._apply_in_steps(outcome, parts)
@@ -248,7 +248,7 @@ class Channel:
             runs, missing = self.unacked.take_range(first_tag, last_tag)
         if missing is not None:
             deque(self.resolve(Outcome.ACKNOWLEDGED, runs or []) or (), maxlen=0)
-            raise PreconditionFailed(f"unknown delivery tag {missing}", 60, 80)
+            raise PreconditionFailed(f"unknown delivery tag {missing}", *BasicAck.ids)
         assert runs is not None, "there must be runs or a missing tag"
         return runs
 

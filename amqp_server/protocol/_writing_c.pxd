@@ -20,6 +20,7 @@ from amqp_server.protocol._headers_c cimport (
 
 cdef bint COMPILED
 cdef int _FRAMES_BYTES
+cdef bytes _DELIVER
 cdef bytes _OFFSET_ENTRY
 
 

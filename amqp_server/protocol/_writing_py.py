@@ -16,6 +16,8 @@ from array import array
 from mmap import mmap
 from struct import pack
 
+from amqp_server.protocol.methods import BasicDeliver
+
 COMPILED = __name__.endswith("_c")
 if not COMPILED:  # the compiled build has them from the .pxd
     from amqp_server.protocol._headers_py import (
@@ -29,6 +31,7 @@ if not COMPILED:  # the compiled build has them from the .pxd
 
 ReadableBuffer = bytes | memoryview | mmap
 
+_DELIVER = BasicDeliver.identity
 _OFFSET_ENTRY = b"\x0fx-stream-offsetl"
 _FRAMES_BYTES = 96
 """Upper bound for the frame octets of a message besides its own, the method's and splits."""
@@ -158,7 +161,7 @@ def encode_content(
 def _delivery_writer(
     channel: int, consumer_tag: bytes, redelivered: bool, frame_max: int, first_offset: int
 ) -> _Writer:
-    head = b"\x00\x3c\x00\x3c" + pack("B", len(consumer_tag)) + consumer_tag
+    head = _DELIVER + pack("B", len(consumer_tag)) + consumer_tag
     flag = pack("B", redelivered)
     return _Writer(channel, head, 8, flag, b"", frame_max, first_offset >= 0)
 

@@ -44,6 +44,7 @@ from amqp_server.protocol.methods import (
     BasicConsumeOk,
     BasicGet,
     BasicGetEmpty,
+    BasicGetOk,
     BasicNack,
     BasicQos,
     BasicQosOk,
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.methods import Method
 
-_GET_OK_HEAD = b"\x00\x3c\x00\x47"
 _HIGHEST_TAG = (1 << 62) - 1
 
 
@@ -251,7 +251,7 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
     assert ready is not None, "the caller has just read this message"
     if ready.redelivered:
         (message,) = messages_of(queue.as_delivered(ready.start, [message], redelivered=True))
-    head = _GET_OK_HEAD + pack(">QB", channel.next_tag, ready.redelivered)
+    head = BasicGetOk.identity + pack(">QB", channel.next_tag, ready.redelivered)
     count = pack(">I", len(queue.ready) - 1)
     # Take the message only when it can be sent. A message that is taken and then lost would be
     # neither ready nor unacked (I8).

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from io import BytesIO
 from struct import unpack_from
-from typing import TYPE_CHECKING
 
+from amqp_server.protocol.constants import ClassId
 from amqp_server.protocol.errors import (
     FieldSyntaxError,
     FrameError,
@@ -25,6 +25,7 @@ from amqp_server.protocol.framing import (
     delivery_mode_position,
     property_list_end,
 )
+from amqp_server.protocol.methods import BasicPublish
 from appendlog.layout.message import (
     HAS_EXPIRATION,
     HAS_HEADERS,
@@ -33,11 +34,8 @@ from appendlog.layout.message import (
     encode_message,
 )
 
-if TYPE_CHECKING:
-    from amqp_server.protocol.methods import BasicPublish
-
-_BASIC_CLASS = 60
-_PUBLISH = (60, 40)
+_BASIC_CLASS = int(ClassId.BASIC)
+_PUBLISH = BasicPublish.ids
 
 
 class AssemblyBudget:

@@ -9,6 +9,7 @@ import re
 
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import erlang_string
+from amqp_server.protocol.methods import BasicPublish
 
 EXPIRATION_MS_MAX = 315_360_000_000
 """Ten years of 365 days: RabbitMQ's limit for all times to live."""
@@ -31,7 +32,7 @@ def check_expiration(octets: bytes) -> None:
     fault = _fault(octets)
     if fault is not None:
         shown = octets.decode("utf-8", "surrogateescape")
-        raise PreconditionFailed(f"invalid expiration '{shown}': {fault}", 60, 40)
+        raise PreconditionFailed(f"invalid expiration '{shown}': {fault}", *BasicPublish.ids)
 
 
 def _fault(octets: bytes) -> str | None:

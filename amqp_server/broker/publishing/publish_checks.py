@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.publishing.expiration import check_expiration
 from amqp_server.protocol.errors import PreconditionFailed
+from amqp_server.protocol.methods import BasicPublish
 from amqp_server.protocol.property_octets import (
     EXPIRATION,
     HEADERS,
@@ -80,7 +81,7 @@ def check_header_values(message: bytes, count_max: int) -> None:
     properties = message[start:end]
     if has_more_values(properties, find_property(properties, HEADERS)[0], count_max):
         raise PreconditionFailed(
-            f"invalid message: its headers have more than {count_max} values", 60, 40
+            f"invalid message: its headers have more than {count_max} values", *BasicPublish.ids
         )
 
 
@@ -89,7 +90,7 @@ def _checked_head(head: bytes, flags: int, channel: RequestingChannel) -> bytes:
     properties = head[properties_position(head) :]
     asks = flags & REPLY_TO and _value(properties, REPLY_TO) == DIRECT_REPLY_TO.encode()
     if asks and channel.reply_consumer is None:
-        raise PreconditionFailed("fast reply consumer does not exist", 60, 40)
+        raise PreconditionFailed("fast reply consumer does not exist", *BasicPublish.ids)
     if flags & USER_ID:
         _check_user_id(properties, channel.client)
     if flags & EXPIRATION:
@@ -110,6 +111,5 @@ def _check_user_id(properties: bytes, client: Client) -> None:
     if user_id != client.user:
         raise PreconditionFailed(
             f"user_id property set to '{user_id}' but authenticated user was '{client.user}'",
-            60,
-            40,
+            *BasicPublish.ids,
         )

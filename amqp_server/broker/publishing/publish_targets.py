@@ -279,16 +279,17 @@ class PublishTargets:
         method = decode_method(method_payload)
         assert isinstance(method, BasicPublish), "a run must carry basic.publish"
         if method.immediate:
-            raise NotImplementedAmqp("immediate=true", 60, 40)
+            raise NotImplementedAmqp("immediate=true", *BasicPublish.ids)
         vhost = self._virtual_host
         exchange = vhost.exchanges.get(method.exchange)
         if exchange is None:
-            raise NotFound(f"no exchange '{method.exchange}' in vhost '{vhost.name}'", 60, 40)
+            raise NotFound(
+                f"no exchange '{method.exchange}' in vhost '{vhost.name}'", *BasicPublish.ids
+            )
         if exchange.internal:
             raise AccessRefused(
                 f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'",
-                60,
-                40,
+                *BasicPublish.ids,
             )
         return method, exchange
 

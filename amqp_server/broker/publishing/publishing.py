@@ -32,7 +32,13 @@ from amqp_server.broker.transactions.transaction import DeferredPublish
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import AmqpError, UnexpectedFrame
 from amqp_server.protocol.framing import CHECKED_PROPERTIES, encode_content
-from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, decode_method
+from amqp_server.protocol.methods import (
+    BasicAck,
+    BasicNack,
+    BasicPublish,
+    BasicReturn,
+    decode_method,
+)
 from amqp_server.protocol.property_octets import HEADERS
 from appendlog.layout.message import HAS_HEADERS, routing_key_of
 
@@ -54,7 +60,6 @@ STEP_KEYS: Final = 16
 """Routing keys that are looked up in one step, if their routes are known."""
 STEP_QUEUES: Final = 64
 """Most queues that get messages in one step."""
-_RETURN_HEAD = b"\x00\x3c\x00\x32"
 
 
 class PublishingChannel(RequestingChannel, Protocol):
@@ -572,7 +577,9 @@ class Publishing:
     def basic_return(self, messages: list[bytes]) -> None:
         """Return mandatory messages that no queue takes."""
         text = b"NO_ROUTE"
-        head = _RETURN_HEAD + ReplyCode.NO_ROUTE.to_bytes(2, "big") + bytes([len(text)]) + text
+        head = (
+            BasicReturn.identity + ReplyCode.NO_ROUTE.to_bytes(2, "big") + bytes([len(text)]) + text
+        )
         for message in messages:
             self._client.write(
                 encode_content(message, self._channel.number, head, b"", self._client.frame_max)

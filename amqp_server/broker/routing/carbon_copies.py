@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import type_name
+from amqp_server.protocol.methods import BasicPublish
 from amqp_server.protocol.property_octets import HEADERS, find_property, replace_property
 from amqp_server.protocol.tables import Table, decode_table, table_without
 from appendlog.layout.message import body_position, properties_position, with_properties
@@ -50,7 +51,8 @@ def take_copies(message: bytes, copies_max: int | None = None) -> tuple[tuple[st
     keys = _keys(headers, "CC") + _keys(headers, "BCC")
     if copies_max is not None and len(keys) > copies_max:
         raise PreconditionFailed(
-            f"invalid message: CC and BCC have {len(keys)} keys, {copies_max} are allowed", 60, 40
+            f"invalid message: CC and BCC have {len(keys)} keys, {copies_max} are allowed",
+            *BasicPublish.ids,
         )
     if "BCC" in headers:
         table = table_without(properties[start:end], "BCC")
@@ -64,7 +66,8 @@ def _keys(headers: Table, name: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value.value, list):
         raise PreconditionFailed(
-            f'invalid message: {{unacceptable_type_in_header,"{name}",{type_name(value)}}}', 60, 40
+            f'invalid message: {{unacceptable_type_in_header,"{name}",{type_name(value)}}}',
+            *BasicPublish.ids,
         )
     return tuple(key.decode("utf-8", "surrogateescape") for key in long_strings(value.value))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.consuming.unacked import STEP_RUNS
 from amqp_server.protocol.errors import PreconditionFailed
+from amqp_server.protocol.methods import BasicPublish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,14 +80,14 @@ class TransactionBudget:
         """
         if channel_bytes + count > self._channel_bytes_max:
             raise PreconditionFailed(
-                f"transaction is larger than configured max size {self._channel_bytes_max}", 60, 40
+                f"transaction is larger than configured max size {self._channel_bytes_max}",
+                *BasicPublish.ids,
             )
         if self.held_bytes + count > self._bytes_max:
             raise PreconditionFailed(
                 f"transactions of all connections hold {self.held_bytes} bytes, "
                 f"at most {self._bytes_max} are allowed",
-                60,
-                40,
+                *BasicPublish.ids,
             )
         self.held_bytes += count
 

@@ -94,6 +94,8 @@ class Method:
         name: Class and method as the specification writes them, such as `"queue.declare"`.
         class_id: Id of the AMQP class.
         method_id: Id of the method in that class.
+        ids: Class id and method id.
+        identity: The same ids as the four octets with which the payload of a method frame begins.
         has_content: Whether a content header and body follow the method.
     """
 
@@ -102,8 +104,9 @@ class Method:
     name: ClassVar[str]
     class_id: ClassVar[int]
     method_id: ClassVar[int]
+    ids: ClassVar[tuple[int, int]]
+    identity: ClassVar[bytes]
     has_content: ClassVar[bool]
-    _prefix: ClassVar[bytes]
     _layout: ClassVar[tuple[tuple[tuple[str, ...], Step], ...]]
     _short_strings: ClassVar[tuple[str, ...]]
 
@@ -136,7 +139,7 @@ class Method:
         Raises:
             FieldSyntaxError: A value does not fit its argument type.
         """
-        parts = [self._prefix]
+        parts = [self.identity]
         try:
             for names, step in self._layout:
                 parts.append(step.encode([getattr(self, name) for name in names]))
@@ -198,8 +201,9 @@ def method(
         built.name = name
         built.class_id = class_id
         built.method_id = method_id
+        built.ids = int(class_id), method_id
+        built.identity = _METHOD_ID.pack(class_id, method_id)
         built.has_content = has_content
-        built._prefix = _METHOD_ID.pack(class_id, method_id)
         built._layout = _compile(built)
         short_string = _SINGLES[ArgumentType.SHORTSTR]
         built._short_strings = tuple(
