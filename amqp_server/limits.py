@@ -24,6 +24,8 @@ class Limits:
             (RabbitMQ's silent close delay).
         linger_seconds_max: Seconds from the last octet sent to a peer to the close of its socket,
             unless the peer closes it sooner; what it still sends is read and dropped.
+        closing_seconds_max: Seconds that clients have to answer connection.close when the server
+            stops; afterwards their sockets are closed at once. 4 seconds at most.
         lingering_connections_max: Connections that wait for that; one more is closed at once, and
             its peer may see a reset.
         channels_per_connection_max: Offered as channel-max in `connection.tune`.
@@ -80,6 +82,7 @@ class Limits:
     handshake_seconds_max: float = 10.0
     refused_login_seconds: float = 3.0
     linger_seconds_max: float = 1.0
+    closing_seconds_max: float = 4.0
     lingering_connections_max: int = 1000
     channels_per_connection_max: int = 2047
     frame_bytes_max: int = 131_072

@@ -86,7 +86,11 @@ class RunningServer:
 
 
 async def start(
-    config: ServerConfig, filesystem: FileSystem | None = None, sensor: Sensor | None = None
+    config: ServerConfig,
+    filesystem: FileSystem | None = None,
+    sensor: Sensor | None = None,
+    *,
+    owns_process: bool = True,
 ) -> RunningServer:
     """Bind, recover and listen. The system refuses clients until the server listens.
 
@@ -95,6 +99,9 @@ async def start(
         filesystem: File operations for definitions, logs and checkpoints. Tests pass one that
             fails.
         sensor: Measures memory and disk; tests pass one whose readings they set.
+        owns_process: Whether the process exists for the server. If not, the server leaves alone
+            what belongs to its host: it watches no garbage collections, and opens no control
+            socket, because the bind of one changes the umask for a moment.
 
     Raises:
         StartupError: The data directory or the address cannot be used.
@@ -106,6 +113,11 @@ async def start(
         server, report = await _recover(config, directory, (), sensor, opened)
         await _begin_to_write(server, directory, report, opened)
         address = await _serve(server, bound, opened)
+        if owns_process:
+            await _open_control_socket(server, address, opened)
+            server.watch.watch_collections()
+            opened.callback(server.watch.stop)
+        _run_in_background(server, opened)
         return RunningServer(server, address, opened.pop_all())
 
 
@@ -255,20 +267,24 @@ async def _write_last(server: Server) -> None:
 
 
 async def _serve(server: Server, bound: BoundAddress, opened: AsyncExitStack) -> tuple[str, int]:
-    """Listen for clients and commands; return the address. Ends by closing all connections."""
+    """Listen for clients; return the address. Ends by closing all connections."""
     await server.alarms.look()
     await restore_reserve(server.reserve, server.alarms)
-    opened.push_async_callback(server.connections.close, SHUTDOWN_SECONDS_MAX / 2)
+    seconds_max = min(server.config.limits.closing_seconds_max, SHUTDOWN_SECONDS_MAX / 2)
+    opened.push_async_callback(server.connections.close, seconds_max)
     address = await bound.listen(partial(ClientConnection, server.context))
     opened.callback(bound.close)
+    return address
+
+
+async def _open_control_socket(
+    server: Server, address: tuple[str, int], opened: AsyncExitStack
+) -> None:
+    """Listen for commands; ends by removing the socket."""
     commands = control_commands(server, address, time.monotonic())
     control = ControlListener(server.config.storage_path, commands)
     await control.start()
     opened.push_async_callback(control.stop)
-    server.watch.watch_collections()
-    opened.callback(server.watch.stop)
-    _run_in_background(server, opened)
-    return address
 
 
 def _run_in_background(server: Server, opened: AsyncExitStack) -> None:

@@ -35,10 +35,19 @@ class FileWorkers:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS_MAX, "metadata")
+        self._active: list[object] = []
 
     async def run(self, work: Callable[[_Item], _Result], item: _Item) -> _Result:
         """Call a function in a thread and return its result; the function may call `share_out`."""
-        return await aiofiles.os.wrap(work)(item, executor=self._threads)
+        self._active.append(work)
+
+        def run() -> _Result:
+            try:
+                return work(item)
+            finally:
+                self._active.pop()
+
+        return await aiofiles.os.wrap(run)(executor=self._threads)
 
     def share_out(
         self,
@@ -72,5 +81,8 @@ class FileWorkers:
             other.result()
 
     def close(self) -> None:
-        """Stop the threads; nothing may be run afterwards."""
-        self._threads.shutdown(wait=False)
+        """Stop the threads; nothing may be run afterwards.
+
+        Returns when they have ended, but does not wait for one that a hung disk holds.
+        """
+        self._threads.shutdown(wait=not self._active)

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
 
+from amqp_server.testing.unsynced_files import UnsyncedFileSystem
 from tests.faults.power_cuts import STRIDE
-from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 
 REPOSITORY = Path(__file__).parents[2]
 _ROOMS = tuple(f"{REPOSITORY / room}{os.sep}" for room in ("appendlog", "metadata", "offsets"))

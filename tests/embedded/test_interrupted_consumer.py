@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from amqp_server.testing.unsynced_files import UnsyncedFileSystem
 from appendlog import LogClosedError, LogFollower
 from offsets import Consumer, LogNotFoundError, LogRoot, ProcessOptions
 from tests.embedded.consumers import SMALL_SEGMENTS, consumer, drain, fill
 from tests.embedded.interruptions import Countdown, Signals, every_place, interrupted
 from tests.embedded.logs import open_writer, read_on
-from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 
 LOGS = ("a", "b")
 numbers = itertools.count()

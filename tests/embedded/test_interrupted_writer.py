@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from amqp_server.testing.unsynced_files import UnsyncedFileSystem
 from appendlog import DURABLE, LogClosedError, LogFailedError, LogWriter
 from offsets import LogRoot
 from tests.embedded.interruptions import (
@@ -24,7 +25,6 @@ from tests.embedded.interruptions import (
 )
 from tests.embedded.logs import BY_HAND, open_writer, payloads
 from tests.faults.faulty_filesystem import FaultyFileSystem
-from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 
 SMALL = replace(BY_HAND, batch_bytes=100, chunk_bytes=120, segment_bytes=450)
 

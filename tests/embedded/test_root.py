@@ -9,6 +9,7 @@ import pytest
 
 from amqp_server.maintenance.directory_check import check_directory
 from amqp_server.maintenance.stored_queues import load_stored_queues
+from amqp_server.testing.unsynced_files import UnsyncedFileSystem
 from appendlog import EmbeddedOptions, LogClosedError, LogFailedError, LogFollower
 from appendlog.files.filesystem import FILE_MODE
 from metadata.directory_lock import DirectoryLock
@@ -20,7 +21,6 @@ from tests.embedded.logs import BY_HAND, read_on
 from tests.embedded.processes import Process
 from tests.embedded.waiting import until
 from tests.faults.faulty_filesystem import FaultyFileSystem, StoppedError
-from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 from tests.threaded_server import ThreadedServer
 
 NASTY_NAMES = ["../x", "a/b", "CON", "%", "Orders", "orders", "ä" * 127, "events-0000", " "]

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from amqp_server.testing.unsynced_files import UnsyncedFileSystem
 from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE, FileSystem
 from tests.faults.disk import Disk, restore
-from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 
 _SYNCS = frozenset({"sync", "sync_write", "sync_directory"})
 

@@ -30,11 +30,11 @@ from amqp_server.client_connection import ClientConnection
 from amqp_server.config import ServerConfig
 from amqp_server.server import Server
 from amqp_server.start_and_stop import RunningServer, start
+from amqp_server.testing.unsynced_files import UnsyncedFileSystem
 from appendlog import LogOptions
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import PERSISTENT, PROTOCOL_HEADER, AnyFrame, FrameReader
 from tests.faults.inline_loop import InlineFlusher, InlineLoop
-from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 
 SEGMENT_BYTES = 2048
 

@@ -451,3 +451,13 @@ async def test_a_directory_that_has_vanished_is_made_again_after_the_write_that_
     await store.put(queue("b"))
 
     assert await load(tmp_path) == [queue("b")]
+
+
+async def test_no_thread_is_left_when_a_store_is_closed(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    store = MetadataStore(tmp_path)
+    await store.load()
+    await asyncio.gather(*(store.put(queue(name)) for name in "abcdefgh"))
+    assert set(threading.enumerate()) - before
+    await store.close()
+    assert set(threading.enumerate()) <= before

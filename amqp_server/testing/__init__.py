@@ -1,0 +1,33 @@
+"""The broker inside a test run: real, empty for each test, and there in a few milliseconds.
+
+    from amqp_server.testing import Broker
+
+    with Broker() as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+
+This module imports nothing: its names are imported at their first use.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amqp_server.testing.broker import Broker
+    from amqp_server.testing.errors import BrokerStateError
+    from amqp_server.testing.virtual_host import VirtualHost
+
+__all__ = ["Broker", "BrokerStateError", "VirtualHost"]
+
+_MODULES = {
+    "Broker": "broker",
+    "BrokerStateError": "errors",
+    "VirtualHost": "virtual_host",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - of any type, as the module's names are
+    """Import a public name at its first use."""
+    if name in _MODULES:
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

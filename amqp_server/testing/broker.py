@@ -1,0 +1,334 @@
+"""A broker in the process of the tests, on a thread of its own.
+
+It is a guest there. It changes nothing that belongs to the process: no signal handler, no limit, no
+setting of the interpreter, no logging. After `close` no thread, socket or file of it is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from dataclasses import fields, replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from amqp_server.broker.vhost_changes import NoSuchVhostError, VhostExistsError
+from amqp_server.config import Limits, ServerConfig
+from amqp_server.start_and_stop import start
+from amqp_server.testing.calm_sensor import CalmSensor
+from amqp_server.testing.errors import BrokerStateError
+from amqp_server.testing.loop_thread import LoopThread
+from amqp_server.testing.reserved_port import ReservedPort
+from amqp_server.testing.temporary_directory import (
+    TemporaryDirectory,
+    disk_directory,
+    memory_directory,
+)
+from amqp_server.testing.unsynced_files import UnsyncedFileSystem
+from amqp_server.testing.urls import amqp_url
+from amqp_server.testing.virtual_host import VirtualHost
+from appendlog import FileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from concurrent.futures import Future
+    from types import TracebackType
+
+    from amqp_server.start_and_stop import RunningServer
+
+    ResultT = TypeVar("ResultT")
+
+DEFAULT_VHOST: Final = "/"
+CLOSING_SECONDS_MAX: Final = 0.05
+"""Seconds that clients have to answer connection.close at a stop.
+
+A blocking client in the thread that stops the broker cannot answer at all.
+"""
+_OWN_SETTINGS: Final = frozenset({"storage_path", "log_level", "log_format"})
+
+
+class Broker:
+    """A broker on a free port of this machine, from `with` or `start` to the end or `close`.
+
+    Any thread may use it, one at a time. In asyncio, `async with` does not block the loop while the
+    broker starts and stops. Without `close` it ends with the process.
+
+    By default its files are in memory where the system allows that, and never wait for a disk. They
+    survive `restart` as those of a server do, and are removed at the end.
+
+    Args:
+        durable: Whether the files are on the disk for temporary files, and each sync is real.
+        storage_path: Data directory that stays after the end; implies `durable`. None: a temporary
+            one.
+        settings: Other fields of `amqp_server.config.ServerConfig`. By default `port` is a free
+            one, no memory or disk alarm blocks publishers, and the broker asks clients for no
+            heartbeats, so that a debugger may stop the process.
+
+    Raises:
+        TypeError: There is no such setting.
+        amqp_server.config.ConfigError: A setting has an invalid value.
+    """
+
+    def __init__(
+        self,
+        *,
+        durable: bool = False,
+        storage_path: Path | str | None = None,
+        **settings: Any,  # noqa: ANN401 - as the dataclass has them
+    ) -> None:
+        known = {field.name for field in fields(ServerConfig)} - _OWN_SETTINGS
+        if unknown := sorted(settings.keys() - known):
+            raise TypeError(
+                f"Broker has no setting '{unknown[0]}': it has durable, storage_path and "
+                f"{', '.join(sorted(known))}"
+            )
+        self._config = ServerConfig(**{**_guest_settings(), **settings})
+        self._storage_path = None if storage_path is None else Path(storage_path)
+        self._is_durable = durable or storage_path is not None
+        self._pid = 0
+        self._numbers = count(1)
+        self._directory: TemporaryDirectory | None = None
+        self._reserved: ReservedPort | None = None
+        self._thread: LoopThread | None = None
+        self._running: RunningServer | None = None
+        self._is_closed = False
+
+    # Where it is
+
+    @property
+    def host(self) -> str:
+        """Address at which the broker listens."""
+        return self._config.host
+
+    @property
+    def port(self) -> int:
+        """TCP port at which the broker listens; stays the same until `close`.
+
+        Raises:
+            BrokerStateError: The broker has not started yet, or is closed.
+        """
+        if self._reserved is None:
+            raise self._not_running()
+        return self._reserved.port
+
+    @property
+    def vhost(self) -> str:
+        """Name of the virtual host that `url` names."""
+        return DEFAULT_VHOST
+
+    @property
+    def url(self) -> str:
+        """URL of the virtual host `/`, with the user `guest`.
+
+        Raises:
+            BrokerStateError: The broker has not started yet, or is closed.
+        """
+        return amqp_url(self.host, self.port, self.vhost)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether clients can connect."""
+        return self._running is not None
+
+    # Virtual hosts
+
+    def new_vhost(self, name: str = "") -> VirtualHost:
+        """Create an empty virtual host.
+
+        Args:
+            name: Name that no virtual host has; by default `test-1`, `test-2` and so on.
+
+        Raises:
+            BrokerStateError: The broker does not run.
+            amqp_server.broker.vhost_changes.VhostExistsError: The name is in use.
+        """
+        changes = self._server().server.vhost_changes
+        if name:
+            self._run(changes.create(name))
+            return VirtualHost(self, name)
+        while True:
+            name = f"test-{next(self._numbers)}"
+            # A data directory of an earlier run has some already.
+            with suppress(VhostExistsError):
+                self._run(changes.create(name))
+                return VirtualHost(self, name)
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a virtual host with everything in it; does nothing if there is none.
+
+        Raises:
+            BrokerStateError: The broker does not run.
+        """
+        with suppress(NoSuchVhostError):
+            self._run(self._server().server.vhost_changes.delete(name))
+
+    # Start and stop
+
+    def start(self) -> Self:
+        """Start; return when clients can connect.
+
+        After `stop`, the broker starts with the same port and files.
+
+        Raises:
+            BrokerStateError: The broker runs already, or is closed.
+            amqp_server.errors.StartupError: The port or the data directory cannot be used.
+        """
+        starting = self._begin()
+        try:
+            self._running = starting.result()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop cleanly; clients are refused until `start`.
+
+        Raises:
+            BrokerStateError: The broker does not run.
+        """
+        self._run(self._stop(self._server()))
+
+    def restart(self) -> None:
+        """Stop cleanly, then start with the same port and files.
+
+        Durable queues survive with their persistent messages; connections, and everything else in
+        queues, do not.
+
+        Raises:
+            BrokerStateError: The broker does not run.
+        """
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop, and remove everything; a second call does nothing."""
+        if self._is_ours() and self._thread is not None:
+            try:
+                self._thread.submit(self._end()).result()
+            finally:
+                self._release()
+        self._is_closed = True
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        starting = self._begin()
+        try:
+            self._running = await asyncio.wrap_future(starting)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # Clients on the caller's loop can only answer connection.close while that loop runs.
+        if self._is_ours() and self._thread is not None:
+            await asyncio.wrap_future(self._thread.submit(self._end()))
+        self.close()
+
+    # Steps
+
+    def _begin(self) -> Future[RunningServer]:
+        """Get what the server needs, and begin to start it."""
+        if self._is_closed:
+            raise BrokerStateError("the broker is closed: make a new Broker()")
+        if self._running is not None:
+            raise BrokerStateError(
+                f"the broker runs already at {self.url}: enter `with` or call start() once"
+            )
+        if self._thread is None:
+            self._acquire()
+        assert self._thread is not None, "acquired above"
+        assert self._directory is not None, "acquired above"
+        config = replace(
+            self._config,
+            port=self.port,
+            storage_path=self._storage_path or self._directory.path / "data",
+        )
+        filesystem = FileSystem() if self._is_durable else UnsyncedFileSystem()
+        return self._thread.submit(start(config, filesystem, CalmSensor(), owns_process=False))
+
+    def _acquire(self) -> None:
+        try:
+            self._reserved = ReservedPort(self._config.host, self._config.port)
+            parent = disk_directory() if self._is_durable else memory_directory()
+            self._directory = TemporaryDirectory(parent)
+            self._thread = LoopThread("amqp-broker")
+            self._pid = os.getpid()
+        except BaseException:
+            self._release()
+            raise
+
+    def _release(self) -> None:
+        """Give back what `_acquire` got; a second call does nothing."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.close()
+        directory, self._directory = self._directory, None
+        if directory is not None:
+            directory.remove()
+        reserved, self._reserved = self._reserved, None
+        if reserved is not None:
+            reserved.release()
+
+    async def _end(self) -> None:
+        if self._running is not None:
+            await self._stop(self._running)
+
+    async def _stop(self, running: RunningServer) -> None:
+        self._running = None
+        await running.stop()
+
+    def _server(self) -> RunningServer:
+        if self._running is None or not self._is_ours():
+            raise self._not_running()
+        return self._running
+
+    def _run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+        assert self._thread is not None, "a server that runs has a thread"
+        return self._thread.submit(coroutine).result()
+
+    def _is_ours(self) -> bool:
+        """Whether this is the process that started the broker, not a fork of it."""
+        return self._pid == os.getpid()
+
+    def _not_running(self) -> BrokerStateError:
+        if self._is_closed:
+            return BrokerStateError("the broker is closed: use it inside its `with` block")
+        if self._running is not None:
+            return BrokerStateError(
+                "the broker runs in the parent of this process: connect to it, but stop it there"
+            )
+        if self._thread is not None:
+            return BrokerStateError("the broker is stopped: call start()")
+        return BrokerStateError(
+            "the broker has not started: use it inside `with Broker() as broker:`, or call start()"
+        )
+
+
+def _guest_settings() -> dict[str, Any]:
+    """Return the settings of a broker that nobody but the tests uses."""
+    return {
+        "port": 0,
+        "disk_free_limit_bytes": 0,
+        # Loopback only, by its address: the warning about proxies is for operators.
+        "guest_from_anywhere": True,
+        "limits": Limits(heartbeat_seconds=0, closing_seconds_max=CLOSING_SECONDS_MAX),
+    }

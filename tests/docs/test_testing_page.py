@@ -1,0 +1,31 @@
+"""The examples of the page about tests run, and print what it says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = (REPOSITORY / "docs" / "testing-your-code.md").read_text()
+EXAMPLE = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+PROGRAMS = [
+    found for found in EXAMPLE.findall(PAGE) if "def test_" not in found[0].split("class")[0]
+]
+
+
+@pytest.mark.parametrize(("code", "printed"), PROGRAMS)
+def test_a_program_prints_what_the_page_says(code: str, printed: str, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(REPOSITORY)},
+    )
+    assert (ended.stdout, ended.returncode) == (printed, 0), ended.stderr
+    assert ended.stderr == "" or ended.stderr.endswith("\n\nOK\n")
+    assert list(tmp_path.iterdir()) == []
