@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -17,7 +18,10 @@ from amqp_server.open_files import claim_open_files, refuse_start_without_files
 from amqp_server.start_and_stop import start
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from amqp_server.config import ServerConfig
+    from appendlog import FileSystem
 
 logger = logging.getLogger(__name__)
 announcements = logging.getLogger(f"{__name__}.announcements")
@@ -31,8 +35,28 @@ Python's default of 5 ms would delay every confirm while the event loop is busy.
 """
 
 
-async def serve(config: ServerConfig) -> bool:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a process has beside its settings; the defaults are those of `amqp-server`.
+
+    Attributes:
+        filesystem: File operations for definitions, logs and checkpoints; None for the system's.
+        announce: Called with host and port when clients can connect; None calls nothing.
+        watch: Coroutine function that returns when the server must stop, beside signals; None if
+            only signals stop it.
+    """
+
+    filesystem: FileSystem | None = None
+    announce: Callable[[str, int], None] | None = None
+    watch: Callable[[], Coroutine[None, None, None]] | None = None
+
+
+async def serve(config: ServerConfig, surroundings: Surroundings) -> bool:
     """Run a server until SIGTERM or SIGINT; a second signal ends the process at once.
+
+    Args:
+        config: Settings; not changed.
+        surroundings: What the process has beside them.
 
     Returns:
         Whether it stopped cleanly.
@@ -49,14 +73,21 @@ async def serve(config: ServerConfig) -> bool:
         stopping.set()
 
     with no_collections():
-        running = await start(config)
+        running = await start(config, surroundings.filesystem)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     server = running.server
     obey_checkpoint_signal(server.checkpointer, server.tasks, lambda: server.connections.is_closing)
     host, port = running.address
     announce(config.log_format, host, port)
+    if surroundings.announce is not None:
+        surroundings.announce(host, port)
+    watching = None if surroundings.watch is None else loop.create_task(surroundings.watch())
+    if watching is not None:
+        watching.add_done_callback(lambda _: stopping.set())
     await stopping.wait()
+    if watching is not None:
+        watching.cancel()
     logger.info("stopping")
     with no_collections():
         return await running.stop()
@@ -77,8 +108,12 @@ def announce(log_format: str, host: str, port: int) -> None:
         print(f"listening on {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
 
 
-def run(config: ServerConfig) -> int:
+def run(config: ServerConfig, surroundings: Surroundings | None = None) -> int:
     """Run a server on uvloop and return the process's exit code.
+
+    Args:
+        config: Settings; not changed.
+        surroundings: What the process has beside them.
 
     Raises:
             StartupError: The server cannot start.
@@ -87,7 +122,8 @@ def run(config: ServerConfig) -> int:
     collector.start()
     ignore_checkpoint_signal()
     try:
-        return 0 if uvloop.run(serve(claim_open_files(config))) else 1
+        config = claim_open_files(config)
+        return 0 if uvloop.run(serve(config, surroundings or Surroundings())) else 1
     except OSError as error:
         refuse_start_without_files(error, error)
         raise

@@ -15,6 +15,7 @@ from amqp_server.config import LOG_FORMATS, LOG_LEVELS, Durability
 from amqp_server.errors import StartupError
 from appendlog import Compression
 from cli.commands import missing_library
+from cli.ephemeral import ephemeral_values, is_ephemeral, note_ephemeral
 from cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_REFUSED
 from cli.logs import configure_logging
 from cli.parameters import DURATION, SHARE, SIZE, WATERMARK
@@ -243,6 +244,15 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Version in the handshake.",
 )
 @click.option(
+    "--ephemeral",
+    cls=ServerOption,
+    is_flag=True,
+    default=False,
+    expose_value=False,
+    callback=note_ephemeral,
+    help="For tests: keep everything in memory, print the URL, end with the parent process.",
+)
+@click.option(
     "--config",
     cls=ServerOption,
     type=click.Path(path_type=Path),
@@ -279,12 +289,18 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
     """Start an AMQP 0-9-1 broker; stop it with Ctrl-C or SIGTERM."""
     if runs_subcommand(ctx):
         return 0
+    if is_ephemeral(ctx):
+        values = ephemeral_values(ctx, values)
     config = build_config(ctx, values)
     configure_logging(config.log_level, config.log_format)
     for line in unknown_variables(ctx, os.environ):
         logger.warning("%s", line)
 
     # Imported here: help page and tools need no event loop.
+    if is_ephemeral(ctx):
+        from amqp_server.testing.ephemeral import run_ephemeral
+
+        return run_ephemeral(config)
     from amqp_server.server_process import run
 
     return run(config)

@@ -10,7 +10,15 @@ OTHER: Final = "Other options"
 
 OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "Where": ("host", "port", "storage-path", "config", "log-level", "log-format"),
+        "Where": (
+            "host",
+            "port",
+            "storage-path",
+            "ephemeral",
+            "config",
+            "log-level",
+            "log-format",
+        ),
         "Safety and speed": (
             "durability",
             "flush-interval",

@@ -5,20 +5,24 @@
     with Broker() as broker:
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
 
-This module imports nothing: its names are imported at their first use.
+`amqp_server.testing.plugin` offers the same as fixtures of pytest. This module imports nothing, so
+that pytest can load the plugin without the broker. Its names are imported at their first use.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amqp_server.testing.broker import Broker
-    from amqp_server.testing.errors import BrokerStateError
+    from amqp_server.testing.broker_process import BrokerProcess
+    from amqp_server.testing.errors import BrokerProcessError, BrokerStateError
     from amqp_server.testing.virtual_host import VirtualHost
 
-__all__ = ["Broker", "BrokerStateError", "VirtualHost"]
+__all__ = ["Broker", "BrokerProcess", "BrokerProcessError", "BrokerStateError", "VirtualHost"]
 
 _MODULES = {
     "Broker": "broker",
+    "BrokerProcess": "broker_process",
+    "BrokerProcessError": "errors",
     "BrokerStateError": "errors",
     "VirtualHost": "virtual_host",
 }

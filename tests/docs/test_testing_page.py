@@ -29,3 +29,22 @@ def test_a_program_prints_what_the_page_says(code: str, printed: str, tmp_path: 
     assert (ended.stdout, ended.returncode) == (printed, 0), ended.stderr
     assert ended.stderr == "" or ended.stderr.endswith("\n\nOK\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
+    (code,) = [code for code, _ in EXAMPLE.findall(PAGE) if "\ndef test_" in code]
+    (tmp_path / "test_orders.py").write_text(code)
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-W", "error", "-P", "-m", "pytest", "-q", "--rootdir=."),
+            *("-p", "amqp_server.testing.plugin", "-p", "no:cacheprovider"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(REPOSITORY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"{code.count(chr(10) + 'def test_')} passed" in ended.stdout

@@ -90,3 +90,18 @@ def test_an_installed_wheel_serves_a_client(
             server.terminate()
             server.stderr.read()
     assert server.returncode == 0
+
+
+def test_pytest_finds_the_fixtures_of_an_installed_wheel(
+    installed: Path, without_compiler: dict[str, str], tmp_path: Path
+) -> None:
+    code = (
+        "def test_it(amqp_url):\n    assert amqp_url.startswith('amqp://guest:guest@127.0.0.1:')\n"
+    )
+    (tmp_path / "test_it.py").write_text(code)
+    printed = run(
+        *(str(installed / "python"), "-P", "-m", "pytest", "-p", "no:cacheprovider"),
+        *("-W", "error", "--rootdir", str(tmp_path), str(tmp_path)),
+        environment=without_compiler,
+    )
+    assert "1 passed" in printed

@@ -1,0 +1,173 @@
+"""`amqp-server --ephemeral`, as a test suite in another language uses it."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pika
+import pytest
+
+from amqp_server.testing.reserved_port import ReservedPort
+from amqp_server.testing.temporary_directory import PREFIX
+from cli.ephemeral import is_ephemeral
+from cli.main import command
+from tests.servers import REPOSITORY
+
+URL = re.compile(r"amqp://guest:guest@127\.0\.0\.1:(\d+)/%2F\n")
+COMMAND = (sys.executable, "-P", "-m", "amqp_server", "--ephemeral")
+
+
+def wait_for_end(pid: int) -> None:
+    """Return when a process has ended that may be no child of this one."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        ended, _, _ = select.select([descriptor], [], [], 30)
+        assert ended, f"process {pid} goes on"
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def ephemeral(
+    tmp_path: Path, *options: str, stdin: int = subprocess.PIPE
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a broker; yield its process and URL."""
+    with subprocess.Popen(
+        (*COMMAND, *options),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(tmp_path)},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline()
+        finally:
+            process.kill()
+
+
+def directories() -> set[Path]:
+    return set(Path("/dev/shm").glob(f"{PREFIX}*"))
+
+
+@pytest.fixture(autouse=True)
+def no_directory_left(tmp_path: Path) -> Iterator[None]:
+    before = directories()
+    yield
+    assert directories() <= before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_line_is_its_url_and_its_end_leaves_nothing(tmp_path: Path) -> None:
+    with ephemeral(tmp_path) as (process, url):
+        assert URL.fullmatch(url)
+        with pika.BlockingConnection(pika.URLParameters(url.strip())) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            channel.queue_declare("orders", durable=True)
+            channel.basic_publish("", "orders", b"one", pika.BasicProperties(delivery_mode=2))
+            assert channel.basic_get("orders")[2] == b"one"
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_it_ends_when_its_parent_closes_the_pipe_to_it(tmp_path: Path) -> None:
+    with ephemeral(tmp_path) as (process, url):
+        assert URL.fullmatch(url)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+def test_it_ends_with_its_parent_where_there_is_no_pipe(tmp_path: Path) -> None:
+    parent = (
+        "import subprocess, sys, os, signal\n"
+        "child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,"
+        " stderr=subprocess.DEVNULL)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ended = subprocess.run(
+        (sys.executable, "-c", parent, *COMMAND),
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL
+    wait_for_end(int(ended.stdout))
+
+
+def test_it_goes_on_where_standard_input_is_at_its_end_from_the_beginning(tmp_path: Path) -> None:
+    with ephemeral(tmp_path, stdin=subprocess.DEVNULL) as (process, url):
+        for _ in range(2):
+            pika.BlockingConnection(pika.URLParameters(url.strip())).close()
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_a_port_can_be_given(tmp_path: Path) -> None:
+    reserved = ReservedPort("127.0.0.1")
+    with ephemeral(tmp_path, "--port", str(reserved.port)) as (process, url):
+        match = URL.fullmatch(url)
+        assert match
+        assert int(match[1]) == reserved.port
+        process.terminate()
+        assert process.wait(30) == 0
+    reserved.release()
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "reason"),
+    [
+        (("--storage-path", "x"), {}, "--storage-path: --ephemeral keeps no data directory"),
+        ((), {"AMQP_SERVER_STORAGE_PATH": "x"}, "AMQP_SERVER_STORAGE_PATH: --ephemeral keeps no"),
+        (("status",), {}, "--ephemeral before 'status' is an option of the server"),
+    ],
+)
+def test_what_contradicts_it_is_refused(
+    tmp_path: Path, options: tuple[str, ...], environment: dict[str, str], reason: str
+) -> None:
+    ended = subprocess.run(
+        (*COMMAND, *options),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"amqp-server: error: {reason}")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_file_and_the_environment_can_ask_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "server.toml"
+    path.write_text("ephemeral = true\n")
+    for arguments in (["--config", str(path)], ["--ephemeral", "--config", str(path)]):
+        with command.make_context("amqp-server", list(arguments)) as ctx:
+            assert is_ephemeral(ctx)
+    path.unlink()
+    with command.make_context("amqp-server", []) as ctx:
+        assert not is_ephemeral(ctx)
+    monkeypatch.setenv("AMQP_SERVER_EPHEMERAL", "1")
+    with command.make_context("amqp-server", []) as ctx:
+        assert is_ephemeral(ctx)
