@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from bench.bounds import measure_consumer, measure_publisher
 from bench.broker_url import BrokerUrl
 from bench.brokers import OURS, RABBITMQ, STARTERS, Starter
+from bench.embedded_broker import testing
 from bench.errors import BenchError
 from bench.isolation.command import isolation
 from bench.machine import Machine
@@ -115,7 +116,7 @@ def main(
     The exit status is 1 if a figure does not count: messages were lost, nothing was delivered for
     a second, or a run failed. `table` measures all rows of the benchmark table and judges their
     bars. `traffic` measures messages that all differ. `isolation` measures what other clients
-    notice while one attacks the broker.
+    notice while one attacks the broker. `testing` measures the broker inside a test run.
     """
     if context.invoked_subcommand:
         _refuse_options(context)
@@ -187,4 +188,5 @@ def _print_bounds(body_bytes: int) -> None:
 
 main.add_command(table)
 main.add_command(isolation)
+main.add_command(testing)
 main.add_command(traffic)

@@ -101,7 +101,7 @@ def test_pytest_finds_the_fixtures_of_an_installed_wheel(
     (tmp_path / "test_it.py").write_text(code)
     printed = run(
         *(str(installed / "python"), "-P", "-m", "pytest", "-p", "no:cacheprovider"),
-        *("-W", "error", "--rootdir", str(tmp_path), str(tmp_path)),
+        *("-p", "no:asyncio", "-W", "error", "--rootdir", str(tmp_path), str(tmp_path)),
         environment=without_compiler,
     )
     assert "1 passed" in printed
