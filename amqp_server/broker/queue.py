@@ -265,6 +265,7 @@ class Queue:
         if rules is not None:
             rules.note(self.store.end_offset, messages, flags)
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
+        self.store.payer = self._turn.current_line
         end_offset = self.store.append(messages, persistent=is_persistent)
         line = self._turn.current_line
         if line.has_more_input:

@@ -1,17 +1,21 @@
 """Clients share the disk: one with one queue does not wait for one with many."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
-from pamqp.commands import Exchange, Queue
+import pytest
+from pamqp.commands import Basic, Exchange, Queue
 
+from amqp_server.broker.turn import Line
 from appendlog import FileSystem
-from appendlog.flushing.flusher import PARALLEL_MAX
-from tests.amqp_client import connect
+from appendlog.flushing.flusher import PARALLEL_MAX, ThreadFlusher
+from appendlog.flushing.requests import FlushRequest, Request
+from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 
 QUEUES = 3 * PARALLEL_MAX
+RING_BYTES = 64 * 1024
 
 
 class SlowLogs(FileSystem):
@@ -67,3 +71,88 @@ def test_a_lone_durable_queue_is_confirmed_while_a_fanout_waits_for_the_disk(
         many.expect_confirmed()
         assert [many.ready_count(f"many-{number}") for number in range(QUEUES)] == [1] * QUEUES
         assert lone.ready_count("lone") == 5
+
+
+@pytest.fixture
+def payers(monkeypatch: pytest.MonkeyPatch) -> list[Hashable]:
+    """On whose behalf each append was submitted, in order."""
+    noted: list[Hashable] = []
+    submit = ThreadFlusher.submit
+
+    def note(self: ThreadFlusher, request: Request, payer: Hashable = None) -> None:
+        if isinstance(request, FlushRequest):
+            noted.append(payer)
+        submit(self, request, payer)
+
+    monkeypatch.setattr(ThreadFlusher, "submit", note)
+    return noted
+
+
+def line_of(server: ThreadedServer, client: AmqpClient) -> Line:
+    """Return the line of a client, which is the only one that publishes in its connection."""
+    port = client.socket.getsockname()[1]
+    (line,) = [
+        each._session.line
+        for each in server.connections
+        if each._session is not None and f":{port} " in each.name
+    ]
+    return line
+
+
+def test_the_publisher_pays_for_a_spill_that_a_timer_begins(
+    tmp_path: Path, payers: list[Hashable]
+) -> None:
+    """It waits for its consumers first; then no client's task runs."""
+    with (
+        ThreadedServer(tmp_path / "data", ring_bytes=RING_BYTES) as server,
+        connect(server.address) as publisher,
+        connect(server.address) as consumer,
+    ):
+        publisher.open_channel()
+        publisher.declare("q", durable=False)
+        consumer.open_channel()
+        consumer.call(Basic.Consume(queue="q"), Basic.ConsumeOk)
+        publisher.publish(bytes(RING_BYTES), "q")
+        server.wait_until(lambda: len(payers) == 1)
+
+        assert payers == [line_of(server, publisher)]
+
+
+def test_the_publisher_pays_for_what_memory_relief_writes(
+    tmp_path: Path, payers: list[Hashable]
+) -> None:
+    with (
+        ThreadedServer(tmp_path / "data") as server,
+        connect(server.address) as publisher,
+    ):
+        publisher.open_channel(confirms=True)
+        publisher.declare("q", durable=False)
+        publisher.publish(b"kept in memory", "q")
+        publisher.expect_confirmed()
+        assert payers == []
+        server.call(server.server.broker.storage.release_memory)
+        server.wait_until(lambda: len(payers) == 1)
+
+        assert payers == [line_of(server, publisher)]
+
+
+def test_the_publisher_pays_for_a_write_that_an_answer_of_the_disk_begins(
+    tmp_path: Path, payers: list[Hashable]
+) -> None:
+    """No confirm waits for it, so the queue's next write waits in no client's line."""
+    files = SlowLogs()
+    with (
+        ThreadedServer(tmp_path / "data", files) as server,
+        connect(server.address) as publisher,
+    ):
+        publisher.open_channel()
+        publisher.declare("many-0")
+        for number in range(2):
+            publisher.publish(b"%d" % number, "many-0", properties=PERSISTENT)
+            assert publisher.ready_count("many-0") == number + 1
+            if not number:
+                assert files.stuck.acquire(timeout=30)
+        files.may_sync.set()
+        server.wait_until(lambda: len(payers) == 2)
+
+        assert payers == [line_of(server, publisher)] * 2

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.store_settings import StoreSettings
     from amqp_server.broker.storing.window_budget import WindowBudget
     from amqp_server.broker.storing.window_reader import ReadInWorker, WindowReader
+    from amqp_server.broker.turn import Line
     from appendlog import FlushResult, Log, LogFailedError, ReadResult
     from offsets.settlement import Settlement
     from ring import Ring
@@ -70,6 +71,8 @@ class MessageStore:
         has_progressed: Whether the owner should call `take_progress` in its turn. What the disk
             answers is handed over at once; everything else waits for that turn, because it may
             happen while the owner is in the middle of a change.
+        payer: Line of the client that published last; the writes of the log are on its behalf.
+            None: no client has published yet.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class MessageStore:
         self.ring = ring
         self.is_failed = False
         self.has_progressed = False
+        self.payer: Line | None = None
         self.awaits_definition = False
         self.failure: LogFailedError | None = None
         self.written_end = log.log_end_offset
@@ -498,7 +502,7 @@ class MessageStore:
     def _submit(self, request: FlushRequest) -> None:
         self._request = request
         self._is_sync_due = self._is_sync_due and not request.append.sync
-        self._flusher.submit(request)
+        self._flusher.submit(request, self.payer)
 
     def _window_arrived_ahead(self) -> None:
         if not self._is_discarded:
