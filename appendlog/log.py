@@ -216,8 +216,9 @@ class Log:
         """Return the records of a piece of one file, from the one at `offset` on.
 
         For sequential reading without reading anything twice: a window ends between chunks. The
-        records are one part. If their segment is sealed, they lie in a mapping. They are in the
-        page cache, and their CRCs have been checked. Otherwise like `read`.
+        records are one part. If their segment is sealed, they lie in a mapping; a message that is
+        larger than the piece is read by copy, into a buffer of its own. They are in the page
+        cache, and their CRCs have been checked. Otherwise like `read`.
 
         Args:
             offset: First offset; below `log_start_offset` means the start of the log.

@@ -32,6 +32,14 @@ class Records:
     def __len__(self) -> int:
         return len(self.positions)
 
+    @property
+    def sole_message(self) -> bytes | None:
+        """The message, without a copy, if the buffer is nothing but this one; otherwise None."""
+        buffer = self.buffer
+        if isinstance(buffer, bytes) and len(self) == 1 and self.lengths[0] == len(buffer):
+            return buffer
+        return None
+
     def messages(self) -> list[bytes]:
         """Return copies of all messages."""
         return cut_messages(self.buffer, self.positions, self.lengths, 0, len(self.positions))

@@ -14,6 +14,7 @@ from typing import Final
 from appendlog.files.descriptors import Borrowed, Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.files.mappings import Mappings
+from appendlog.layout.chunk import ChunkHeader
 from appendlog.layout.format import (
     CHUNK_BYTES_MAX,
     CHUNK_HEADER_BYTES,
@@ -27,7 +28,8 @@ from appendlog.layout.records import (
 )
 from appendlog.segments.chunk_walk import ChunkWalk, walk
 from appendlog.segments.damaged_range import DamagedRange, damage_reason
-from appendlog.segments.read_result import ReadResult
+from appendlog.segments.large_record import find_large_record
+from appendlog.segments.read_result import ReadResult, Records
 from appendlog.segments.read_windows import ReadWindow, read_window
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment
@@ -53,7 +55,8 @@ class ReadRequest:
         likely_end: Estimated position of `until_offset`; the read stops there unless the estimate
             turns out to be wrong.
         max_windows: Maximum number of pieces of the file with records to read.
-        whole_chunks: Whether no chunk may be cut; then one chunk may exceed `max_bytes`.
+        whole_chunks: Whether no chunk may be cut; then one chunk may exceed `max_bytes`. A message
+            that is alone in a chunk longer than a window gets a buffer of its own.
         asked_offset: Offset where the read began.
         needed_bytes: Number of bytes to read at once, if a chunk is longer than a window.
     """
@@ -103,6 +106,16 @@ class ReadRequest:
             self.max_records = found.max_records
             self.max_bytes = found.max_bytes
             self.max_windows -= 1
+
+    def take_record(self, records: Records, header: ChunkHeader) -> None:
+        """Add the only record of a chunk; continue after the chunk."""
+        message_bytes = records.lengths[0]
+        self.position += header.chunk_bytes
+        self.result.next_offset = header.end_offset
+        self.result.add([records], 1, message_bytes)
+        self.max_records -= 1
+        self.max_bytes -= message_bytes
+        self.max_windows -= 1
 
 
 class SegmentReader:
@@ -230,11 +243,29 @@ class SegmentReader:
         if found.status == WALK_END and walked < window_bytes:
             request.max_records = 0  # the walk reached a limit inside the window
         elif found.status == WALK_SHORT and is_cut:
-            if not walked:
+            if not walked and not self._take_large_record(request, window, descriptor):
                 request.needed_bytes = _chunk_bytes(window)
                 request.likely_end = 0
         elif found.status in (WALK_SHORT, WALK_FAULT):
             self._skip_damage(request, descriptor)
+
+    def _take_large_record(self, request: ReadRequest, window: ReadWindow, descriptor: int) -> bool:
+        """Add the record whose chunk begins with a window; return False to walk over the chunk."""
+        if not request.whole_chunks:
+            return False
+        found = find_large_record(window.buffer, window.start, window.end, self._salt)
+        if (
+            found is None
+            or not request.result.next_offset <= found.offset < request.until_offset
+            or request.position + found.header.chunk_bytes > request.segment.data_bytes
+        ):
+            return False
+        records = found.read(self._filesystem, descriptor, request.position)
+        if records is None:
+            return False
+        request.result.read_bytes += found.message_bytes
+        request.take_record(records, found.header)
+        return True
 
     def _borrow(self, segment: Segment) -> Borrowed:
         return self._descriptors.borrow(self._filesystem, segment.path, self._open_flags)

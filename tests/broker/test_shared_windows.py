@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.storing import log_window
+from amqp_server.broker.storing.message_run import MessageRun
 from amqp_server.broker.storing.shared_windows import READS_MAX, SharedWindows
 from amqp_server.broker.storing.window_budget import WindowBudget
 from appendlog import Append, Descriptors, Log, LogOptions, ReadResult, encode_chunk
@@ -81,7 +82,7 @@ class Readings:
         found = self.windows.at(offset)
         assert found is not None
         run = found.find(offset, offset + 1)
-        assert run is not None
+        assert isinstance(run, MessageRun)
         return run.messages()[0]
 
 
@@ -137,7 +138,7 @@ def test_ten_followers_cost_the_reading_of_one(readings: Readings) -> None:
             readings.worker.run_all()
             continue
         run = found.find(places[at], COUNT)
-        assert run is not None
+        assert isinstance(run, MessageRun)
         taken = run.messages()[: chance.randrange(1, 1_000)]
         assert taken == [message(places[at] + step, 300) for step in range(len(taken))]
         places[at] += len(taken)

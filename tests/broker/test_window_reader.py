@@ -65,7 +65,7 @@ class Reader:
         self.begin(start)
         self.worker.run()
         run = self.windows.get(start, COUNT)
-        assert run is not None
+        assert isinstance(run, MessageRun)
         return run
 
 
@@ -110,7 +110,7 @@ def test_the_next_window_is_read_while_this_one_is_used_and_nothing_is_read_twic
 
     run = reader.windows.get(end, COUNT)
 
-    assert run is not None
+    assert isinstance(run, MessageRun)
     assert run.messages()[0] == message(end, 300)
     assert reader.worker.waiting == []
     # The window before is gone, a third one is not read before there is room.
@@ -254,7 +254,7 @@ def test_a_segment_that_grows_is_read_by_copy(tmp_path: Path) -> None:
     reader.begin(0)
     reader.worker.run()
     run = reader.windows.get(0, 10)
-    assert run is not None
+    assert isinstance(run, MessageRun)
     assert run.messages() == messages(0, 10)
     assert isinstance(run._records.buffer, bytes), "a segment that grows is not mapped"
     log.close()

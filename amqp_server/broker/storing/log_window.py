@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.storing.message_run import find_run
 
 if TYPE_CHECKING:
-    from amqp_server.broker.storing.message_run import MessageRun
+    from amqp_server.broker.storing.message_run import Messages
     from appendlog import ReadResult, Records
 
 READ_RECORDS = 16_384
@@ -54,13 +54,17 @@ class LogWindow:
         """Whether the window may still be used."""
         return time.monotonic() - self.read_at_seconds <= WINDOW_SECONDS
 
-    def find(self, start: int, end: int) -> MessageRun | None:
+    def find(self, start: int, end: int) -> Messages | None:
         """Return the messages from `start` up to the first gap, all from one part.
 
         Returns None if the log does not have `start`.
         """
         for part in self._parts:
             if start <= part.offsets[-1]:
+                # A large message was read as one object: nothing copies it from here on.
+                message = part.sole_message
+                if message is not None and start in part.offsets:
+                    return [message]
                 return find_run(part, start, end)
         return None
 

@@ -15,7 +15,7 @@ from amqp_server.broker.storing.log_window import READ_RECORDS, LogWindow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.broker.storing.message_run import MessageRun
+    from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.window_budget import WindowBudget
     from appendlog import Log, ReadResult
 
@@ -64,7 +64,7 @@ class WindowReader:
         """Time at which the last window arrived, by the monotonic clock."""
         return self._windows[-1].read_at_seconds if self._windows else 0.0
 
-    def get(self, start: int, end: int) -> MessageRun | None:
+    def get(self, start: int, end: int) -> Messages | None:
         """Return the messages from `start` on that are in memory, at most up to `end`, or None.
 
         They end before the first offset that the log does not have.
