@@ -19,8 +19,7 @@ from amqp_server.broker.queue import Queue
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.protocol.errors import PreconditionFailed
-from amqp_server.protocol.framing import encode_deliveries
-from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, encode_large_delivery
+from amqp_server.protocol.large_delivery import apart, deliveries_of
 from amqp_server.protocol.methods import BasicAck, method_frame
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.large_delivery import Octets
     from amqp_server.protocol.methods import Method
 
 
@@ -125,13 +125,9 @@ class Channel:
         count = len(messages)
         first_tag = self._delivered_tag + 1
         places = (self.number, consumer.tag_octets, first_tag, redelivered, self.client.frame_max)
-        octets: bytes | bytearray = b""
-        pieces: list[bytes | memoryview] = []
+        octets: Octets
         if isinstance(messages, list):
-            if count == 1 and len(messages[0]) >= LARGE_MESSAGE_BYTES:
-                pieces = encode_large_delivery(messages[0], *places)
-            else:
-                octets = encode_deliveries(messages, *places)
+            octets = deliveries_of(messages, *places)
         else:
             octets = messages.encode(*places)
         self._delivered_tag += count
@@ -145,20 +141,22 @@ class Channel:
             self.unacked.add(first_tag, count, source, first_offset, consumer)
             if consumer.timeout_ms:
                 self._note_delivery(first_tag, consumer.timeout_ms)
-        if pieces:
-            self.client.write_pieces(pieces)
+        self.write(octets)
+
+    def write(self, octets: Octets) -> None:
+        """Send frames; those that are in pieces are not copied together."""
+        if isinstance(octets, list):
+            self.client.write_pieces(octets)
         else:
             self.client.write(octets)
 
     def deliver_replies(self, consumer_tag: bytes, messages: list[bytes]) -> None:
         """Send direct replies; the client does not acknowledge them."""
-        first_tag = self._delivered_tag + 1
-        self._delivered_tag += len(messages)
-        self.client.write(
-            encode_deliveries(
-                messages, self.number, consumer_tag, first_tag, False, self.client.frame_max
-            )
-        )
+        for run in apart(messages):
+            first_tag = self._delivered_tag + 1
+            self._delivered_tag += len(run)
+            places = (self.number, consumer_tag, first_tag, False, self.client.frame_max)
+            self.write(deliveries_of(run, *places))
 
     @property
     def next_tag(self) -> int:

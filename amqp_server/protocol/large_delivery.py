@@ -1,54 +1,102 @@
-"""Encodes deliveries of large messages, so that all consumers share one body.
+"""Encodes large messages, so that all clients share one body.
 
-`encode_deliveries` copies each body into the octets for one client. That is right for small
-messages, because one write carries many of them. For twenty consumers that do not read, copies of a
-large body would fill the memory. So this module creates only the heads of the frames for each
-delivery, and the pieces of the body are views of the one message.
+The kernels copy each body into the octets for one client. That is right for small messages, because
+one write carries many of them. For twenty consumers that do not read, copies of a large body would
+fill the memory, and a copy of 127 MB holds the event loop for as long as it takes. So this module
+creates only the heads of the frames for each client, and the pieces of the body are views of the
+one message.
 """
 
 from __future__ import annotations
 
+from itertools import groupby
 from struct import pack, pack_into
 from typing import Final
 
-from amqp_server.protocol.framing import encode_deliveries
+from amqp_server.protocol.framing import encode_content, encode_deliveries
 from appendlog.layout.message import message_borders
 
 LARGE_MESSAGE_BYTES: Final = 128 * 1024
-"""Bytes from which on a message is delivered this way."""
+"""Bytes from which on a message is sent this way."""
 _FRAME_END: Final = b"\xce"
 _BODY_FRAME: Final = 3
+_FRAME_START_BYTES: Final = 7
+_BODY_SIZE_AT: Final = 4
+"""Position of the body's length in the payload of a content header."""
+
+Pieces = list[bytes | memoryview]
+"""Octets in pieces; the views are of the message, which they keep alive."""
+Octets = bytes | bytearray | Pieces
+"""Octets of frames, in one piece or in several."""
 
 
-def encode_large_delivery(
-    message: bytes, channel: int, consumer_tag: bytes, tag: int, redelivered: bool, frame_max: int
-) -> list[bytes | memoryview]:
-    """Return the octets of one `basic.deliver` with its content, in pieces.
+def deliveries_of(
+    messages: list[bytes],
+    channel: int,
+    consumer_tag: bytes,
+    first_tag: int,
+    redelivered: bool,
+    frame_max: int,
+    first_offset: int = -1,
+) -> Octets:
+    """Return what `encode_deliveries` returns; in pieces if it is one large message.
 
-    Args:
-        message: Message as stored in the ring (docs/log-format.md); the pieces keep it alive.
-        channel: Channel number, 1 to 65535.
-        consumer_tag: Octets of the consumer tag, at most 255.
-        tag: Delivery tag.
-        redelivered: Whether the redelivered flag is set.
-        frame_max: Largest frame in octets, framing included.
+    Raises:
+        ValueError: The lengths in a message are inconsistent.
+    """
+    places = (channel, consumer_tag, first_tag, redelivered, frame_max, first_offset)
+    if len(messages) == 1 and len(messages[0]) >= LARGE_MESSAGE_BYTES:
+        message = messages[0]
+        _, _, body_at = message_borders(message)
+        head = encode_deliveries([message[:body_at]], *places)
+        return _with_body(head, memoryview(message)[body_at:], channel, frame_max)
+    octets: bytes | bytearray = encode_deliveries(messages, *places)
+    return octets
+
+
+def content_of(
+    message: bytes, channel: int, before_route: bytes, after_route: bytes, frame_max: int
+) -> Octets:
+    """Return what `encode_content` returns; in pieces if the message is large.
 
     Raises:
         ValueError: The lengths in the message are inconsistent.
     """
-    _, properties_at, body_at = message_borders(message)
-    head = bytearray(
-        encode_deliveries([message[:body_at]], channel, consumer_tag, tag, redelivered, frame_max)
+    if len(message) >= LARGE_MESSAGE_BYTES:
+        _, _, body_at = message_borders(message)
+        head = encode_content(message[:body_at], channel, before_route, after_route, frame_max)
+        return _with_body(head, memoryview(message)[body_at:], channel, frame_max)
+    octets: bytes | bytearray = encode_content(
+        message, channel, before_route, after_route, frame_max
     )
-    # The content header ends with the length of the body, the properties and the frame's end.
-    body_bytes_at = len(head) - len(_FRAME_END) - (body_at - properties_at) - 8
-    pack_into(">Q", head, body_bytes_at, len(message) - body_at)
-    body, piece_bytes_max = memoryview(message), frame_max - 8
-    pieces: list[bytes | memoryview] = []
-    for at in range(body_at, len(message), piece_bytes_max):
+    return octets
+
+
+def apart(messages: list[bytes]) -> list[list[bytes]]:
+    """Return the same messages in runs, in which each large message is alone."""
+    if max(map(len, messages)) < LARGE_MESSAGE_BYTES:
+        return [messages]
+    runs: list[list[bytes]] = []
+    for is_large, run in groupby(messages, lambda each: len(each) >= LARGE_MESSAGE_BYTES):
+        if is_large:
+            runs += ([each] for each in run)
+        else:
+            runs.append(list(run))
+    return runs
+
+
+def _with_body(head: bytes | bytearray, body: memoryview, channel: int, frame_max: int) -> Pieces:
+    """Return the frames of a method and its content header, encoded without a body, with one."""
+    front = bytearray(head)
+    method_bytes = int.from_bytes(front[3:_FRAME_START_BYTES], "big")
+    header_at = _FRAME_START_BYTES + method_bytes + len(_FRAME_END)
+    pack_into(">Q", front, header_at + _FRAME_START_BYTES + _BODY_SIZE_AT, len(body))
+    pieces: Pieces = []
+    piece_bytes_max = frame_max - _FRAME_START_BYTES - len(_FRAME_END)
+    for at in range(0, len(body), piece_bytes_max):
         piece = body[at : at + piece_bytes_max]
-        head += pack(">BHI", _BODY_FRAME, channel, len(piece))
-        pieces += (bytes(head), piece)
-        head = bytearray(_FRAME_END)
-    pieces.append(bytes(head))
+        front += pack(">BHI", _BODY_FRAME, channel, len(piece))
+        pieces += (bytes(front), piece)
+        front = bytearray(_FRAME_END)
+    pieces.append(bytes(front))
     return pieces

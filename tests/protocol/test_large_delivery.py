@@ -1,46 +1,101 @@
-"""Large deliveries have the octets of all others, and share one body."""
+"""Large messages have the octets of all others, and share one body."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.protocol.framing import encode_deliveries
-from amqp_server.protocol.large_delivery import encode_large_delivery
+from amqp_server.protocol import large_delivery
+from amqp_server.protocol.framing import encode_content, encode_deliveries
+from amqp_server.protocol.large_delivery import Octets, apart, content_of, deliveries_of
 from amqp_server.protocol.properties import Properties
-from appendlog.layout.message import encode_message
+from appendlog.layout.message import encode_message, message_borders
 
 names = st.binary(max_size=255)
+messages = st.builds(
+    lambda exchange, key, message_id, body_bytes: encode_message(
+        0, exchange, key, Properties(message_id=message_id).encode(), bytes(body_bytes)
+    ),
+    names,
+    names,
+    st.text("ab", max_size=20),
+    st.integers(0, 20_000),
+)
+channels = st.integers(1, 65_535)
+frame_sizes = st.integers(4096, 9_000)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _every_message_is_large() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large_delivery, "LARGE_MESSAGE_BYTES", 0)
+        yield
+
+
+def check_shared(octets: Octets, message: bytes, expected: bytes | bytearray) -> None:
+    """Check what is sent, and that it contains the body as views of the message."""
+    assert isinstance(octets, list)
+    assert b"".join(octets) == expected
+    views = [piece for piece in octets if isinstance(piece, memoryview)]
+    assert all(view.obj is message for view in views)
+    assert sum(map(len, views)) == len(message) - message_borders(message)[2]
 
 
 @given(
-    body=st.integers(0, 20_000).map(bytes),
-    exchange=names,
-    key=names,
+    message=messages,
+    channel=channels,
     consumer_tag=names,
-    message_id=st.text("ab", max_size=20),
-    channel=st.integers(1, 65_535),
     tag=st.integers(1, (1 << 64) - 1),
     redelivered=st.booleans(),
-    frame_max=st.integers(4096, 9_000),
+    frame_max=frame_sizes,
+    offset=st.sampled_from((-1, 0, 1 << 40)),
 )
 def test_the_octets_are_those_of_every_delivery(
-    body: bytes,
-    exchange: bytes,
-    key: bytes,
-    consumer_tag: bytes,
-    message_id: str,
+    message: bytes,
     channel: int,
+    consumer_tag: bytes,
     tag: int,
     *,
     redelivered: bool,
     frame_max: int,
+    offset: int,
 ) -> None:
-    properties = Properties(message_id=message_id).encode()
-    message = encode_message(0, exchange, key, properties, body)
-    places = (channel, consumer_tag, tag, redelivered, frame_max)
+    places = (channel, consumer_tag, tag, redelivered, frame_max, offset)
 
-    pieces = encode_large_delivery(message, *places)
+    check_shared(deliveries_of([message], *places), message, encode_deliveries([message], *places))
 
-    assert b"".join(pieces) == encode_deliveries([message], *places)
-    views = [piece for piece in pieces if isinstance(piece, memoryview)]
-    assert all(view.obj is message for view in views)
-    assert sum(map(len, views)) == len(body)
+
+@given(
+    message=messages,
+    channel=channels,
+    before_route=st.binary(min_size=4, max_size=300),
+    after_route=st.binary(max_size=4),
+    frame_max=frame_sizes,
+)
+def test_the_octets_are_those_of_every_other_method_with_content(
+    message: bytes, channel: int, before_route: bytes, after_route: bytes, frame_max: int
+) -> None:
+    places = (channel, before_route, after_route, frame_max)
+
+    check_shared(content_of(message, *places), message, encode_content(message, *places))
+
+
+def test_several_messages_are_encoded_in_one_piece() -> None:
+    several = [encode_message(0, b"", b"q", b"\0\0", bytes(count)) for count in (200_000, 1)]
+
+    octets = deliveries_of(several, 1, b"tag", 1, False, 4096)
+
+    assert octets == encode_deliveries(several, 1, b"tag", 1, False, 4096)
+
+
+@given(sizes=st.lists(st.sampled_from((1, 2, 200_000)), min_size=1))
+def test_large_messages_are_taken_apart_in_their_order(sizes: list[int]) -> None:
+    several = [bytes(size) for size in sizes]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large_delivery, "LARGE_MESSAGE_BYTES", 200_000)
+        runs = apart(several)
+
+    assert [message for run in runs for message in run] == several
+    assert all(len(run) == 1 or max(map(len, run)) < 200_000 for run in runs)
+    assert len(runs) <= 2 * sizes.count(200_000) + 1

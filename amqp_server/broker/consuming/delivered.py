@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from amqp_server.protocol.large_delivery import Octets
 
 
 class EncodableRun(Protocol):
@@ -13,7 +16,7 @@ class EncodableRun(Protocol):
 
     def encode(
         self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
-    ) -> bytes | bytearray:
+    ) -> Octets:
         """Return the octets of the deliveries; see `amqp_server.protocol.framing`."""
 
 

@@ -35,7 +35,7 @@ from amqp_server.protocol.errors import (
     PreconditionFailed,
     ResourceLocked,
 )
-from amqp_server.protocol.framing import encode_content
+from amqp_server.protocol.large_delivery import content_of
 from amqp_server.protocol.methods import (
     BasicAck,
     BasicCancel,
@@ -255,10 +255,10 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
     count = pack(">I", len(queue.ready) - 1)
     # Take the message only when it can be sent. A message that is taken and then lost would be
     # neither ready nor unacked (I8).
-    octets = encode_content(message, channel.number, head, count, channel.client.frame_max)
+    octets = content_of(message, channel.number, head, count, channel.client.frame_max)
     taken = queue.ready.take(1)
     channel.note_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
-    channel.client.write(octets)
+    channel.write(octets)
 
 
 def ack(channel: Channel, method: BasicAck) -> Iterator[None] | None:

@@ -31,7 +31,8 @@ from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transactions.transaction import DeferredPublish
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import AmqpError, UnexpectedFrame
-from amqp_server.protocol.framing import CHECKED_PROPERTIES, encode_content
+from amqp_server.protocol.framing import CHECKED_PROPERTIES
+from amqp_server.protocol.large_delivery import content_of
 from amqp_server.protocol.methods import (
     BasicAck,
     BasicNack,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.large_delivery import Octets
     from amqp_server.protocol.methods import Method
 
 STEP_KEYS: Final = 16
@@ -83,6 +85,9 @@ class PublishingChannel(RequestingChannel, Protocol):
 
     def send(self, method: Method) -> None:
         """Send a method without content on this channel."""
+
+    def write(self, octets: Octets) -> None:
+        """Send frames; those that are in pieces are not copied together."""
 
 
 class Publishing:
@@ -581,8 +586,8 @@ class Publishing:
             BasicReturn.identity + ReplyCode.NO_ROUTE.to_bytes(2, "big") + bytes([len(text)]) + text
         )
         for message in messages:
-            self._client.write(
-                encode_content(message, self._channel.number, head, b"", self._client.frame_max)
+            self._channel.write(
+                content_of(message, self._channel.number, head, b"", self._client.frame_max)
             )
 
 

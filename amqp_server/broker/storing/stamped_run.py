@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.protocol.framing import encode_deliveries
+from amqp_server.protocol.large_delivery import deliveries_of
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.message_run import Messages
+    from amqp_server.protocol.large_delivery import Octets
 
 
 class StampedRun:
@@ -34,10 +35,9 @@ class StampedRun:
 
     def encode(
         self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
-    ) -> bytes | bytearray:
+    ) -> Octets:
         """Return the octets of the deliveries; see `amqp_server.protocol.framing`."""
         places = (channel, consumer_tag, first_tag, redelivered, frame_max, self._first_offset)
         if isinstance(self._messages, list):
-            octets: bytes | bytearray = encode_deliveries(self._messages, *places)
-            return octets
+            return deliveries_of(self._messages, *places)
         return self._messages.encode(*places)

@@ -1,0 +1,153 @@
+"""No way out of the server copies the body of a large message on the event loop."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic
+
+from amqp_server.client_connection import ClientConnection
+from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES
+from tests.amqp_client import PERSISTENT, AmqpClient, connect
+from tests.threaded_server import ThreadedServer
+
+BODY = bytes(range(256)) * 8192
+CONSUMERS = 3
+REPLY_TO = "amq.rabbitmq.reply-to"
+
+
+class Sent:
+    """What the server hands to the sockets of its clients.
+
+    Attributes:
+        whole_bytes_max: Size of the largest octets in one piece.
+        bodies: The objects that the pieces are views of, by identity.
+    """
+
+    def __init__(self) -> None:
+        self.whole_bytes_max = 0
+        self.bodies: dict[int, object] = {}
+
+    def note(self, octets: bytes | bytearray | memoryview) -> None:
+        if isinstance(octets, memoryview):
+            self.bodies[id(octets.obj)] = octets.obj
+        else:
+            self.whole_bytes_max = max(self.whole_bytes_max, len(octets))
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+    sent = Sent()
+    write, write_pieces = ClientConnection.write, ClientConnection.write_pieces
+
+    def note(self: ClientConnection, octets: bytes | bytearray) -> None:
+        sent.note(octets)
+        write(self, octets)
+
+    def note_all(self: ClientConnection, pieces: list[bytes | memoryview]) -> None:
+        for piece in pieces:
+            sent.note(piece)
+        write_pieces(self, pieces)
+
+    monkeypatch.setattr(ClientConnection, "write", note)
+    monkeypatch.setattr(ClientConnection, "write_pieces", note_all)
+    return sent
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ThreadedServer]:
+    """A server that keeps no large message in memory."""
+    with ThreadedServer(tmp_path, ring_bytes=64 * 1024, ring_bytes_total=1 << 20) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ThreadedServer) -> Iterator[AmqpClient]:
+    with connect(server.address) as running:
+        running.open_channel(confirms=True)
+        yield running
+
+
+def publish_into_log(server: ThreadedServer, client: AmqpClient, queue: str) -> None:
+    """Publish a large message, and one behind it; return when the log has both."""
+    for body in (BODY, b"behind it"):
+        client.publish(body, queue, properties=PERSISTENT)
+        client.expect_confirmed()
+    store = server.server.broker.vhosts["/"].queues[queue].store
+    server.wait_until(lambda: store.ring.window_start > 0)
+
+
+def check(sent: Sent, bodies: int = 1) -> None:
+    assert sent.whole_bytes_max < LARGE_MESSAGE_BYTES
+    assert len(sent.bodies) == bodies
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["durable", "transient"])
+def test_a_delivery_from_the_log(
+    server: ThreadedServer, client: AmqpClient, sent: Sent, durable: bool
+) -> None:
+    client.declare("q", durable=durable)
+    publish_into_log(server, client, "q")
+
+    client.consume("q")
+
+    assert client.expect_delivery().body == BODY
+    assert client.expect_delivery().body == b"behind it"
+    check(sent)
+
+
+def test_a_get_from_the_log(server: ThreadedServer, client: AmqpClient, sent: Sent) -> None:
+    client.declare("q")
+    publish_into_log(server, client, "q")
+
+    message = client.get("q")
+
+    assert message is not None
+    assert message.body == BODY
+    check(sent)
+
+
+def test_deliveries_of_a_stream(server: ThreadedServer, client: AmqpClient, sent: Sent) -> None:
+    """Their headers name the offset; consumers that read the same place share one body."""
+    client.declare("s", arguments={"x-queue-type": "stream"})
+    publish_into_log(server, client, "s")
+    with ExitStack() as clients:
+        consumers = [clients.enter_context(connect(server.address)) for _ in range(CONSUMERS)]
+        for consumer in consumers:
+            consumer.open_channel()
+            consumer.consume("s", prefetch=10, arguments={"x-stream-offset": "first"})
+
+        for consumer in consumers:
+            message = consumer.expect_delivery()
+            assert message.body == BODY
+            assert message.properties.headers == {"x-stream-offset": 0}
+    check(sent)
+
+
+def test_a_returned_message(client: AmqpClient, sent: Sent) -> None:
+    client.publish(BODY, "nowhere", mandatory=True)
+
+    assert client.expect_return().body == BODY
+    check(sent)
+
+
+def test_direct_replies(server: ThreadedServer, client: AmqpClient, sent: Sent) -> None:
+    """Also those that were kept until their client read the first."""
+    with connect(server.address) as asker:
+        asker.open_channel()
+        asker.declare("q", durable=False)
+        asker.consume(REPLY_TO, no_ack=True)
+        asker.publish(b"question", "q", properties=Basic.Properties(reply_to=REPLY_TO))
+        question = client.get("q")
+        assert question is not None
+        key = question.properties.reply_to
+        assert key is not None
+
+        bodies = [BODY + b"%d" % number for number in range(CONSUMERS)]
+        for body in bodies:
+            client.publish(body, key)
+            client.expect_confirmed()
+
+        assert [asker.expect_delivery().body for _ in bodies] == bodies
+    check(sent, CONSUMERS)
