@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-PAGE_SLOTS = 1024
-"""Slots in a page."""
+PAGE_SLOTS = 128
+"""Slots in a page.
+
+A publish to 10,000 queues takes a page for each. Python's garbage collector walks all slots of
+thousands of new pages in one piece, on the thread of the event loop, so a page must be short.
+"""
 
 Page = list[bytes | None]
 
@@ -22,7 +26,7 @@ class PagePool:
         spare_pages_max: Free pages that the pool keeps instead of returning them to the allocator.
     """
 
-    def __init__(self, bytes_max: int, spare_pages_max: int = 256) -> None:
+    def __init__(self, bytes_max: int, spare_pages_max: int = 2048) -> None:
         self.bytes_max = bytes_max
         self.spare_pages_max = spare_pages_max
         self.held_bytes = 0

@@ -49,9 +49,9 @@ class Ring:
         self.window_start = sequence
         self.cursor = sequence
         self._pool = pool
-        # A window that does not start at a page's edge touches one page more.
-        self._pages: list[Page | None] = [None] * (capacity // PAGE_SLOTS + 1)
-        self._page_bytes = [0] * len(self._pages)
+        # The pages of the window and their bytes, by sequence divided by `PAGE_SLOTS`.
+        self._pages: dict[int, Page] = {}
+        self._page_bytes: dict[int, int] = {}
 
     def __len__(self) -> int:
         """Return the number of messages in the ring."""
@@ -119,9 +119,15 @@ class Ring:
             at = sequence % PAGE_SLOTS
             part = min(PAGE_SLOTS - at, count - taken)
             written = messages if part == count else messages[taken : taken + part]
-            self._page(sequence)[at : at + part] = written
             part_bytes = bytes_of(written)
-            self._page_bytes[self._number(sequence)] += part_bytes
+            number = sequence // PAGE_SLOTS
+            page = self._pages.get(number)
+            if page is None:
+                page = self._pages[number] = self._pool.lend()
+                self._page_bytes[number] = part_bytes
+            else:
+                self._page_bytes[number] += part_bytes
+            page[at : at + part] = written
             added_bytes += part_bytes
             taken += part
             sequence += part
@@ -142,16 +148,17 @@ class Ring:
         if start < self.window_start or end > self.cursor:
             missing = start if start < self.window_start else end - 1
             raise SequenceNotHeldError(missing, self.window_start, self.cursor)
-        messages: list[bytes] = []
+        if start >= end:
+            return []
+        number, at = divmod(start, PAGE_SLOTS)
+        # Slots of the window hold messages, none of them None.
+        messages: list[bytes] = self._pages[number][at : at + end - start]  # type: ignore[assignment]
+        start += len(messages)
         while start < end:
-            at = start % PAGE_SLOTS
-            part = min(PAGE_SLOTS - at, end - start)
-            slots: list[bytes] = self._page(start)[at : at + part]  # type: ignore[assignment]
-            if messages:
-                messages += slots
-            else:
-                messages = slots
-            start += part
+            number += 1
+            page = self._pages[number]
+            messages += page if end - start >= PAGE_SLOTS else page[: end - start]  # type: ignore[arg-type]
+            start += PAGE_SLOTS
         return messages
 
     def release(self, end: int) -> None:
@@ -172,31 +179,17 @@ class Ring:
             self.held_bytes -= freed_bytes
             self._pool.held_bytes -= freed_bytes
 
-    def _number(self, sequence: int) -> int:
-        return sequence // PAGE_SLOTS % len(self._pages)
-
-    def _page(self, sequence: int) -> Page:
-        number = self._number(sequence)
-        page = self._pages[number]
-        if page is None:
-            page = self._pages[number] = self._pool.lend()
-        return page
-
     def _empty_slots(self, sequence: int, count: int) -> int:
         """Release a part of a page; return its bytes."""
-        at = sequence % PAGE_SLOTS
-        page = self._page(sequence)
+        number, at = divmod(sequence, PAGE_SLOTS)
+        page = self._pages[number]
         freed_bytes = bytes_of(page[at : at + count])  # type: ignore[arg-type]
         page[at : at + count] = [None] * count
-        self._page_bytes[self._number(sequence)] -= freed_bytes
+        self._page_bytes[number] -= freed_bytes
         return freed_bytes
 
     def _return_page(self, sequence: int) -> int:
         """Release everything that a page still holds; return its bytes."""
-        number = self._number(sequence)
-        page = self._pages[number]
-        if page is not None:
-            self._pages[number] = None
-            self._pool.put_back(page)
-        freed_bytes, self._page_bytes[number] = self._page_bytes[number], 0
-        return freed_bytes
+        number = sequence // PAGE_SLOTS
+        self._pool.put_back(self._pages.pop(number))
+        return self._page_bytes.pop(number)

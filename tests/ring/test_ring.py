@@ -1,5 +1,7 @@
 """The ring against a dictionary, and the cases that have a name."""
 
+import gc
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -67,12 +69,13 @@ def test_claim_takes_only_the_slots_that_the_gate_gives_up() -> None:
 def test_a_ring_whose_gate_follows_never_blocks() -> None:
     ring, pool = make_ring()
 
+    count = PAGE_SLOTS - 24
     for lap in range(5):
-        start = lap * 1_000
-        batch = numbered(start, start + 1_000)
+        start = lap * count
+        batch = numbered(start, start + count)
         assert ring.try_claim(batch, ring.cursor) == len(batch)
         ring.publish(batch)
-        assert ring.read(start, start + 1_000) == batch
+        assert ring.read(start, start + count) == batch
         assert pool.lent_pages <= 2
 
 
@@ -137,19 +140,20 @@ def test_holds_tells_the_window() -> None:
 
 
 def test_a_drained_ring_gives_all_pages_back() -> None:
-    ring, pool = make_ring(sequence=500)
-    ring.publish(numbered(500, 1_500))
+    start, end = PAGE_SLOTS // 2, PAGE_SLOTS // 2 + PAGE_SLOTS - 1
+    ring, pool = make_ring(sequence=start)
+    ring.publish(numbered(start, end))
     assert pool.lent_pages == 2
 
-    ring.release(1_024)
+    ring.release(PAGE_SLOTS)
     assert pool.lent_pages == 1
-    ring.release(1_499)
+    ring.release(end - 1)
     assert pool.lent_pages == 1
-    ring.release(1_500)
+    ring.release(end)
 
     assert (pool.lent_pages, pool.held_bytes, len(ring)) == (0, 0, 0)
-    ring.publish(numbered(1_500, 1_501))
-    assert ring.read(1_500, 1_501) == numbered(1_500, 1_501)
+    ring.publish(numbered(end, end + 1))
+    assert ring.read(end, end + 1) == numbered(end, end + 1)
 
 
 def test_release_past_the_cursor_stops_there() -> None:
@@ -165,6 +169,21 @@ sizes = st.integers(1, 40) | st.integers(1, 3_000) | st.just(CAPACITY_BYTES + 1)
 batches = st.lists(sizes, max_size=30) | st.builds(
     lambda count, size: [size] * count, st.integers(0, 3 * PAGE_SLOTS), st.integers(1, 120)
 )
+
+
+def test_the_collector_walks_little_of_many_rings_with_few_messages() -> None:
+    """It walks all that is new in one piece, on the thread of the event loop."""
+    rings = [make_ring(65_536)[0] for _ in range(100)]
+    gc.collect()
+    gc.disable()
+    try:
+        for ring in rings:
+            ring.publish([b"message"])
+        walked = sum(len(gc.get_referents(each)) for each in gc.get_objects(generation=0))
+    finally:
+        gc.enable()
+
+    assert walked < 200 * len(rings)
 
 
 class RingMachine(RuleBasedStateMachine):
