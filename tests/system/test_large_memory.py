@@ -1,11 +1,11 @@
-"""How much memory one large message takes on its ways through the server, in bodies of it."""
+"""How much memory one large message takes that consumers do not read, in bodies of it."""
 
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from pamqp.commands import Basic, Queue
+from pamqp.commands import Queue
 
 from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
@@ -86,30 +86,10 @@ def test_one_body_for_all_consumers_of_a_stream_that_read_it_from_the_log(
     ways.publisher.declare("s", arguments={"x-queue-type": "stream"})
     ways.publish("s")
     for consumer in ways.consumers:
-        consumer.call(Basic.Qos(prefetch_count=10), Basic.QosOk)
-        first = {"x-stream-offset": "first"}
         # The answer is before the deliveries, which stay unread.
-        consumer.call(Basic.Consume(queue="s", arguments=first), Basic.ConsumeOk)
+        consumer.consume("s", prefetch=10, arguments={"x-stream-offset": "first"})
     ways.expect_begun()
 
     assert ways.bodies < 2
     expect_whole(ways.consumers[0])
     expect_whole(ways.consumers[-1])
-
-
-def test_two_bodies_for_a_dead_letter(start_server: StartServer, stack: ExitStack) -> None:
-    """The message and the dead letter; a publisher's message is gone when the log has it."""
-    ways = Ways(start_server("--ring-bytes", "64KiB", "--ring-bytes-total", "1MiB"), stack)
-    consumer, other = ways.consumers[:2]
-    consumer.declare("dead")
-    letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
-    consumer.declare("q", arguments=letters)
-    ways.publish("q")
-    other.consume("dead")
-
-    consumer.consume("q", prefetch=1)
-    delivered = consumer.expect_delivery()
-    consumer.send(Basic.Reject(delivered.tag, requeue=False))
-    assert other.expect_delivery().body == BODY
-
-    assert ways.bodies < 3
