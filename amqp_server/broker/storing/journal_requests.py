@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.transaction_marks import Piece, TransactionMarks
+from amqp_server.time_slice import TimeSlice
 from appendlog import LARGE_MESSAGE_BYTES, Append, FlushRequest, LargeChunk, encode_chunk
 from appendlog.segments.append_clock import AppendClock
 from ring.sizes import count_within
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
 """Message bytes that one log hands to the flusher at a time."""
+CHUNK_MESSAGES_MAX = 2048
+"""Messages of a chunk: 2 ms at most, if each has a lifetime of its own."""
+BATCH_MESSAGES_MAX = 1024
+"""Messages with gaps between them that are read at a time: 1 ms at most."""
+TRANSACTIONS_MESSAGES_MAX = 16_384
+"""Messages of a request that holds transactions; it is encoded in one piece."""
 
 
 class JournalRequests:
@@ -47,6 +54,8 @@ class JournalRequests:
     ) -> FlushRequest:
         """Return a request for as many of the first messages of `ranges` as it may hold.
 
+        It holds one chunk at least, and what else one slice of the event loop's time encodes.
+
         Args:
             ring: Ring that holds all the messages.
             ranges: Offset ranges, ascending, none empty; at least one.
@@ -55,10 +64,13 @@ class JournalRequests:
         """
         self._timestamp_ns = self._clock.now_ns()
         self._taken = []
-        if len(ranges) == 1 and not self.transactions:
+        if self.transactions:
+            assert len(ranges) == 1, "a queue with transactions has gaps"
+            chunks, end_offset = self._encode_transactions(ring, *ranges[0])
+        elif len(ranges) == 1:
             chunks, end_offset = self._encode_run(ring, *ranges[0])
         else:
-            chunks, end_offset = self._encode_ranges(ring, ranges)
+            chunks, end_offset = self._encode_with_gaps(ring, ranges)
         append = Append(chunks, end_offset, sync=sync, settled_floor=settled_floor)
         return FlushRequest(self._log, append)
 
@@ -75,10 +87,12 @@ class JournalRequests:
         """
         chunks: list[Chunk] = []
         left_bytes = REQUEST_BYTES_MAX
-        while start < end:
+        time_slice = TimeSlice()
+        while start < end and not (chunks and time_slice.is_over):
             bytes_max = min(self._chunk_bytes_max, left_bytes)
             likely = max(bytes_max * len(ring) // max(ring.held_bytes, 1), 1)
-            messages = up_to(ring.read(start, min(end, start + likely)), bytes_max)
+            stop = min(end, start + likely, start + CHUNK_MESSAGES_MAX)
+            messages = up_to(ring.read(start, stop), bytes_max)
             if chunks and len(messages[0]) > left_bytes:
                 break
             chunk = self._encode(messages, range(start, start + len(messages)), b"")
@@ -87,30 +101,31 @@ class JournalRequests:
             start += len(messages)
         return chunks, start
 
-    def _encode_ranges(self, ring: Ring, ranges: list[tuple[int, int]]) -> tuple[list[Chunk], int]:
-        """Encode messages with gaps or transactions; return the chunks and their end."""
-        messages: list[bytes] = []
-        for start, end in ranges:
-            messages += ring.read(start, end)
+    def _encode_with_gaps(
+        self, ring: Ring, ranges: list[tuple[int, int]]
+    ) -> tuple[list[Chunk], int]:
+        """Encode messages with gaps between them; return the chunks and their end."""
+        chunks: list[Chunk] = []
+        left_bytes = REQUEST_BYTES_MAX
+        time_slice = TimeSlice()
+        for messages, offsets in _batches(ring, ranges):
+            ends_bytes = list(accumulate(map(len, messages)))
+            for start, end in self._chunk_borders(ends_bytes, 0, len(messages)):
+                left_bytes -= ends_bytes[end - 1] - (ends_bytes[start - 1] if start else 0)
+                if chunks and (left_bytes < 0 or time_slice.is_over):
+                    return chunks, offsets[start]
+                chunks.append(self._encode(messages[start:end], offsets[start:end], b""))
+        return chunks, ranges[-1][1]
+
+    def _encode_transactions(
+        self, ring: Ring, first_offset: int, end: int
+    ) -> tuple[list[Chunk], int]:
+        """Encode messages so that each chunk belongs to one transaction, or to none."""
+        messages = ring.read(first_offset, min(end, first_offset + TRANSACTIONS_MESSAGES_MAX))
         ends_bytes = list(accumulate(map(len, messages)))
         count = max(bisect_right(ends_bytes, REQUEST_BYTES_MAX), 1)
-        first_offset = ranges[0][0]
-        if self.transactions:
-            chunks = self._encode_pieces(messages, ends_bytes, first_offset, count)
-            return chunks, first_offset + count
-        offsets = [offset for start, end in ranges for offset in range(start, end)]
-        chunks = [
-            self._encode(messages[start:end], offsets[start:end], b"")
-            for start, end in self._chunk_borders(ends_bytes, 0, count)
-        ]
-        return chunks, offsets[count - 1] + 1
-
-    def _encode_pieces(
-        self, messages: list[bytes], ends_bytes: list[int], first_offset: int, count: int
-    ) -> list[Chunk]:
-        """Encode messages so that each chunk belongs to one transaction, or to none."""
         self._taken = self.transactions.pieces(first_offset, first_offset + count)
-        return [
+        chunks = [
             self._encode(
                 messages[start:end],
                 range(first_offset + start, first_offset + end),
@@ -121,6 +136,7 @@ class JournalRequests:
                 ends_bytes, piece.start - first_offset, piece.end - first_offset
             )
         ]
+        return chunks, first_offset + count
 
     def _chunk_borders(
         self, ends_bytes: list[int], start: int, stop: int
@@ -141,6 +157,23 @@ class JournalRequests:
             return LargeChunk(messages[0], base, self._timestamp_ns, salt, transaction_id)
         deltas = None if isinstance(offsets, range) else [offset - base for offset in offsets]
         return encode_chunk(messages, base, deltas, self._timestamp_ns, None, salt, transaction_id)
+
+
+def _batches(ring: Ring, ranges: list[tuple[int, int]]) -> Iterator[tuple[list[bytes], list[int]]]:
+    """Read messages with their offsets, `BATCH_MESSAGES_MAX` at a time."""
+    messages: list[bytes] = []
+    offsets: list[int] = []
+    for start, end in ranges:
+        while start < end:
+            stop = min(end, start + BATCH_MESSAGES_MAX - len(messages))
+            messages += ring.read(start, stop)
+            offsets += range(start, stop)
+            start = stop
+            if len(messages) == BATCH_MESSAGES_MAX:
+                yield messages, offsets
+                messages, offsets = [], []
+    if messages:
+        yield messages, offsets
 
 
 def up_to(messages: list[bytes], bytes_max: int) -> list[bytes]:
