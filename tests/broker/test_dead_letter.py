@@ -7,9 +7,9 @@ import pytest
 from amqp_server.broker.transfers.dead_letter import (
     Death,
     Stamp,
+    cycle_of,
     dead_letter,
     deaths_of,
-    is_cycle,
     stamp,
 )
 from amqp_server.protocol.field_values import FieldValue, Table, table_of
@@ -192,15 +192,27 @@ def test_a_round_that_nobody_wanted_is_a_cycle(reasons: list[str], cycle: bool) 
     for number, reason in enumerate(reversed(reasons), 1):
         octets = letter_of(octets, Death(f"q{number}", reason, number), "dlx", None).message
 
-    assert is_cycle("q1", deaths_of(headers_of(octets))) == cycle
-    assert not is_cycle("elsewhere", deaths_of(headers_of(octets)))
+    visited = cycle_of(deaths_of(headers_of(octets)))
+    assert ("q1" in visited) == cycle
+    assert "elsewhere" not in visited
 
 
 def test_a_rejection_before_the_message_was_in_the_queue_does_not_excuse_a_cycle() -> None:
     octets = letter_of(message(), Death("before", "rejected", 1), "dlx", None).message
     octets = letter_of(octets, Death("q", "expired", 2), "dlx", None).message
 
-    assert is_cycle("q", deaths_of(headers_of(octets)))
+    assert cycle_of(deaths_of(headers_of(octets))) == {"q"}
+
+
+def test_only_strings_among_the_deaths_are_queues() -> None:
+    deaths: list[Table] = [
+        {},
+        {"queue": FieldValue(b"F", {})},
+        {"queue": FieldValue(b"A", [FieldValue(b"S", b"listed")])},
+        {"queue": FieldValue(b"x", b"octets")},
+        {"queue": FieldValue(b"S", "grün".encode())},
+    ]
+    assert cycle_of(deaths) == {"grün"}
 
 
 def test_only_strings_among_carbon_copies_are_routing_keys() -> None:

@@ -52,11 +52,13 @@ class Stamp(NamedTuple):
         properties: Properties as on the wire.
         routing_keys: Routing keys of the dead letter; never empty.
         headers: Headers in `properties`.
+        cycle: Queues that the message comes back to if it goes there again; see `cycle_of`.
     """
 
     properties: bytes
     routing_keys: tuple[str, ...]
     headers: Table
+    cycle: frozenset[str] = frozenset()
 
 
 class DeadLetters:
@@ -97,8 +99,7 @@ class DeadLetters:
         envelope = Envelope(stamped.routing_keys, letter)
         queues = yield from vhost.routing.route_in_steps(exchange, envelope)
         if reason != REJECTED:
-            deaths = deaths_of(stamped.headers)
-            queues = [queue for queue in queues if not is_cycle(queue.name, deaths)]
+            queues = [queue for queue in queues if queue.name not in stamped.cycle]
         return Copy(tuple(queues), letter[0], letter)
 
 
@@ -137,19 +138,25 @@ def stamp(
         replace(old, headers=headers, expiration=None).encode(),
         tuple(each.decode("utf-8", "surrogateescape") for each in keys),
         headers,
+        cycle_of(deaths_of(headers)),
     )
 
 
-def is_cycle(queue: str, deaths: list[Table]) -> bool:
-    """Return whether a message came back to `queue` without a rejection since its last visit.
+def cycle_of(deaths: list[Table]) -> frozenset[str]:
+    """Return the queues that a message has visited since it was last rejected.
 
-    A consumer that rejects a message acts on purpose, so such a cycle may go on.
+    It must not go there again because it expired, for example: it would circulate for ever. A
+    consumer that rejects a message acts on purpose, so such a cycle may go on.
     """
-    for at, death in enumerate(deaths):
-        if death.get("queue") == field_value(queue):
-            rejected = field_value(REJECTED)
-            return all(each.get("reason") != rejected for each in deaths[: at + 1])
-    return False
+    visited: set[str] = set()
+    rejected = field_value(REJECTED)
+    for death in deaths:
+        if death.get("reason") == rejected:
+            break
+        queue = death.get("queue")
+        if queue is not None and queue.kind == b"S" and isinstance(queue.value, bytes):
+            visited.add(queue.value.decode("utf-8", "surrogateescape"))
+    return frozenset(visited)
 
 
 def deaths_of(headers: Table) -> list[Table]:
