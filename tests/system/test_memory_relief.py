@@ -5,7 +5,8 @@ Every slice is over after one step here.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import threading
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +14,12 @@ import pytest
 
 from amqp_server.broker.storing import memory_relief
 from amqp_server.broker.storing.message_store import MessageStore
+from appendlog import FileSystem
 from appendlog.flushing.flusher import ThreadFlusher
 from appendlog.flushing.requests import FlushRequest, Request
 from tests.amqp_client import AmqpClient, connect
 from tests.cutting import cut_everywhere
-from tests.threaded_server import ThreadedServer
+from tests.threaded_server import SECONDS_MAX, ThreadedServer
 
 QUEUES: Final = 8
 FILLING: Final = [bytes(16_000)] * 8
@@ -31,10 +33,39 @@ def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_relief, "STEP_STORES", 1)
 
 
+class HeldSpills(FileSystem):
+    """A disk that writes nothing into the logs of transient queues until the test lets it."""
+
+    def __init__(self) -> None:
+        self.may_write = threading.Event()
+        self._held: set[int] = set()
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        descriptor = super().open(path, flags, mode)
+        self._held.discard(descriptor)
+        if "spill" in path.parts and path.suffix == ".log":
+            self._held.add(descriptor)
+        return descriptor
+
+    def pwritev(
+        self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+    ) -> int:
+        if descriptor in self._held:
+            assert self.may_write.wait(SECONDS_MAX)
+        return super().pwritev(descriptor, buffers, position, sync)
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ThreadedServer]:
+def disk() -> HeldSpills:
+    disk = HeldSpills()
+    disk.may_write.set()
+    return disk
+
+
+@pytest.fixture
+def server(tmp_path: Path, disk: HeldSpills) -> Iterator[ThreadedServer]:
     data = tmp_path / "data"
-    with ThreadedServer(data, ring_bytes=512 << 10, ring_bytes_total=1 << 20) as server:
+    with ThreadedServer(data, disk, ring_bytes=512 << 10, ring_bytes_total=1 << 20) as server:
         yield server
 
 
@@ -54,6 +85,10 @@ def exceed(server: ThreadedServer, client: AmqpClient) -> None:
     client.declare("small", durable=False)
     client.publish(LAST, "small")
     client.expect_confirmed()
+    await_room(server)
+
+
+def await_room(server: ThreadedServer) -> None:
     pool = server.server.broker.storage.pool
     server.wait_until(lambda: pool.held_bytes <= 0.8 * pool.bytes_max)
 
@@ -97,3 +132,25 @@ def test_the_client_that_publishes_above_the_limit_pays_for_no_write(
         sessions = [each._session for each in server.connections]
         assert payers
         assert payers.isdisjoint(session.line for session in sessions if session is not None)
+
+
+def test_no_more_is_written_than_makes_room(server: ThreadedServer, disk: HeldSpills) -> None:
+    storage = server.server.broker.storage
+    with connect(server.address) as large, connect(server.address) as small:
+        fill(server, large)
+        small.open_channel()
+        small.declare("small", durable=False)
+        small.consume("small", no_ack=True)
+        disk.may_write.clear()
+        try:
+            for _ in range(5):
+                # Each begins again, while the disk has not answered yet.
+                small.publish(LAST, "small")
+                small.expect_delivery()
+                server.wait_until(lambda: storage._relief._steps is None)
+            stores = storage._stores.values()
+            writing = server.call(lambda: sum(store.is_flushing for store in stores))
+        finally:
+            disk.may_write.set()
+        await_room(server)
+        assert 1 <= writing <= 3

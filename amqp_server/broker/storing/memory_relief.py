@@ -71,15 +71,28 @@ class MemoryRelief:
     def _relieve(self) -> Iterator[None]:
         # The numbers decide between rings that are equally full: stores have no order.
         fullest: list[tuple[int, int, MessageStore]] = []
+        # What is being written leaves memory soon: to write more would only keep the disk busy.
+        leaving_bytes = 0
         for number, store in enumerate(tuple(self._stores.values())):
             if number % STEP_STORES == STEP_STORES - 1:
                 yield
             if store.ring.held_bytes:
                 fullest.append((-store.ring.held_bytes, number, store))
+                leaving_bytes += store.flushing_bytes
         heapify(fullest)
-        while fullest and self._pool.held_bytes > self._enough_bytes:
+        while fullest and not self._is_enough(leaving_bytes):
             _, _, store = heappop(fullest)
+            leaving_bytes -= store.flushing_bytes
             # Between two steps the ring may have become empty, or its queue may be deleted.
             while store.ring.held_bytes and store.release_memory():
                 yield
+            leaving_bytes += store.flushing_bytes
             yield
+
+    def _is_enough(self, leaving_bytes: int) -> bool:
+        """Return whether the rings hold little enough without `leaving_bytes`; 0 never is.
+
+        This is an estimate: some of these bytes may have left already. If it was wrong, the next
+        publish above the limit begins again.
+        """
+        return 0 < self._enough_bytes >= self._pool.held_bytes - leaving_bytes

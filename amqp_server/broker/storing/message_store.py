@@ -146,6 +146,11 @@ class MessageStore:
         return self.recovery_point if self._is_journaled else self.end_offset
 
     @property
+    def flushing_bytes(self) -> int:
+        """Bytes of the write request that is under way; 0 if none is."""
+        return 0 if self._request is None else sum(map(len, self._request.chunks))
+
+    @property
     def is_flushing(self) -> bool:
         """Whether the flusher has a request of this store."""
         return self._request is not None
