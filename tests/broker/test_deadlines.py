@@ -4,7 +4,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX, Deadlines
+from amqp_server.broker.rules import deadlines as deadlines_module
+from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX, PAGE_RUNS, Deadlines
 from offsets.settlement import Settlement
 
 
@@ -80,6 +81,63 @@ def test_a_queue_that_only_fills_up_is_not_searched_for_settled_messages(
         deadlines.prune(settlement)
 
     assert len(deadlines) == 10_000
+
+
+def test_settled_messages_are_searched_a_page_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines, settlement = Deadlines(), Settlement()
+    for offset in range(5 * PAGE_RUNS):
+        deadlines.add(offset, offset + 1, 1_000 + offset % 7)
+    settlement.settle(1, 4 * PAGE_RUNS)
+    asked: list[int] = []
+    is_settled = Settlement.is_settled
+
+    def noted(settlement: Settlement, offset: int) -> bool:
+        asked.append(offset)
+        return is_settled(settlement, offset)
+
+    monkeypatch.setattr(Settlement, "is_settled", noted)
+    most = pages = 0
+    while deadlines.prune(settlement):
+        most, pages = max(most, len(asked)), pages + 1
+        asked.clear()
+
+    assert most <= 2 * PAGE_RUNS, "each run is in a page and in its heap"
+    assert pages == 5
+    assert len(deadlines) == PAGE_RUNS + 1
+    due: list[tuple[int, int]] = []
+    while some := deadlines.take_due(2_000):
+        due += some
+    assert sorted(due) == [(at, at + 1) for at in (0, *range(4 * PAGE_RUNS, 5 * PAGE_RUNS))]
+    assert deadlines.next_ms is None
+
+
+def test_the_next_deadline_of_a_page_is_known_when_the_soonest_one_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadlines_module, "_PRUNE_MIN", 1)
+    deadlines, settlement = Deadlines(), Settlement()
+    for offset, deadline_ms in enumerate([10, 20, 30]):
+        deadlines.add(offset, offset + 1, deadline_ms)
+    settlement.settle(0, 1)
+    settlement.settle(2, 3)
+    while deadlines.prune(settlement):
+        pass
+
+    assert deadlines.next_ms == 20
+    assert deadlines.take_due(30)[0] == (1, 2)
+
+
+def test_deadlines_that_come_ever_sooner_are_found_and_leave_no_entries() -> None:
+    deadlines = Deadlines()
+    count = 3 * PAGE_RUNS
+    for offset in range(count):
+        deadlines.add(offset, offset + 1, 10_000 - offset)
+
+    assert len(deadlines._soonest) < 200, "pages, not runs"
+    due: list[tuple[int, int]] = []
+    while some := deadlines.take_due(10_000):
+        due += some
+    assert due == [(offset, offset + 1) for offset in reversed(range(count))]
 
 
 def test_many_that_are_due_at_once_are_taken_a_part_at_a_time_and_each_once() -> None:
@@ -182,3 +240,40 @@ class DeadlinesMachine(RuleBasedStateMachine):
 
 
 TestDeadlines = DeadlinesMachine.TestCase
+
+
+class SmallPagesMachine(DeadlinesMachine):
+    """Pages of two runs that are searched after each settled message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(deadlines_module, "PAGE_RUNS", 2)
+        self._patch.setattr(deadlines_module, "_PRUNE_MIN", 1)
+        self._patch.setattr(deadlines_module, "_SPARE_ENTRIES", 0)
+
+    @rule()
+    def hold_all(self) -> None:
+        self.held |= self.waiting
+        self.waiting.clear()
+
+    @precondition(lambda self: self.held)
+    @rule()
+    def requeue_all(self) -> None:
+        """Like a lost consumer: one call for all, over several pages."""
+        self.waiting |= self.held
+        self.held.clear()
+        self.deadlines.rearm(0, len(self.deadline_of))
+
+    @rule()
+    def put_before(self) -> None:
+        """Newer messages came while these were loaded."""
+        older, self.deadlines = self.deadlines, Deadlines()
+        self.deadlines.take_due(self.now_ms)
+        self.deadlines.put_before(older)
+
+    def teardown(self) -> None:
+        self._patch.undo()
+
+
+TestDeadlinesInSmallPages = SmallPagesMachine.TestCase

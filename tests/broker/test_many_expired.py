@@ -32,6 +32,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(queue_rules, "now_ms", clock.now_ms)
+    monkeypatch.setattr("amqp_server.time_slice.SLICE_SECONDS", 0.0)
     for module in (queue_rules, deadlines):
         monkeypatch.setattr(module, "DUE_RUNS_MAX", STEP)
     bring_up_to_date = queue_module.Queue.bring_up_to_date

@@ -11,6 +11,7 @@ import pytest
 from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.rules import queue_rules
+from amqp_server.broker.rules.deadlines import PAGE_RUNS
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.queue_rules import QueueRules
 from offsets.settlement import Settlement
@@ -30,6 +31,10 @@ class FakeQueue:
         self.ready = FifoOrder()
         self.ready.extend(ready)
         self.settlement = Settlement()
+        self.wakes = 0
+
+    def wake(self) -> None:
+        self.wakes += 1
 
     def drop(self, start: int, end: int, reason: str) -> None:
         self.settlement.settle(start, end)
@@ -69,3 +74,21 @@ def test_a_deadline_that_passes_while_others_expire_is_not_forgotten(
     # Either it has expired, or somebody comes back for it.
     assert queue.settlement.ack_floor == 2 or len(turn.delays_seconds) == 1
     assert all(seconds >= 0 for seconds in turn.delays_seconds)
+
+
+def test_the_deadlines_of_settled_messages_are_removed_over_several_turns() -> None:
+    pages = 4
+    queue, turn = FakeQueue(0), FakeTurn()
+    turn.time_slice.is_over = True
+    attributes = MessageAttributes(QueueSettings(), 0)
+    for offset in range(pages * PAGE_RUNS):
+        attributes.deadlines.add(offset, offset + 1, (1 << 60) + offset % 2)
+    queue.settlement.settle(0, pages * PAGE_RUNS - 1)
+    rules = QueueRules(cast("Queue", queue), attributes, None, cast("Turn", turn))
+
+    left: list[int] = []
+    while queue.wakes == len(left):
+        assert not rules.after_delivery(), "no request has to wait for it"
+        left.append(len(attributes.deadlines))
+
+    assert left == [PAGE_RUNS * (pages - done) for done in range(1, pages)] + [1, 1]

@@ -90,7 +90,7 @@ class QueueRules:
         self._offered_end = self._queue.ready.end
         self._keep_length()
         is_more = self.is_behind
-        self.attributes.deadlines.prune(self._queue.settlement)
+        self._prune()
         self.attributes.forget(self._queue.settlement.ack_floor)
         self._arm_timer(looked_ms)
         return is_more
@@ -115,17 +115,26 @@ class QueueRules:
         self._queue.wake()
 
     def _expire(self, end: int, looked_ms: int) -> bool:
-        """Expire a part of the due messages below `end`; return whether to continue."""
+        """Expire due messages below `end` until the slice is over; return whether to continue."""
         deadlines = self.attributes.deadlines
         self.is_behind = False
-        if not deadlines:
-            return False
+        while deadlines:
+            due = deadlines.take_due(looked_ms)
+            self._expire_runs(due, end)
+            # Do not continue for messages that are not offered yet: they would be checked for ever.
+            if len(due) < DUE_RUNS_MAX or due[0][0] >= end:
+                return False
+            if self._turn.time_slice.is_over:
+                self.is_behind = True
+                return True
+        return False
+
+    def _expire_runs(self, due: list[tuple[int, int]], end: int) -> None:
         queue = self._queue
-        due = deadlines.take_due(looked_ms)
         for start, stop in due:
             if stop > end:
                 # Consumers were not offered these yet.
-                deadlines.rearm(max(start, end), stop)
+                self.attributes.deadlines.rearm(max(start, end), stop)
         offered = [(start, min(stop, end)) for start, stop in due if start < end]
         if queue.forwarder is None:
             # Nobody sees in which order they go, and neighbours go together.
@@ -133,9 +142,13 @@ class QueueRules:
         for start, stop in offered:
             for taken in queue.ready.take_range(start, stop):
                 queue.drop(taken.start, taken.end, EXPIRED)
-        # Do not continue for messages that are not offered yet: they would be checked for ever.
-        self.is_behind = len(due) == DUE_RUNS_MAX and due[0][0] < end
-        return self.is_behind
+
+    def _prune(self) -> None:
+        """Remove the deadlines of settled messages until the slice is over."""
+        while self.attributes.deadlines.prune(self._queue.settlement):
+            if self._turn.time_slice.is_over:
+                self._queue.wake()
+                return
 
     def _keep_length(self) -> None:
         """Drop the oldest messages; a queue that refuses keeps what it accepted, even requeued.
