@@ -28,6 +28,7 @@ from amqp_server.broker.transfers.delay_queue import (
     make_delay_queue,
 )
 from amqp_server.broker.transfers.forwarder import Forwarder
+from amqp_server.broker.transfers.transfer_order import TransferOrder
 from amqp_server.broker.virtual_host import VirtualHost, vhost_of
 from amqp_server.protocol.errors import PreconditionFailed
 from appendlog import LogIdentity
@@ -98,6 +99,7 @@ class Broker:
         self.write_checkpoint = write_checkpoint
         self.commit = commit
         self.commits = CommitLine(turn, storage)
+        self._transfer_order = TransferOrder(turn)
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
         self.definition_writer = DefinitionWriter(self)
@@ -169,7 +171,7 @@ class Broker:
         )
         if queue.settings.dead_letter_exchange is not None:
             letters = DeadLetters(vhost, name, queue.settings)
-            queue.forwarder = Forwarder(queue, letters, self.turn)
+            queue.forwarder = Forwarder(queue, letters, self.turn, self._transfer_order)
         vhost.add_queue(queue)
         expires_ms = queue.settings.expires_ms
         if expires_ms is not None:
@@ -198,6 +200,7 @@ class Broker:
             opened,
             self.storage,
             self.turn,
+            self._transfer_order,
             self.queues_to_checkpoint.add,
         )
         vhost.delay_queues[exchange] = queue

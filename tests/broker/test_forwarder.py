@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import pytest
+
+from amqp_server.broker.transfers import transfer_order
 from amqp_server.broker.transfers.forwarder import STEP_COPIES, Copy, Forwarder
+from amqp_server.broker.transfers.transfer_order import TransferOrder
 from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
@@ -72,6 +77,7 @@ class FakeTurn:
     def __init__(self) -> None:
         self.later: list[TurnTask] = []
         self.transfers = Line()
+        self.order = TransferOrder(cast("Turn", self))
         self.time_slice = SimpleNamespace(is_over=False)
         self.marked: dict[TurnTask, None] = {}
 
@@ -108,7 +114,7 @@ class ToOne:
 
 def test_a_queue_is_not_woken_again_and_again_while_there_is_no_room_for_what_leaves_it() -> None:
     source, target, turn = FakeQueue(), FakeQueue(), FakeTurn()
-    forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn))
+    forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn), turn.order)
     forwarder.add(0, 1000, "rejected")
     turn.run(forwarder)
     turn.run(forwarder)
@@ -142,7 +148,7 @@ def test_a_message_that_cannot_be_forwarded_stays_and_is_tried_again_and_the_oth
     source, target = FakeQueue(), RoomyQueue()
     forwarding = FailsAt(target, b"3")
     turn = FakeTurn()
-    forwarder = Forwarder(cast("Queue", source), forwarding, cast("Turn", turn))
+    forwarder = Forwarder(cast("Queue", source), forwarding, cast("Turn", turn), turn.order)
     source.store.messages = [b"%d" % number for number in range(10)]
     forwarder.add(0, 10, "rejected")
     for _ in range(3):
@@ -169,7 +175,7 @@ def test_a_message_that_cannot_be_forwarded_is_on_its_way_once_while_the_next_is
     source, target, turn = FakeQueue(), RoomyQueue(), FakeTurn()
     turn.time_slice.is_over = True
     forwarding = HesitatesAfterwards(target, b"0")
-    forwarder = Forwarder(cast("Queue", source), forwarding, cast("Turn", turn))
+    forwarder = Forwarder(cast("Queue", source), forwarding, cast("Turn", turn), turn.order)
     source.store.messages = [b"0", b"1"]
     forwarder._fan_out = 1
     forwarder.add(0, 2, "rejected")
@@ -184,7 +190,7 @@ def test_a_message_that_cannot_be_forwarded_is_on_its_way_once_while_the_next_is
 def test_messages_that_a_queue_fails_to_take_stay_and_are_tried_again() -> None:
     source, target = FakeQueue(), RoomyQueue()
     turn = FakeTurn()
-    forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn))
+    forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn), turn.order)
     target.fails = True
     forwarder.add(0, 10, "rejected")
     turn.run(forwarder)
@@ -227,7 +233,9 @@ def test_what_was_read_of_the_log_is_let_go_when_all_have_left_or_none_leaves_an
     source = FakeQueue()
     store = source.store = StoreInLog()
     turn = FakeTurn()
-    forwarder = Forwarder(cast("Queue", source), ToOne(RoomyQueue()), cast("Turn", turn))
+    forwarder = Forwarder(
+        cast("Queue", source), ToOne(RoomyQueue()), cast("Turn", turn), turn.order
+    )
     forwarder.add(0, 10, "rejected")
     turn.run(forwarder)
     assert [reader.is_closed for reader in store.given] == [False]
@@ -242,24 +250,29 @@ def test_what_was_read_of_the_log_is_let_go_when_all_have_left_or_none_leaves_an
     assert [reader.is_closed for reader in store.given] == [True, True]
 
 
-def test_forwarders_share_a_turn_in_rotation() -> None:
+def test_forwarders_share_a_turn_in_rotation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them once forwarded 512 messages in each turn, however many there were."""
+    monkeypatch.setattr(transfer_order, "perf_counter", itertools.count().__next__)
+    order: list[int] = []
+    send_some = Forwarder.send_some
+
+    def noted(forwarder: Forwarder) -> None:
+        order.append(forwarders.index(forwarder))
+        send_some(forwarder)
+
+    monkeypatch.setattr(Forwarder, "send_some", noted)
     turn, target = FakeTurn(), RoomyQueue()
     turn.time_slice.is_over = True
     sources = [FakeQueue() for _ in range(3)]
-    forwarders = []
+    forwarders: list[Forwarder] = []
     for source in sources:
         source.store.messages = [b"m"] * (3 * STEP_COPIES)
-        forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn))
+        forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn), turn.order)
         forwarder.add(0, 3 * STEP_COPIES, "rejected")
         forwarder.run_turn()
         forwarders.append(forwarder)
-    order: list[int] = []
     while turn.marked:
-        task = next(iter(turn.marked))
-        del turn.marked[task]
-        task.run_turn()
-        order.append(forwarders.index(task.forwarder))  # type: ignore[attr-defined]
+        turn.run()
 
     assert order == [0, 1, 2] * 3
     for forwarder in forwarders:
@@ -279,7 +292,9 @@ class LooksForLong(ToOne):
 def test_a_message_whose_queues_are_not_found_at_the_stop_goes_nowhere_and_stays() -> None:
     source, target, turn = FakeQueue(), RoomyQueue(), FakeTurn()
     turn.time_slice.is_over = True
-    forwarder = Forwarder(cast("Queue", source), LooksForLong(target), cast("Turn", turn))
+    forwarder = Forwarder(
+        cast("Queue", source), LooksForLong(target), cast("Turn", turn), turn.order
+    )
     forwarder.add(0, 1, "rejected")
     turn.run(forwarder)
     turn.run(forwarder)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.storing.opened_log import OpenedLog
     from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.transfers.transfer_order import TransferOrder
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
     from appendlog import SegmentSummary
@@ -115,6 +116,7 @@ def make_delay_queue(
     opened: OpenedLog,
     storage: QueueStorage,
     turn: Turn,
+    order: TransferOrder,
     on_changed: Callable[[Queue], None],
 ) -> Queue:
     """Return the hidden queue of a delayed exchange; it is durable if the exchange is.
@@ -126,6 +128,7 @@ def make_delay_queue(
         opened: Log of the queue, with the `DelayAttributes` of its messages.
         storage: Source of the queue's message store; shared by all queues.
         turn: Turn at whose end the queue writes and forwards.
+        order: Order of all forwarders of the server.
         on_changed: Called when the next round of checkpoints must include the queue.
     """
     assert isinstance(opened.attributes, DelayAttributes), "a delay queue needs deadlines"
@@ -143,5 +146,5 @@ def make_delay_queue(
         turn=turn,
         on_changed=on_changed,
     )
-    queue.forwarder = Forwarder(queue, DelayedRelease(virtual_host, exchange), turn)
+    queue.forwarder = Forwarder(queue, DelayedRelease(virtual_host, exchange), turn, order)
     return queue

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.publishing.target_queue import TargetQueue
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.storing.message_store import MessageStore
+    from amqp_server.broker.transfers.transfer_order import TransferOrder
     from amqp_server.broker.turn import Turn
 
 logger = logging.getLogger(__name__)
@@ -98,13 +99,25 @@ class Forwarder:
         queue: Queue that the messages leave.
         forwarding: Decides where they go.
         turn: Turn that runs the retries.
+        order: Order of all forwarders of the server.
+
+    Attributes:
+        clock_seconds: See `Sender`.
     """
 
-    def __init__(self, queue: ForwardingQueue, forwarding: ForwardingRule, turn: Turn) -> None:
+    def __init__(
+        self,
+        queue: ForwardingQueue,
+        forwarding: ForwardingRule,
+        turn: Turn,
+        order: TransferOrder,
+    ) -> None:
         self._queue = queue
         self._rule = forwarding
         self._turn = turn
+        self._order = order
         self.line = turn.transfers
+        self.clock_seconds = 0.0
         self._waiting: deque[_Transfer] = deque()
         self._kept: deque[_Transfer] = deque()
         self._under_way: deque[_UnderWay] = deque()
@@ -180,15 +193,15 @@ class Forwarder:
         """Settle the messages that have become safe, and ask for a slice to forward others."""
         self.release_confirms()
         if self._is_busy and not self._is_stopped:
-            self._turn.mark_now(_Send(self), self.line)
+            self._order.ask(self)
         elif not self._is_busy:
             wake(self._sent_waiters)
 
     def send_some(self) -> None:
         """Forward messages until the slice is over.
 
-        All forwarders of the server wait in one line, in rotation: messages that circulate between
-        many queues get the time of one client.
+        All forwarders of the server wait in one line: messages that circulate between many queues
+        get the time of one client.
         """
         if not self._is_stopped:
             self._send_waiting()
@@ -304,7 +317,7 @@ class Forwarder:
             self._sending = transfer._replace(end=end)
             self._steps = self._send(self._sending, messages)
         if self._is_busy:
-            self._turn.mark(_Send(self), self.line)
+            self._order.ask(self)
         else:
             self._close_reader()
 
@@ -465,10 +478,3 @@ class _Retry(NamedTuple):
     def run_turn(self) -> None:
         self.forwarder.retry()
         self.queue.wake()
-
-
-class _Send(NamedTuple):
-    forwarder: Forwarder
-
-    def run_turn(self) -> None:
-        self.forwarder.send_some()
