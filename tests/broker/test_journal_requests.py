@@ -88,7 +88,9 @@ def test_messages_of_any_sizes_are_written_in_order_and_within_bounds(sizes: lis
         assert written(log) == messages
         log.close()
     for request in made:
-        assert sum(map(len, request.append.chunks)) < REQUEST_BYTES_MAX + CHUNK_BYTES_MAX + LARGE_BYTES
+        assert (
+            sum(map(len, request.append.chunks)) < REQUEST_BYTES_MAX + CHUNK_BYTES_MAX + LARGE_BYTES
+        )
         for chunk in request.append.chunks:
             header = decode_chunk_header(joined_chunk(chunk))
             assert header.record_count == 1 or header.body_bytes <= CHUNK_BYTES_MAX
@@ -99,7 +101,7 @@ def test_small_messages_fill_their_chunks(tmp_path: Path, monkeypatch: pytest.Mo
     messages = [numbered_message(number) for number in range(10_000)]
     log, made = requests_for(tmp_path / "log", messages)
     assert len(made) == 1
-    assert len(made[0].chunks) <= 1 + sum(map(len, messages)) / (0.9 * CHUNK_BYTES_MAX)
+    assert len(made[0].append.chunks) <= 1 + sum(map(len, messages)) / (0.9 * CHUNK_BYTES_MAX)
     log.close()
 
 
@@ -153,6 +155,9 @@ def test_a_request_of_a_transaction_is_bounded_by_its_messages(tmp_path: Path) -
     log, made = requests_for(
         tmp_path / "log", messages, None, 1 << 20, transaction=(50, len(messages))
     )
-    assert [request.append.end_offset for request in made] == [TRANSACTIONS_MESSAGES_MAX, len(messages)]
+    assert [request.append.end_offset for request in made] == [
+        TRANSACTIONS_MESSAGES_MAX,
+        len(messages),
+    ]
     assert written(log) == messages
     log.close()
