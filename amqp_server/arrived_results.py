@@ -39,6 +39,11 @@ class ArrivedResults:
             with contextlib.suppress(RuntimeError):
                 self._call_soon_threadsafe(self._hand_over)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no result is on its way."""
+        return not self._arrived
+
     def _hand_over(self) -> None:
         # First: what arrives while the rest is taken asks for another call.
         self._is_called = False

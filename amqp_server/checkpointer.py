@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
+    from amqp_server.clock import Clock
     from amqp_server.committer import Committer
     from amqp_server.disk_reserve import DiskReserve
     from amqp_server.reclaimer import Reclaimer
@@ -66,9 +67,9 @@ class Checkpointer:
             lock is lost and nothing may be written.
         interval_seconds: Seconds from the start of a round to the start of the next; 0 writes
             rounds only on request.
+        clock: Time that the interval goes by.
 
     Attributes:
-        last_round_seconds: Start of the last round that succeeded, on the clock `time.monotonic`.
         has_written_last: Whether the last round is on the disk, which records a clean stop.
     """
 
@@ -81,6 +82,7 @@ class Checkpointer:
         committer: Committer,
         keep_lock: Callable[[], None],
         interval_seconds: float,
+        clock: Clock,
     ) -> None:
         self._broker = broker
         self._to_checkpoint = broker.queues_to_checkpoint
@@ -90,10 +92,11 @@ class Checkpointer:
         self._committer = committer
         self._keep_lock = keep_lock
         self._interval_seconds = interval_seconds
+        self._clock = clock
         self._round = asyncio.Lock()
         self._next: asyncio.Task[CheckpointReport] | None = None
         # The start itself has written a round.
-        self.last_round_seconds = time.monotonic()
+        self._last_round_seconds = clock.monotonic()
         self.has_written_last = False
 
     def take_over(self, incarnations: Container[UUID]) -> None:
@@ -108,6 +111,16 @@ class Checkpointer:
             queue.checkpointed_recovery_point = queue.store.recovery_point
             self._to_checkpoint.add(queue)
 
+    @property
+    def age_seconds(self) -> float:
+        """Seconds since the start of the last round that succeeded, by the broker's clock."""
+        return self._clock.monotonic() - self._last_round_seconds
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a round is being written, or is about to begin."""
+        return self._next is not None or self._round.locked()
+
     async def run(self) -> None:
         """Write a round every interval, until cancelled; return at once if the interval is 0.
 
@@ -117,17 +130,17 @@ class Checkpointer:
         interval = self._interval_seconds
         if not interval:
             return
-        loop = asyncio.get_running_loop()
-        due = loop.time() + interval
+        clock = self._clock
+        due = clock.monotonic() + interval
         while True:
-            await asyncio.sleep(due - loop.time())
+            due = await clock.until_round(due, interval)
             try:
                 await self.write_round()
             except OffsetsError as error:
                 logger.error("checkpoint failed error=%s", error)  # noqa: TRY400 - one line says it all
             except Exception:
                 logger.exception("checkpoint failed")
-            due += interval * max(math.ceil((loop.time() - due) / interval), 1)
+            due += interval * max(math.ceil((clock.monotonic() - due) / interval), 1)
 
     async def write_round(self) -> CheckpointReport:
         """Return when everything that is settled and durable now is in a checkpoint on the disk.
@@ -187,7 +200,8 @@ class Checkpointer:
         self, queues: list[Queue], changed: list[Queue], *, is_last: bool
     ) -> CheckpointReport:
         """Write the state of these queues, then free what the changed ones need no longer."""
-        started_seconds = time.monotonic()
+        began_seconds = self._clock.monotonic()
+        started_seconds = time.perf_counter()
         removed = list(self._broker.removed_incarnations)
         # Ask before any state is taken: a redo file may be removed when the states contain all that
         # it names, and states only grow.
@@ -243,8 +257,8 @@ class Checkpointer:
         await self._committer.end_round(committed)
         known = {queue: state.settled for queue, state in [*unchanged, *dirty]}
         await self._reclaimer.run_round(changed, known, time_slice)
-        self.last_round_seconds = started_seconds
-        seconds = time.monotonic() - started_seconds
+        self._last_round_seconds = began_seconds
+        seconds = time.perf_counter() - started_seconds
         return CheckpointReport(len(dirty), written.written_bytes, written.generation, seconds)
 
     async def _write_points(self, write: Callable[[], WrittenRound]) -> WrittenRound | None:

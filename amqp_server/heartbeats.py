@@ -43,6 +43,10 @@ class HeartbeatWheel:
         self._slot_of: dict[Beating, int] = {}
         self._now = 0
 
+    def __len__(self) -> int:
+        """Return the number of connections that are watched."""
+        return len(self._silent)
+
     def add(self, connection: Beating) -> None:
         """Begin to watch a connection; its interval must not be 0."""
         self._silent[connection] = 0

@@ -83,7 +83,7 @@ def open_queue(
         settlement.ranges(),
         delivered_watermark,
         _redeliveries(checkpoint, settlement, end) if checkpoint is not None else [],
-        *recovered_attributes(log, definition, settlement),
+        *recovered_attributes(log, definition, settlement, storage.clock),
     )
     return opened, report
 

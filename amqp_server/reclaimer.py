@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.failed_stores import is_disk_full
@@ -83,7 +82,7 @@ class Reclaimer:
                 them.
             time_slice: Time slice of this round on the event loop.
         """
-        now_ns = time.time_ns()
+        now_ns = self._broker.turn.clock.time_ns()
         kept_from = await self._kept_from()
         settled = {**self._held_back, **settled}
         queues = dict.fromkeys([*moved, *self._held_back, *self._next_unswept()])

@@ -10,12 +10,13 @@ from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
 if TYPE_CHECKING:
     from amqp_server.broker.definitions import QueueDefinition
     from amqp_server.broker.rules.message_attributes import MessageAttributes
+    from amqp_server.clock import Clock
     from appendlog import Log
     from offsets.settlement import Settlement
 
 
 def recovered_attributes(
-    log: Log, definition: QueueDefinition, settlement: Settlement
+    log: Log, definition: QueueDefinition, settlement: Settlement, clock: Clock
 ) -> tuple[MessageAttributes | None, UnloadedAttributes | None]:
     """Return the known attributes of a queue's messages, and the reader for the others.
 
@@ -28,7 +29,7 @@ def recovered_attributes(
     expires = not is_stream and any(summary.max_expiry_ns for summary in log.summaries())
     if not attributes.is_needed and not expires:
         return None, None
-    unread = UnloadedAttributes(log, attributes, settlement.unsettled_ranges(floor, end))
+    unread = UnloadedAttributes(log, attributes, settlement.unsettled_ranges(floor, end), clock)
     if definition.settings.max_length is None and definition.settings.max_length_bytes is None:
         return definition.attributes(end), unread
     while unread.read_some():

@@ -138,7 +138,7 @@ def _skip_what_is_gone(log: Log, settlement: Settlement, publishes: Iterable[Red
 def _append(log: Log, transaction_id: bytes, messages: list[bytes]) -> None:
     if not messages:
         return
-    timestamp_ns = AppendClock(log.directory, log.last_timestamp_ns).now_ns()
+    timestamp_ns = AppendClock(log.directory, log.last_timestamp_ns, log.time_ns).now_ns()
     start = size = 0
     for end, message in enumerate(messages):
         if end > start and size + len(message) > CHUNK_BYTES_MAX:

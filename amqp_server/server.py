@@ -20,6 +20,7 @@ from amqp_server.broker.turn import Turn
 from amqp_server.broker.turn_watch import TurnWatch
 from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.checkpointer import Checkpointer
+from amqp_server.clock import SystemClock
 from amqp_server.committer import Committer
 from amqp_server.compactor import Compactor
 from amqp_server.connections import OpenConnections
@@ -33,7 +34,7 @@ from amqp_server.reclaimer import Reclaimer
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.server_context import ServerContext
 from amqp_server.slow_readers import SlowReaders
-from amqp_server.worker_reads import read_in_worker
+from amqp_server.worker_reads import WorkerReads
 from appendlog import ThreadFlusher
 from appendlog.reclaim.leases import Leases
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from amqp_server.alarms import Sensor
     from amqp_server.checkpointer import CheckpointReport
+    from amqp_server.clock import Clock
     from amqp_server.config import ServerConfig
     from amqp_server.disk_reserve import DiskReserve
     from amqp_server.stored_state import StoredState
@@ -57,12 +59,15 @@ class Server:
 
     Attributes:
         config: Settings.
+        clock: Time that the broker goes by.
         filesystem: File operations for definitions, logs and checkpoints.
         reserve: Disk reserve of the data directory.
         metadata: Store of the definitions.
         checkpoints: Store of the checkpoints.
         journal: Redo journal of transactions.
         flusher: Writes all logs; must be started, and is closed after the last request.
+        arrived: Results of the flusher on their way to the event loop.
+        reads: Reads of logs that the broker waits for.
         tasks: Tasks that no caller awaits.
         broker: Virtual hosts, exchanges and queues.
         committer: Makes transactions durable.
@@ -78,12 +83,15 @@ class Server:
     """
 
     config: ServerConfig
+    clock: Clock
     filesystem: FileSystem
     reserve: DiskReserve
     metadata: MetadataStore
     checkpoints: CheckpointStore
     journal: RedoJournal
     flusher: ThreadFlusher
+    arrived: ArrivedResults
+    reads: WorkerReads
     tasks: BackgroundTasks
     broker: Broker
     committer: Committer
@@ -105,6 +113,7 @@ def assemble(
     stored: StoredState,
     keep_lock: Callable[[], None],
     sensor: Sensor | None = None,
+    clock: Clock | None = None,
 ) -> Server:
     """Make an empty server and connect its parts; opens and starts nothing.
 
@@ -116,11 +125,13 @@ def assemble(
         keep_lock: Called in a worker before each round of checkpoints; raises an OffsetsError if
             the directory lock is lost.
         sensor: Measures memory and disk; None measures this process.
+        clock: Time that the broker goes by; None: that of the machine.
     """
     loop = asyncio.get_running_loop()
     limits = config.limits
     tasks = BackgroundTasks()
     watch = TurnWatch()
+    clock = clock or SystemClock(loop.call_later)
 
     # These two parts report to one that needs them itself. Neither calls before the server runs.
     def take_results(results: Sequence[FlushResult]) -> None:
@@ -130,10 +141,12 @@ def assemble(
         return await checkpointer.write_round()
 
     # Queues and their logs
-    flusher = ThreadFlusher(ArrivedResults(loop.call_soon_threadsafe, take_results).add)
+    arrived = ArrivedResults(loop.call_soon_threadsafe, take_results)
+    flusher = ThreadFlusher(arrived.add)
+    reads = WorkerReads()
     compactor = Compactor(flusher, config.compact_below, lambda: _spare_bytes(config, filesystem))
-    turn = Turn(loop.call_soon, loop.call_later, watch, collector.note_work)
-    storage = QueueStorage(config, flusher, read_in_worker, turn, filesystem, compactor.compacted)
+    turn = Turn(loop.call_soon, loop.call_later, watch, collector.note_work, clock)
+    storage = QueueStorage(config, flusher, reads.read, turn, filesystem, compactor.compacted)
     committer = Committer(stored.journal, reserve, turn, tasks.spawn, write_checkpoint)
     broker = Broker(
         config,
@@ -153,6 +166,7 @@ def assemble(
         committer,
         keep_lock,
         config.offset_checkpoint_interval_seconds,
+        clock,
     )
 
     # Clients
@@ -215,12 +229,15 @@ def assemble(
     )
     return Server(
         config=config,
+        clock=clock,
         filesystem=filesystem,
         reserve=reserve,
         metadata=stored.metadata,
         checkpoints=stored.checkpoints,
         journal=stored.journal,
         flusher=flusher,
+        arrived=arrived,
+        reads=reads,
         tasks=tasks,
         broker=broker,
         committer=committer,

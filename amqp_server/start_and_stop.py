@@ -33,6 +33,7 @@ from amqp_server.message_loading import load_messages
 from amqp_server.open_files import close_log_files, refuse_start_without_files
 from amqp_server.queue_shutdown import shut_queues_down
 from amqp_server.server import assemble, restore_reserve
+from amqp_server.server_activity import ServerActivity
 from amqp_server.server_recovery import recover_server
 from amqp_server.start_report_file import store_report
 from amqp_server.storage_lock import keep_lock, lock_storage
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from amqp_server.alarms import Sensor
+    from amqp_server.clock import Clock
     from amqp_server.config import ServerConfig
     from amqp_server.missing_parts import Part
     from amqp_server.server import Server
@@ -89,6 +91,7 @@ async def start(
     config: ServerConfig,
     filesystem: FileSystem | None = None,
     sensor: Sensor | None = None,
+    clock: Clock | None = None,
     *,
     owns_process: bool = True,
 ) -> RunningServer:
@@ -99,6 +102,7 @@ async def start(
         filesystem: File operations for definitions, logs and checkpoints. Tests pass one that
             fails.
         sensor: Measures memory and disk; tests pass one whose readings they set.
+        clock: Time that the broker goes by; tests pass one that they turn.
         owns_process: Whether the process exists for the server. If not, the server leaves alone
             what belongs to its host: it watches no garbage collections, and opens no control
             socket, because the bind of one changes the umask for a moment.
@@ -110,7 +114,7 @@ async def start(
         # Bind first: a server that cannot have its address must not touch the data directory.
         bound = await _bind(config, opened)
         directory = await _claim(config, filesystem or FileSystem(), opened)
-        server, report = await _recover(config, directory, (), sensor, opened)
+        server, report = await _recover(config, directory, (), sensor, clock, opened)
         await _begin_to_write(server, directory, report, opened)
         address = await _serve(server, bound, opened)
         if owns_process:
@@ -133,7 +137,7 @@ async def recover_and_stop(config: ServerConfig, accepted: Collection[Part] = ()
     """
     async with AsyncExitStack() as opened:
         directory = await _claim(config, FileSystem(), opened)
-        server, report = await _recover(config, directory, accepted, None, opened)
+        server, report = await _recover(config, directory, accepted, None, None, opened)
         await _begin_to_write(server, directory, report, opened)
     if not server.checkpointer.has_written_last:
         raise StartupError(
@@ -158,7 +162,7 @@ async def try_recovery(
     """
     async with AsyncExitStack() as opened:
         directory = _Directory(filesystem, _reserve(config, filesystem), None, None)
-        _, report = await _recover(config, directory, accepted, None, opened)
+        _, report = await _recover(config, directory, accepted, None, None, opened)
     return report
 
 
@@ -215,12 +219,13 @@ async def _recover(
     directory: _Directory,
     accepted: Collection[Part],
     sensor: Sensor | None,
+    clock: Clock | None,
     opened: AsyncExitStack,
 ) -> tuple[Server, StartReport]:
     """Read the data directory, assemble the server and recover it; ends by closing all files."""
     filesystem, reserve = directory.filesystem, directory.reserve
     stored = await open_stores(config, filesystem, reserve, opened)
-    server = assemble(config, filesystem, reserve, stored, directory.keep_lock, sensor)
+    server = assemble(config, filesystem, reserve, stored, directory.keep_lock, sensor, clock)
     # A clean stop has closed the logs already. Other ends must not write to them.
     opened.callback(close_log_files, config.storage_path)
     opened.push_async_callback(asyncio.to_thread, server.flusher.close)
@@ -304,6 +309,9 @@ def _run_in_background(server: Server, opened: AsyncExitStack) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     opened.push_async_callback(end)
+    loading = tasks[1]
+    server.clock.attach(ServerActivity(server, lambda: not loading.done()))
+    opened.callback(server.clock.detach)
 
 
 @contextmanager

@@ -14,24 +14,36 @@ READ_RETRY_SECONDS = 1.0
 """Seconds to wait after a log could not be read."""
 
 
-def read_in_worker(
-    read: Callable[[], ReadResult], arrived: Callable[[ReadResult | Exception], None]
-) -> None:
-    """Read in a worker thread of the running loop.
+class WorkerReads:
+    """Runs reads in the worker threads of the running loop. The event loop owns it.
 
-    Args:
-        read: Function that reads and blocks; called in the worker.
-        arrived: Called on the loop with the result, or after a pause with the error.
+    Attributes:
+        under_way: Number of reads whose results have not arrived. A read that failed has.
     """
-    loop = asyncio.get_running_loop()
 
-    def done(future: asyncio.Future[ReadResult]) -> None:
-        error = future.exception()
-        if error is None:
-            arrived(future.result())
-        elif isinstance(error, Exception):
-            # The caller retries after an error: without a pause a broken disk would keep the loop
-            # busy.
-            loop.call_later(READ_RETRY_SECONDS, arrived, error)
+    def __init__(self) -> None:
+        self.under_way = 0
 
-    loop.run_in_executor(None, read).add_done_callback(done)
+    def read(
+        self, read: Callable[[], ReadResult], arrived: Callable[[ReadResult | Exception], None]
+    ) -> None:
+        """Read in a worker thread.
+
+        Args:
+            read: Function that reads and blocks; called in the worker.
+            arrived: Called on the loop with the result, or after a pause with the error.
+        """
+        loop = asyncio.get_running_loop()
+
+        def done(future: asyncio.Future[ReadResult]) -> None:
+            self.under_way -= 1
+            error = future.exception()
+            if error is None:
+                arrived(future.result())
+            elif isinstance(error, Exception):
+                # The caller retries after an error: without a pause a broken disk would keep the
+                # loop busy.
+                loop.call_later(READ_RETRY_SECONDS, arrived, error)
+
+        self.under_way += 1
+        loop.run_in_executor(None, read).add_done_callback(done)

@@ -124,6 +124,10 @@ class Log:
         """Return the append time of the last record; 0 if the log never had one."""
         return self._state.writer.last_timestamp_ns
 
+    def time_ns(self) -> int:
+        """Return the time of day that append times go by, in nanoseconds since 1970 UTC."""
+        return self._state.options.time_ns()
+
     @property
     def segments(self) -> tuple[Segment, ...]:
         """The current segments, oldest first. Do not change them."""

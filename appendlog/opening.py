@@ -39,6 +39,7 @@ def open_state(
         report,
         settled_floor,
         known_end,
+        options.time_ns(),
     )
     try:
         recovered = recover(context)

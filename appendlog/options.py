@@ -1,11 +1,13 @@
 """Options of a log."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from appendlog.files.descriptors import SHARED_DESCRIPTORS, Descriptors
 from appendlog.files.durable_directories import DurableDirectories
 from appendlog.files.mappings import SHARED_MAPPINGS, Mappings
+from appendlog.segments.append_clock import system_time_ns
 from appendlog.segments.mapped_indexes import SHARED_INDEXES, MappedIndexes
 
 SEGMENT_BYTES_MAX = 2 << 30
@@ -36,6 +38,8 @@ class LogOptions:
         indexes: Cache of mapped indexes; by default one bounded cache per process.
         directories: Makes the log's directory and its parents; shared by logs with common parents.
             By default, directories that exist at the open count as durable.
+        time_ns: Returns the time of day, in ns since 1970 UTC, from any thread: the append times of
+            records and the ages of segments go by it.
     """
 
     segment_bytes: int = 64 << 20
@@ -47,6 +51,7 @@ class LogOptions:
     mappings: Mappings = field(default=SHARED_MAPPINGS, repr=False)
     indexes: MappedIndexes = field(default=SHARED_INDEXES, repr=False)
     directories: DurableDirectories | None = field(default=None, repr=False)
+    time_ns: Callable[[], int] = field(default=system_time_ns, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= SEGMENT_BYTES_MAX:

@@ -145,6 +145,11 @@ class MetadataStore:
         await self._rounds.until_quiet(encoded_vhost)
         await self._workers.run(self._clear_vhost, encoded_vhost)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no change waits or is being written."""
+        return self._rounds.is_idle
+
     async def drain(self) -> None:
         """Return when every submitted change is durable or has failed."""
         await self._rounds.drain()

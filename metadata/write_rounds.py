@@ -181,6 +181,11 @@ class WriteRounds:
             self._quiet_waiters.setdefault(encoded_vhost, []).append(waiter)
             await waiter
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no change waits or is being written."""
+        return self._task is None
+
     async def drain(self) -> None:
         """Return when no change waits or is being written."""
         while self._task is not None:

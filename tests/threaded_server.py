@@ -20,6 +20,7 @@ import uvloop
 
 from amqp_server.alarms import Sensor
 from amqp_server.client_connection import ClientConnection
+from amqp_server.clock import Clock
 from amqp_server.config import Limits, ServerConfig
 from amqp_server.server import Server
 from amqp_server.start_and_stop import start
@@ -38,6 +39,7 @@ class ThreadedServer:
         filesystem: For logs and checkpoints.
         limits: Bounds; the default ones when None.
         sensor: Looks at memory and disk.
+        clock: Time that it goes by; None: that of the machine.
         settings: Fields of `ServerConfig`.
 
     Attributes:
@@ -54,12 +56,13 @@ class ThreadedServer:
         filesystem: FileSystem | None = None,
         limits: Limits | None = None,
         sensor: Sensor | None = None,
+        clock: Clock | None = None,
         **settings: Any,  # noqa: ANN401 - as the dataclass has them
     ) -> None:
         config = ServerConfig(
             port=0, storage_path=storage_path, limits=limits or Limits(), **settings
         )
-        self._start = partial(start, config, filesystem, sensor)
+        self._start = partial(start, config, filesystem, sensor, clock)
         self._loop: asyncio.AbstractEventLoop
         self._started: Future[None] = Future()
         self._ending = asyncio.Event()

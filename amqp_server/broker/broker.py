@@ -170,7 +170,7 @@ class Broker:
             on_changed=self.queues_to_checkpoint.add,
         )
         if queue.settings.dead_letter_exchange is not None:
-            letters = DeadLetters(vhost, name, queue.settings)
+            letters = DeadLetters(vhost, name, queue.settings, self.turn.clock.time_ns)
             queue.forwarder = Forwarder(queue, letters, self.turn, self._transfer_order)
         vhost.add_queue(queue)
         expires_ms = queue.settings.expires_ms

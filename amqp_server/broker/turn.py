@@ -23,10 +23,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.broker.turn_watch import TurnWatch
+from amqp_server.clock import SystemClock
 from amqp_server.time_slice import SLICE_SECONDS, TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from amqp_server.clock import Clock, Timer
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +52,6 @@ class LongTask(TurnTask, Protocol):
 
     def finish(self) -> None:
         """Do all that is left at once."""
-
-
-class Timer(Protocol):
-    """A call that the event loop makes later, unless it is cancelled."""
-
-    def cancel(self) -> None:
-        """Cancel the call; has no effect after it was made."""
 
 
 class Line:
@@ -137,8 +133,10 @@ class Turn:
         watch: Learns how long each task takes; None: a watch that nothing reads.
         note_work: Called after each turn with the seconds of work since the last call, which
             include those of `run_now`; None: not called.
+        clock: Time that the broker goes by; None: that of the machine.
 
     Attributes:
+        clock: Time that the broker goes by.
         number: Grows with each turn. While it stays the same, every task that was marked is still
             marked, so marking it again changes nothing.
         time_slice: Time of the task that runs now.
@@ -156,7 +154,9 @@ class Turn:
         call_later: Callable[[float, Callable[[], None]], Timer],
         watch: TurnWatch | None = None,
         note_work: Callable[[float], None] | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        self.clock: Clock = SystemClock(call_later) if clock is None else clock
         self._watch = TurnWatch() if watch is None else watch
         self._note_work = note_work
         self._call_soon = call_soon
@@ -212,11 +212,23 @@ class Turn:
         self._schedule(line)
 
     def mark_after(self, seconds: float, task: TurnTask) -> Timer:
-        """Mark `task` after `seconds` have passed: never earlier, perhaps a little later.
+        """Mark `task` after `seconds` of the clock: never earlier, perhaps a little later.
 
         The caller owns the timer and cancels it when it no longer wants the task.
         """
+        return self.clock.call_later(seconds, partial(self.mark, task))
+
+    def mark_after_real(self, seconds: float, task: TurnTask) -> Timer:
+        """Mark `task` as `mark_after` does, after real seconds, whatever clock the broker goes by.
+
+        For what waits for the disk or saves memory.
+        """
         return self._call_later(seconds, partial(self.mark, task))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no task waits for a turn, and no long operation is under way."""
+        return not (self._waiting or self._is_scheduled or self.jobs)
 
     def finish_jobs(self) -> None:
         """Do the rest of all long operations, because the server stops; later ones at once."""

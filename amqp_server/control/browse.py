@@ -101,10 +101,10 @@ async def browse(
     page = _checked(state, filters, limit, body_bytes)
     found = find_queue(broker, vhost, queue)
     try:
-        at = await start_offset(found, written_place(start, "start"))
+        at = await start_offset(found, written_place(found, start, "start"))
         end = found.visible_end
         if until:
-            end = min(end, await start_offset(found, written_place(until, "until")))
+            end = min(end, await start_offset(found, written_place(found, until, "until")))
         behind = await _collect(found, at, end, page)
     except LogFailedError as error:
         raise ControlError(ErrorKind.FAILED, str(error)) from error
@@ -144,10 +144,11 @@ def parse_filters(filters: Sequence[object]) -> list[HeaderFilter]:
         raise ControlError(ErrorKind.INVALID_ARGUMENT, f"filters: {error}") from None
 
 
-def written_place(text: str, name: str) -> StartPosition:
+def written_place(queue: Queue, text: str, name: str) -> StartPosition:
     """Return the position in a log that a text means.
 
     Args:
+        queue: Queue that has the log.
         text: Text that a person wrote.
         name: Name of the argument, for the error.
 
@@ -155,7 +156,7 @@ def written_place(text: str, name: str) -> StartPosition:
         ControlError: The text is no position.
     """
     try:
-        return parse_offset_text(text, time.time_ns())
+        return parse_offset_text(text, queue.store.log.time_ns())
     except ValueError as error:
         raise ControlError(ErrorKind.INVALID_ARGUMENT, f"{name}: {error}") from None
 

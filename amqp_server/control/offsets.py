@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -84,7 +83,7 @@ async def show(
             check_group_name(group)
             check_known(logs, group)
         rows = [group_row(each, shard, group) for shard, each in logs]
-    await add_lag_seconds(rows, [each for _, each in logs], time.time_ns())
+    await add_lag_seconds(rows, [each for _, each in logs], broker.turn.clock.time_ns())
     for row, (_, each) in zip(rows, logs, strict=True):
         row["checkpoint_age_seconds"] = checkpoint_age_seconds(checkpointer, each)
     return rows
@@ -190,10 +189,13 @@ async def _move(
     Raises:
         ControlError: The position is invalid in one of the logs; none was changed.
     """
-    target = written_place(to, "to")
+    targets = [written_place(log.queue, to, "to") for log in logs]
     with refusals():
         check_group_name(group)
-        offsets = [await target_offset(log.queue, target) for log in logs]
+        offsets = [
+            await target_offset(log.queue, target)
+            for log, target in zip(logs, targets, strict=True)
+        ]
         await _until_placed(logs, group)
     for log, offset in zip(logs, offsets, strict=True):
         with refusals(log):

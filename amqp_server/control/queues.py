@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -145,7 +144,7 @@ def checkpoint_age_seconds(checkpointer: Checkpointer, queue: Queue) -> float | 
     """Return the age of the checkpoint of a queue; None if it does not survive a restart."""
     if not queue.is_journaled:
         return None
-    return round(time.monotonic() - checkpointer.last_round_seconds, 3)
+    return round(checkpointer.age_seconds, 3)
 
 
 def _state(queue: Queue) -> str:

@@ -127,7 +127,7 @@ async def _place(queue: Queue, text: str, name: str) -> int:
         ControlError: The text is no position, or the queue does not keep the offset.
         LogFailedError: The log cannot be read.
     """
-    position = written_place(text, name)
+    position = written_place(queue, text, name)
     low, high = queue.store.log.log_start_offset, queue.visible_end
     if position.kind is StartKind.OFFSET and not low <= position.number <= high:
         reason = (

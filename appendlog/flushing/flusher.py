@@ -112,6 +112,14 @@ class ThreadFlusher:
             self._is_woken = True
             self._wakes.put(None)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the result of every submitted request has been reported."""
+        with self._lock:
+            if self._submitted or not self._order.is_empty:
+                return False
+        return self._maintenance.is_idle
+
     def close(self) -> None:
         """Finish and report all submitted requests, then end the threads."""
         self._is_closing = True

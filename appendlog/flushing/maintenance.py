@@ -42,6 +42,12 @@ class Maintenance:
                 return
         self._threads.submit(lambda: self._run(log))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all submitted requests are done and reported."""
+        with self._lock:
+            return not self._waiting
+
     def close(self) -> None:
         """Wait until all submitted requests are done."""
         with self._is_idle:

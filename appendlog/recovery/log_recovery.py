@@ -80,7 +80,7 @@ def recover(context: RecoveryContext) -> RecoveredLog:
     _compare_with_durable_end(recovered, context)
     report.segment_count = len(segments)
     report.record_count = sum(segment.summary.record_count for segment in segments)
-    report.ahead_ns = ahead_ns(context.directory, _last_time_ns(segments))
+    report.ahead_ns = ahead_ns(context.directory, _last_time_ns(segments), context.now_ns)
     report.seconds = time.perf_counter() - started
     return recovered
 

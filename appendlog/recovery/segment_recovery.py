@@ -54,6 +54,7 @@ class RecoveryContext:
         report: Report, which recovery fills in.
         settled_floor: Offset below which all is settled: segments missing there are not lost.
         known_end: Offset up to which the log is known to have reached, according to other files.
+        now_ns: Time of day, ns since 1970 UTC.
     """
 
     directory: Path
@@ -64,6 +65,7 @@ class RecoveryContext:
     report: RecoveryReport
     settled_floor: int
     known_end: int
+    now_ns: int
 
 
 class SegmentRecovery:
@@ -97,6 +99,7 @@ class SegmentRecovery:
         summary = SegmentSummary(base, base, previous_timestamp_ns)
         header_bytes = segment_header_bytes(context.identity)
         self._segment = Segment(context.directory, name, header_bytes, summary)
+        self._segment.begun_ns = context.now_ns
         self._index = ActiveIndex(base, context.index_interval_bytes)
 
     def run(self) -> Segment | None:

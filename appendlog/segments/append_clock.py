@@ -7,6 +7,7 @@ See docs/log-format.md, section 1.
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,11 @@ logger = logging.getLogger(__name__)
 
 AHEAD_NS_MAX: Final = 60 * 10**9
 """Limit, in ns, for an append time ahead of the clock: small steps back of clocks are common."""
+
+
+def system_time_ns() -> int:
+    """Return the time of day of the machine, in nanoseconds since 1970 UTC."""
+    return time.time_ns()
 
 
 def is_ahead(timestamp_ns: int, now_ns: int) -> bool:
@@ -27,11 +33,15 @@ class AppendClock:
     Args:
         directory: Directory of the log, named in the warning.
         last_ns: Append time of the last record; 0 when there is none.
+        time_ns: Returns the time of day, in nanoseconds since 1970 UTC.
     """
 
-    __slots__ = ("_directory", "_last_ns")
+    __slots__ = ("_directory", "_last_ns", "_time_ns")
 
-    def __init__(self, directory: Path, last_ns: int) -> None:
+    def __init__(
+        self, directory: Path, last_ns: int, time_ns: Callable[[], int] = system_time_ns
+    ) -> None:
+        self._time_ns = time_ns
         self._directory = directory
         self._last_ns = last_ns
 
@@ -40,7 +50,7 @@ class AppendClock:
 
         Never below the previous one, unless that is more than `AHEAD_NS_MAX` ahead of the clock.
         """
-        now_ns = time.time_ns()
+        now_ns = self._time_ns()
         last_ns = self._last_ns
         if now_ns < last_ns:
             if not is_ahead(last_ns, now_ns):
@@ -50,12 +60,12 @@ class AppendClock:
         return now_ns
 
 
-def ahead_ns(directory: Path, last_ns: int) -> int:
+def ahead_ns(directory: Path, last_ns: int, now_ns: int) -> int:
     """Return how far the last append time is ahead of the clock, in ns; log a warning if too far.
 
     0 if it is not too far ahead, or if the log has no record.
     """
-    if not last_ns or not is_ahead(last_ns, now_ns := time.time_ns()):
+    if not last_ns or not is_ahead(last_ns, now_ns):
         return 0
     logger.warning(
         "append time ahead of the clock path=%s seconds=%.3f: the clock was wrong when the last "

@@ -13,7 +13,6 @@ Order of syncs:
 """
 
 import os
-import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -303,12 +302,14 @@ class SegmentWriter:
         name = SegmentName(base_offset, 0)
         while name in self._foreign_files:
             name = SegmentName(base_offset, name.generation + 1)
+        now_ns = self._options.time_ns()
         header = SegmentHeader(
-            self._identity, base_offset, time.time_ns(), self.last_timestamp_ns, name.generation
+            self._identity, base_offset, now_ns, self.last_timestamp_ns, name.generation
         )
         self._new_header = encode_segment_header(header)
         summary = SegmentSummary(base_offset, base_offset, self.last_timestamp_ns)
         segment = Segment(self._directory, name, len(self._new_header), summary)
+        segment.begun_ns = now_ns
         segment.index = ActiveIndex(base_offset, self._options.index_interval_bytes)
         self._pages.begin()
         return segment

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import Append, LargeChunk, Log, ReadResult, encode_chunk
+from appendlog import Append, Chunk, LargeChunk, Log, ReadResult, encode_chunk
 from appendlog.layout.format import CHUNK_HEADER_BYTES, TRANSACTION_ID_BYTES
 from appendlog.segments.large_record import find_large_record
 from appendlog.segments.segment_reader import WINDOW_BYTES_MIN
@@ -20,7 +20,7 @@ def a_log(directory: Path, transaction_id: bytes = b"") -> Log:
     """Return a log with a large message at offset 3, between small ones."""
     log, _ = open_log(directory, segment_bytes=BODY_BYTES // 2)
     large = LargeChunk(LARGE, 3, 1_500, SALT, transaction_id)
-    chunks = [chunk(0, 3), large, chunk(4, 6, timestamp_ns=2_000)]
+    chunks: list[Chunk] = [chunk(0, 3), large, chunk(4, 6, timestamp_ns=2_000)]
     log.append(Append(chunks, 6, sync=True))
     return log
 

@@ -24,7 +24,7 @@ class SetTimer:
 
 @dataclass
 class SetClock:
-    """Stands for the event loop's clock.
+    """Stands for the broker's clock.
 
     Attributes:
         now: The time, in seconds.
@@ -35,9 +35,13 @@ class SetClock:
     timers: list[SetTimer] = field(default_factory=list)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> SetTimer:
-        """Start a timer, as the event loop does."""
+        """Start a timer, as a clock does."""
         self.timers.append(SetTimer(self.now + seconds, callback))
         return self.timers[-1]
+
+    def monotonic(self) -> float:
+        """Return the time, in seconds."""
+        return self.now
 
     def pass_seconds(self, seconds: float) -> None:
         """Let time pass; timers run in the order in which they come due."""

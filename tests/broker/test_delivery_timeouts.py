@@ -6,12 +6,12 @@ from typing import cast
 import pytest
 
 from amqp_server.broker.channel import Channel
-from amqp_server.broker.consuming import delivery_timeouts
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.delivery_timeouts import MARKS_PER_TIMEOUT, DeliveryTimeouts
 from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.turn import Turn
+from amqp_server.clock import Clock
 from amqp_server.protocol.errors import SoftError
 from tests.broker.set_clock import SetClock
 
@@ -48,10 +48,8 @@ class WatchedChannel:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
-    clock = SetClock()
-    monkeypatch.setattr(delivery_timeouts, "monotonic", lambda: clock.now)
-    return clock
+def clock() -> SetClock:
+    return SetClock()
 
 
 @pytest.fixture
@@ -61,7 +59,7 @@ def channel() -> WatchedChannel:
 
 @pytest.fixture
 def timeouts(clock: SetClock, channel: WatchedChannel) -> DeliveryTimeouts:
-    turn = Turn(lambda callback: callback(), clock.call_later)
+    turn = Turn(lambda callback: callback(), clock.call_later, clock=cast("Clock", clock))
     return DeliveryTimeouts(cast("Channel", channel), turn)
 
 

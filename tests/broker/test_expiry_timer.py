@@ -6,10 +6,10 @@ from typing import cast
 import pytest
 
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.rules import expiry_timer
 from amqp_server.broker.rules.expiry_timer import ExpiryTimer
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.clock import Clock
 from tests.broker.set_clock import SetClock
 
 
@@ -24,10 +24,8 @@ class TimedQueue:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
-    clock = SetClock()
-    monkeypatch.setattr(expiry_timer, "monotonic", lambda: clock.now)
-    return clock
+def clock() -> SetClock:
+    return SetClock()
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ def expiry(clock: SetClock, queue: TimedQueue) -> ExpiryTimer:
         assert not queue.is_deleted, "deleted twice"
         queue.is_deleted = True
 
-    turn = Turn(lambda callback: callback(), clock.call_later)
+    turn = Turn(lambda callback: callback(), clock.call_later, clock=cast("Clock", clock))
     return ExpiryTimer(cast("Queue", queue), 10.0, turn, delete)
 
 

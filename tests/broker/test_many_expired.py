@@ -8,6 +8,7 @@ from pamqp.commands import Basic, Queue
 
 from amqp_server.broker import queue as queue_module
 from amqp_server.broker.rules import deadlines, queue_rules
+from amqp_server.clock import SystemClock
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 
@@ -24,14 +25,11 @@ class Clock:
         self.milliseconds = 1_000
         self.is_armed = False
 
-    def now_ms(self) -> int:
-        return self.milliseconds
-
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(queue_rules, "now_ms", clock.now_ms)
+    monkeypatch.setattr(SystemClock, "monotonic_ms", lambda _: clock.milliseconds)
     monkeypatch.setattr("amqp_server.time_slice.SLICE_SECONDS", 0.0)
     for module in (queue_rules, deadlines):
         monkeypatch.setattr(module, "DUE_RUNS_MAX", STEP)

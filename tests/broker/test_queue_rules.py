@@ -10,7 +10,6 @@ import pytest
 
 from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.queue_settings import QueueSettings
-from amqp_server.broker.rules import queue_rules
 from amqp_server.broker.rules.deadlines import PAGE_RUNS
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.queue_rules import QueueRules
@@ -18,7 +17,8 @@ from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.turn import Timer, Turn, TurnTask
+    from amqp_server.broker.turn import Turn, TurnTask
+    from amqp_server.clock import Timer
 
 
 class FakeQueue:
@@ -44,6 +44,7 @@ class FakeTurn:
     """Remembers what is to happen when; nothing is cancelled."""
 
     def __init__(self) -> None:
+        self.clock = SimpleNamespace(monotonic_ms=count(1_000).__next__)
         self.delays_seconds: list[float] = []
         self.time_slice = SimpleNamespace(is_over=False)
 
@@ -57,11 +58,9 @@ class FakeTurn:
 
 @pytest.mark.parametrize("late_ms", range(6))
 def test_a_deadline_that_passes_while_others_expire_is_not_forgotten(
-    late_ms: int, monkeypatch: pytest.MonkeyPatch
+    late_ms: int,
 ) -> None:
     """It had not come when the messages were looked at, and had when the timer was set."""
-    clock_ms = count(1_000)
-    monkeypatch.setattr(queue_rules, "now_ms", lambda: next(clock_ms))
     queue, turn = FakeQueue(2), FakeTurn()
     attributes = MessageAttributes(QueueSettings(), 0)
     attributes.deadlines.add(0, 1, 990)

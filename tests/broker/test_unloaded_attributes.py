@@ -1,9 +1,9 @@
 """Facts that are read by and by are those that publishing would have noted."""
 
 import random
-from contextlib import AbstractContextManager
 from pathlib import Path
-from unittest import mock
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.rules import unloaded_attributes
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
+from amqp_server.clock import Clock
 from appendlog import Append, encode_chunk
 from appendlog.layout.message import (
     HAS_EXPIRATION,
@@ -84,11 +85,13 @@ def test_they_are_what_publishing_noted(
         for number, message in enumerate(late, offset):
             attributes.note(number, [message], message[0], time_ms + 5)
     unread = UnloadedAttributes(
-        log, MessageAttributes(settings, floor), settlement.unsettled_ranges(floor, offset)
+        log,
+        MessageAttributes(settings, floor),
+        settlement.unsettled_ranges(floor, offset),
+        clock_at(time_ms + 5, time_ms + 5),
     )
-    with both_clocks_at(time_ms + 5):
-        while unread.read_some():
-            pass
+    while unread.read_some():
+        pass
     newer.put_before(unread.attributes)
 
     for found, wanted in ((newer.priorities, wholly.priorities), (newer.sizes, wholly.sizes)):
@@ -99,10 +102,11 @@ def test_they_are_what_publishing_noted(
     assert due(newer) == due(wholly)
 
 
-def both_clocks_at(now_ms: int) -> AbstractContextManager[object]:
-    """Return a context in which the wall clock and the steady one show the same time."""
-    return mock.patch.multiple(
-        "time", time_ns=lambda: now_ms * NS, monotonic_ns=lambda: now_ms * NS
+def clock_at(of_day_ms: int, monotonic_ms: int) -> Clock:
+    """Return a clock that stands still."""
+    return cast(
+        "Clock",
+        SimpleNamespace(time_ns=lambda: of_day_ms * NS, monotonic_ms=lambda: monotonic_ms),
     )
 
 
@@ -124,9 +128,8 @@ def test_a_message_is_never_younger_than_one_that_comes_now(
         )
     )
     attributes = MessageAttributes(QueueSettings(message_ttl_ms=50), 0)
-    unread = UnloadedAttributes(log, attributes, [(0, 1)])
-    with mock.patch.multiple("time", time_ns=lambda: 11_000 * NS, monotonic_ns=lambda: 1_000 * NS):
-        assert not unread.read_some()
+    unread = UnloadedAttributes(log, attributes, [(0, 1)], clock_at(11_000, 1_000))
+    assert not unread.read_some()
     assert due(attributes) == {0: deadline_ms}
 
 
@@ -154,7 +157,7 @@ def test_only_segments_that_have_something_to_know_are_read(
         )
     assert len(log.summaries()) == 4
     attributes = MessageAttributes(QueueSettings(max_priority=5), 0)
-    unread = UnloadedAttributes(log, attributes, [(0, 4)])
+    unread = UnloadedAttributes(log, attributes, [(0, 4)], clock_at(1_000, 1_000))
     assert not unread.read_some()
     attributes.close_gap(4)
     assert attributes.priorities is not None

@@ -266,9 +266,9 @@ def test_a_deleted_queue_is_no_reason_to_refuse(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     storage, copy = tmp_path / "data", tmp_path / "copy"
-    settings = {"offset_checkpoint_interval_seconds": 0.0}
+    settings: dict[str, Any] = {"offset_checkpoint_interval_seconds": 0.0}
     with (
-        ThreadedServer(storage, None, None, None, **settings) as server,
+        ThreadedServer(storage, **settings) as server,
         connect(server.address) as client,
     ):
         client.open_channel(confirms=True)

@@ -15,6 +15,7 @@ from pamqp.commands import Basic, Channel, Queue
 from amqp_server.broker.subscriptions.delivery_marks import MARKS_MAX, DeliveryMarks
 from amqp_server.broker.subscriptions.group import Group, GroupStats
 from amqp_server.broker.subscriptions.groups import Groups
+from amqp_server.clock import SystemClock
 from amqp_server.group_rounds import GroupRounds
 from amqp_server.time_slice import TimeSlice
 from appendlog import FileSystem
@@ -100,7 +101,7 @@ def test_lag_in_bytes_is_of_the_files_that_are_still_to_be_read(server: InlineSe
 
 def test_the_oldest_unacked_is_no_message_that_came_back(server: InlineServer) -> None:
     clock = mock.Mock(return_value=100.0)
-    with mock.patch("amqp_server.broker.subscriptions.delivery_marks.monotonic", clock):
+    with mock.patch.object(SystemClock, "monotonic", clock):
         first = member(server, 2)
         clock.return_value = 110.0
         second = member(server, 2)
@@ -117,18 +118,17 @@ def test_the_oldest_unacked_is_no_message_that_came_back(server: InlineServer) -
 
 def test_marks_of_deliveries_are_few_and_never_say_that_one_is_older_than_it_is() -> None:
     clock = mock.Mock(return_value=0.0)
-    with mock.patch("amqp_server.broker.subscriptions.delivery_marks.monotonic", clock):
-        marks = DeliveryMarks(0)
-        for number in range(1, 3 * MARKS_MAX):
-            clock.return_value = float(number)
-            marks.note(number)
-        end = 3 * MARKS_MAX
-        assert marks.age_seconds(end - 2) == 0
-        for offset in range(0, end - 1, 100):
-            assert 0 <= marks.age_seconds(offset) <= end - 2 - offset
-        assert marks.age_seconds(0) > end / 2
-        marks.forget_below(end - 10)
-        assert marks.age_seconds(end - 10) <= 10
+    marks = DeliveryMarks(0, clock)
+    for number in range(1, 3 * MARKS_MAX):
+        clock.return_value = float(number)
+        marks.note(number)
+    end = 3 * MARKS_MAX
+    assert marks.age_seconds(end - 2) == 0
+    for offset in range(0, end - 1, 100):
+        assert 0 <= marks.age_seconds(offset) <= end - 2 - offset
+    assert marks.age_seconds(0) > end / 2
+    marks.forget_below(end - 10)
+    assert marks.age_seconds(end - 10) <= 10
 
 
 def test_a_commit_beside_members_takes_them_on(server: InlineServer) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.protocol.errors import PreconditionFailed
@@ -25,7 +24,8 @@ from amqp_server.protocol.errors import PreconditionFailed
 if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.unacked import UnackedRuns
-    from amqp_server.broker.turn import Timer, Turn
+    from amqp_server.broker.turn import Turn
+    from amqp_server.clock import Timer
 
 MARKS_PER_TIMEOUT = 100
 
@@ -70,6 +70,7 @@ class DeliveryTimeouts:
     def __init__(self, channel: TimedChannel, turn: Turn) -> None:
         self._channel = channel
         self._turn = turn
+        self._monotonic = turn.clock.monotonic
         # By timeout in milliseconds.
         self._marks: dict[int, deque[_Mark]] = {}
         # The lowest tag of the marks that were due, by timeout: some of their deliveries may be
@@ -91,7 +92,7 @@ class DeliveryTimeouts:
             first_tag: Delivery tag of the first delivery.
             timeout_ms: Time to acknowledge them, in milliseconds, >= 1.
         """
-        now = monotonic()
+        now = self._monotonic()
         seconds = timeout_ms / 1000
         marks = self._marks.get(timeout_ms)
         if marks is None:
@@ -106,7 +107,7 @@ class DeliveryTimeouts:
     def on_rollback(self) -> None:
         """Look again at deliveries whose time was up while a transaction deferred their acks."""
         passed, self._passed = self._passed, {}
-        now = monotonic()
+        now = self._monotonic()
         for timeout_ms, first_tag in passed.items():
             sent = now - timeout_ms / 1000
             self._add(_Mark(first_tag, sent, sent), timeout_ms, now)
@@ -130,7 +131,7 @@ class DeliveryTimeouts:
             self._passed.clear()
             self._dues.clear()
             return
-        now = monotonic()
+        now = self._monotonic()
         while self._dues and self._dues[0][0] <= now:
             _, timeout_ms = heappop(self._dues)
             marks = self._marks[timeout_ms]

@@ -10,14 +10,14 @@ Source: RabbitMQ `rabbit_amqqueue_process` (`ensure_expiry_timer`), and the beha
 from __future__ import annotations
 
 import logging
-from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
     from amqp_server.broker.queue_part import Namespace
-    from amqp_server.broker.turn import Timer, Turn
+    from amqp_server.broker.turn import Turn
+    from amqp_server.clock import Timer
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class ExpiryTimer:
         self._queue = queue
         self._seconds = seconds
         self._turn = turn
+        self._monotonic = turn.clock.monotonic
         self._delete = delete
         self._timer: Timer | None = None
         self.is_over = False
@@ -65,7 +66,7 @@ class ExpiryTimer:
 
     def renew(self) -> None:
         """Start the time again: the queue was used, or its last consumer ended."""
-        self._end = monotonic() + self._seconds
+        self._end = self._monotonic() + self._seconds
         if self._timer is None and not self.is_over:
             # A running timer stays unchanged and checks the new end when it fires. So polling with
             # basic.get starts no timer for each message.
@@ -84,7 +85,7 @@ class ExpiryTimer:
         if self.is_over or len(self._queue.consumers):
             # The queue renews the timer when its last consumer ends.
             return
-        left_seconds = self._end - monotonic()
+        left_seconds = self._end - self._monotonic()
         if left_seconds > 0:
             self._timer = self._turn.mark_after(left_seconds, self)
             return

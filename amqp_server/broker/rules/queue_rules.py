@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.queue_part import QueuePort
 from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX
-from amqp_server.broker.rules.steady_clock import now_ms
 from amqp_server.broker.transfers.deaths import EXPIRED, MAXLEN
 
 if TYPE_CHECKING:
     from amqp_server.broker.rules.length_limit import LengthLimit
     from amqp_server.broker.rules.message_attributes import MessageAttributes
     from amqp_server.broker.transfers.forwarder import Forwarder
-    from amqp_server.broker.turn import Timer, Turn
+    from amqp_server.broker.turn import Turn
+    from amqp_server.clock import Timer
 
 TIMER_SECONDS_MAX = 3600.0
 """Longest time between two checks of a queue's deadlines."""
@@ -60,6 +60,7 @@ class QueueRules:
         self._queue = queue
         self._limit = limit
         self._turn = turn
+        self._now_ms = turn.clock.monotonic_ms
         # Recovered messages need not be offered to consumers before they expire.
         self._offered_end = queue.ready.end
         self._timer: Timer | None = None
@@ -67,7 +68,7 @@ class QueueRules:
 
     def note(self, start: int, messages: list[bytes], flags: int) -> None:
         """Note messages that the queue is about to append at the offset `start`."""
-        self.attributes.note(start, messages, flags, now_ms())
+        self.attributes.note(start, messages, flags, self._now_ms())
 
     def before_delivery(self) -> bool:
         """Expire due messages, but not newly published ones: consumers are offered these first.
@@ -77,7 +78,7 @@ class QueueRules:
         Returns:
             Whether more may be due, for the next turn; nothing should be delivered before.
         """
-        return self._expire(self._offered_end, now_ms())
+        return self._expire(self._offered_end, self._now_ms())
 
     def after_delivery(self) -> bool:
         """Expire due messages that no consumer took, and drop those above the length limits.
@@ -85,7 +86,7 @@ class QueueRules:
         Returns:
             Whether more may be due, for the next turn.
         """
-        looked_ms = now_ms()
+        looked_ms = self._now_ms()
         self._expire(self._queue.ready.end, looked_ms)
         self._offered_end = self._queue.ready.end
         self._keep_length()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.rules.steady_clock import AppendTimes
+from amqp_server.broker.rules.append_times import AppendTimes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from amqp_server.broker.rules.message_attributes import MessageAttributes
+    from amqp_server.clock import Clock
     from appendlog import Log, ReadResult
 
 READ_BYTES = 1024 * 1024
@@ -27,12 +28,18 @@ class UnloadedAttributes:
         attributes: Attributes to fill, empty and starting at the first of the offsets. They
             belong to the caller again when everything is read.
         ranges: Unsettled offsets, ascending; none above the log's end.
+        clock: Time that the messages' deadlines go by.
     """
 
     def __init__(
-        self, log: Log, attributes: MessageAttributes, ranges: Sequence[tuple[int, int]]
+        self,
+        log: Log,
+        attributes: MessageAttributes,
+        ranges: Sequence[tuple[int, int]],
+        clock: Clock,
     ) -> None:
         self.attributes = attributes
+        self._clock = clock
         self._log = log
         self._ranges = list(_needed(log, attributes, ranges))
         self._at = 0
@@ -57,7 +64,7 @@ class UnloadedAttributes:
     def _runs(self, result: ReadResult) -> Iterator[tuple[int, list[bytes], int]]:
         """Yield runs with equal flags and times, as (start, messages, append time)."""
         start, run, run_ms = 0, list[bytes](), 0
-        times = AppendTimes()
+        times = AppendTimes(self._clock)
         for offset, message, timestamp_ns in zip(
             result.offsets, result.messages, result.timestamps_ns, strict=True
         ):

@@ -45,7 +45,7 @@ class JournalRequests:
         self.transactions = TransactionMarks()
         self._log = log
         self._chunk_bytes_max = chunk_bytes_max
-        self._clock = AppendClock(log.directory, log.last_timestamp_ns)
+        self._clock = AppendClock(log.directory, log.last_timestamp_ns, log.time_ns)
         self._timestamp_ns = 0
         self._taken: list[Piece] = []
 

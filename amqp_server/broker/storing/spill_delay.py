@@ -53,7 +53,7 @@ class ThrottledQueues:
     """Counts the throttled queues of a server; they share the pace of one event loop.
 
     Args:
-        mark_after: `Turn.mark_after`.
+        mark_after: `Turn.mark_after_real`.
         clock: Monotonic clock, in seconds.
 
     Attributes:

@@ -70,6 +70,7 @@ class QueueStorage:
         on_compacted: Called on the event loop with the result of each compaction.
 
     Attributes:
+        clock: Time that the append times and deadlines of messages go by.
         held: Queues that a commit holds: until its end nothing else changes what clients see there.
     """
 
@@ -85,17 +86,20 @@ class QueueStorage:
         self.pool = PagePool(config.ring_bytes_total)
         self.flusher = flusher
         self.held: Collection[StoreOwner] = ()
+        self.clock = turn.clock
         self._config = config
         self._read_in_worker = read_in_worker
         self._client_writes = ClientWrites(flusher, turn)
         self._window_budget = WindowBudget(turn=turn)
-        self.throttled_queues = ThrottledQueues(turn.mark_after)
+        self.throttled_queues = ThrottledQueues(turn.mark_after_real)
         self._turn = turn
         self._filesystem = filesystem
         self._directories = DurableDirectories(config.storage_path)
         # Most queues have no arguments: they share these.
         self._plain_settings = storage_settings({}, config)
-        self._plain_options = self._plain_settings.log_options(self._directories)
+        self._plain_options = self._plain_settings.log_options(
+            self._directories, self.clock.time_ns
+        )
         self.failed_stores = FailedStores()
         self._stores: dict[Log, MessageStore] = {}
         self._relief = MemoryRelief(turn, self.pool, self._stores)
@@ -184,7 +188,7 @@ class QueueStorage:
         )
         if settings is self._plain_settings:
             return directory, identity, self._plain_options
-        return directory, identity, settings.log_options(self._directories)
+        return directory, identity, settings.log_options(self._directories, self.clock.time_ns)
 
     def make_store(
         self, opened: OpenedLog, settlement: Settlement, *, is_journaled: bool, owner: StoreOwner

@@ -12,6 +12,8 @@ from appendlog import SEGMENT_BYTES_MAX, Compression, LogOptions, RetentionPolic
 from appendlog.reclaim.stream_retention import StreamBounds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table
     from appendlog import DurableDirectories
@@ -69,11 +71,14 @@ class StorageSettings:
     segment_age_seconds: float
     stream: StreamBounds = field(default_factory=StreamBounds)
 
-    def log_options(self, directories: DurableDirectories | None = None) -> LogOptions:
+    def log_options(
+        self, directories: DurableDirectories | None, time_ns: Callable[[], int]
+    ) -> LogOptions:
         """Return the options for opening the queue's log.
 
         Args:
             directories: Creator of directories that all logs of the server share.
+            time_ns: Returns the time of day, in nanoseconds since 1970 UTC.
         """
         return LogOptions(
             segment_bytes=self.segment_bytes,
@@ -81,6 +86,7 @@ class StorageSettings:
             compression=self.compression,
             compression_bytes_min=self.compression_bytes_min,
             directories=directories,
+            time_ns=time_ns,
         )
 
 

@@ -57,7 +57,7 @@ class WindowBudget:
             self._holders[holder] = held_bytes
             if not self._is_timed and self._turn is not None:
                 self._is_timed = True
-                self._turn.mark_after(WINDOW_SECONDS, self)
+                self._turn.mark_after_real(WINDOW_SECONDS, self)
         while self.held_bytes > self._bytes_max and len(self._holders) > 1:
             next(iter(self._holders)).clear()
 
@@ -74,4 +74,4 @@ class WindowBudget:
                 holder.clear()
         if self._holders and self._turn is not None:
             self._is_timed = True
-            self._turn.mark_after(WINDOW_SECONDS, self)
+            self._turn.mark_after_real(WINDOW_SECONDS, self)

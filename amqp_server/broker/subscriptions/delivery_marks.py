@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MARK_SECONDS = 0.5
 """Deliveries within this time share a mark and count from its end: never too early."""
@@ -20,16 +23,18 @@ class DeliveryMarks:
     Args:
         delivered_end: Offset below which messages were delivered at an unknown time; they count
             from now.
+        monotonic: Clock, in seconds.
     """
 
-    def __init__(self, delivered_end: int) -> None:
+    def __init__(self, delivered_end: int, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
         self._ends = [delivered_end]
         self._begun = [monotonic()]
         self._seconds = [monotonic()]
 
     def note(self, end: int) -> None:
         """Record that all messages below `end` are delivered by now; `end` never decreases."""
-        now = monotonic()
+        now = self._monotonic()
         if now - self._begun[-1] < MARK_SECONDS:
             self._ends[-1] = end
             self._seconds[-1] = now
@@ -51,4 +56,4 @@ class DeliveryMarks:
     def age_seconds(self, offset: int) -> float:
         """Return the least time since the first delivery of an offset, in seconds."""
         at = min(bisect_right(self._ends, offset), len(self._ends) - 1)
-        return max(monotonic() - self._seconds[at], 0.0)
+        return max(self._monotonic() - self._seconds[at], 0.0)

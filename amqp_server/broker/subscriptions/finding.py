@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.subscriptions.browsing import browses
@@ -38,7 +37,7 @@ def needs_search(queue: Queue, arguments: Table) -> bool:
     if queue.groups is not None and group_name(arguments) is not None:
         return placed_group(queue.groups, arguments) is None
     has_place = queue.groups is not None or browses(arguments)
-    return has_place and _start(arguments).kind is StartKind.TIME
+    return has_place and _start(queue, arguments).kind is StartKind.TIME
 
 
 def find_source(queue: Queue, arguments: Table) -> Source:
@@ -49,13 +48,13 @@ def find_source(queue: Queue, arguments: Table) -> Source:
         arguments: Checked arguments of the consumer.
     """
     if browses(arguments):
-        return queue.subscriptions.browse(start_offset_now(queue, _start(arguments)))
+        return queue.subscriptions.browse(start_offset_now(queue, _start(queue, arguments)))
     if queue.groups is None:
         return queue
     group = placed_group(queue.groups, arguments)
     if group is not None:
         return group.subscription
-    start = start_offset_now(queue, _start(arguments))
+    start = start_offset_now(queue, _start(queue, arguments))
     return queue.subscriptions.begin(start, parse_filter(arguments))
 
 
@@ -81,7 +80,7 @@ async def search_source(
         if queue.groups is not None and group_name(arguments) is not None:
             group = await join(queue.groups, arguments, make_durable)
             return None if queue.is_deleted else lambda: group.subscription
-        start = await start_offset(queue, _start(arguments))
+        start = await start_offset(queue, _start(queue, arguments))
     except LogFailedError:
         if queue.is_deleted:
             # The deletion removed the files during the read.
@@ -94,11 +93,11 @@ async def search_source(
     return lambda: queue.subscriptions.begin(start, parse_filter(arguments))
 
 
-def _start(arguments: Table) -> StartPosition:
+def _start(queue: Queue, arguments: Table) -> StartPosition:
     if browses(arguments) and OFFSET not in arguments:
         return START_FIRST
     asked = arguments.get(OFFSET)
-    start = parse_start(asked, time.time_ns())
+    start = parse_start(asked, queue.store.log.time_ns())
     assert start is not None, "the arguments must be checked before"
     if asked is not None and asked.kind != b"S" and start.kind is StartKind.TAIL:
         # In RabbitMQ a consumer of a stream that asks for a negative offset begins with the first

@@ -9,7 +9,6 @@ each other and of plain consumers.
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -91,6 +90,7 @@ class Group:
         rejected_count: Messages that members rejected.
         counters: Counters of the group's deliveries; they also add to those of the stream.
         is_dirty: Whether the next checkpoint must include the group.
+        now_ns: Returns the time of day, in nanoseconds since 1970 UTC.
         placing: Done when the position that is being looked up is found; None otherwise.
     """
 
@@ -109,6 +109,7 @@ class Group:
         self.is_dirty = False
         self.placing: Future[None] | None = None
         self.counters = DeliveryCounters(queue.counters)
+        self.now_ns = turn.clock.time_ns
         self._turn = turn
         self._on_dirty = on_dirty
         self.subscription = GroupSubscription(self, turn, delivered_end, returns)
@@ -142,7 +143,7 @@ class Group:
         Args:
             offset: New position, at most `queue.visible_end`; may be below the log's start.
         """
-        now_ns = time.time_ns()
+        now_ns = self.now_ns()
         if self.offsets.start is None:
             self.offsets.start_at(offset, now_ns)
         else:
@@ -163,7 +164,7 @@ class Group:
             GroupOffsetOutOfRangeError: `offset` is not in the log.
         """
         was_placed = self.offsets.start is not None
-        newly = self.offsets.commit(offset, *offset_range(self.queue), time.time_ns())
+        newly = self.offsets.commit(offset, *offset_range(self.queue), self.now_ns())
         if was_placed:
             self.subscription.extend_to_visible()
             self.subscription.begin_at(offset)
@@ -187,7 +188,7 @@ class Group:
             GroupOffsetOutOfRangeError: The log does not have `offset`.
         """
         self.check_unused(force=force)
-        self.offsets.seek(offset, *offset_range(self.queue), time.time_ns())
+        self.offsets.seek(offset, *offset_range(self.queue), self.now_ns())
         self._serve_from(offset)
 
     def check_unused(self, *, force: bool = False) -> None:
@@ -235,7 +236,7 @@ class Group:
                 taken.start,
                 taken.end,
             )
-            self.offsets.settle(taken.start, taken.end, time.time_ns())
+            self.offsets.settle(taken.start, taken.end, self.now_ns())
         self.note_dirty()
 
     def stop(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -53,7 +52,7 @@ class GroupSubscription(Subscription):
         self._group_ref = ref(group)
         self.counters = group.counters
         self.counts: DeliveryCounts | None = None
-        self.marks = DeliveryMarks(delivered_end)
+        self.marks = DeliveryMarks(delivered_end, turn.clock.monotonic)
         counted = [run for run in returns if run[2]]
         if counted:
             self.counts = DeliveryCounts(None, counted)
@@ -96,7 +95,7 @@ class GroupSubscription(Subscription):
 
     def settle(self, start: int, end: int) -> None:
         """Settle what a member acked; a commit or retention may have settled it before."""
-        self.group.offsets.settle(start, end, time.time_ns())
+        self.group.offsets.settle(start, end, self.group.now_ns())
         self.group.note_dirty()
 
     def drop(self, start: int, end: int, reason: str) -> None:

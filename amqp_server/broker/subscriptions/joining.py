@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.subscriptions.start_position import (
@@ -90,7 +89,7 @@ async def join(groups: Groups, arguments: Table, make_durable: MakeDurable) -> G
             if group.placing is not None:
                 await asyncio.wait([group.placing])
             elif is_reset or group.offsets.start is None:
-                start = parse_start(arguments.get(OFFSET), time.time_ns())
+                start = parse_start(arguments.get(OFFSET), group.now_ns())
                 assert start is not None, "the arguments must be checked before"
                 if await _place(groups, group, start, make_durable):
                     return group

@@ -8,7 +8,6 @@ each later one. `x-last-death-*` is as in RabbitMQ since 3.13.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +20,8 @@ from amqp_server.protocol.field_values import FieldValue, field_value
 from appendlog.layout.message import HAS_EXPIRATION, HAS_HEADERS, decode_message, encode_message
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.virtual_host import VirtualHost
@@ -68,15 +69,23 @@ class DeadLetters:
         virtual_host: Virtual host of the queue and of its dead-letter exchange.
         queue: Name of the queue.
         settings: Settings of the queue, which name a dead-letter exchange.
+        time_ns: Returns the time of day, in nanoseconds since 1970 UTC.
     """
 
-    def __init__(self, virtual_host: VirtualHost, queue: str, settings: QueueSettings) -> None:
+    def __init__(
+        self,
+        virtual_host: VirtualHost,
+        queue: str,
+        settings: QueueSettings,
+        time_ns: Callable[[], int],
+    ) -> None:
         assert settings.dead_letter_exchange is not None, "the queue has no dead-letter exchange"
         self.keeps_unroutable = settings.dead_letters_at_least_once
         self._exchange_name = settings.dead_letter_exchange
         self._routing_key = settings.dead_letter_routing_key
         self._queue_name = queue
         self._virtual_host = virtual_host
+        self._time_ns = time_ns
         # Messages that die together often differ in their bodies only, so the last stamp is kept.
         self._stamped: tuple[bytes, bytes, bytes, Death] | None = None
         self._stamp = Stamp(b"", (), {})
@@ -89,7 +98,7 @@ class DeadLetters:
         if exchange is None:
             return Copy((), message[0], message)
         view = decode_message(message)
-        death = Death(self._queue_name, reason, int(time.time()))
+        death = Death(self._queue_name, reason, self._time_ns() // 10**9)
         alike = (view.properties, view.exchange, view.routing_key, death)
         if alike != self._stamped:
             self._stamp = stamp(*alike, self._routing_key)

@@ -9,7 +9,6 @@ after it may be in the target already and are then duplicated, but none is left 
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -181,7 +180,7 @@ class Replay:
         unsettled.reverse()
         headers = {
             FROM_HEADER: field_value(request.source.name),
-            AT_HEADER: FieldValue(b"T", int(time.time())),
+            AT_HEADER: FieldValue(b"T", request.source.store.log.time_ns() // 10**9),
         }
         copies: list[tuple[int, bytes]] = []
         for offset, message in zip(page.offsets, page.messages, strict=True):
