@@ -355,6 +355,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Number of open channels."""
         return 0 if self._session is None else len(self._session.channels)
 
+    @property
+    def unacked_count(self) -> int:
+        """Number of deliveries that the client has not answered."""
+        channels = () if self._session is None else self._session.channels.values()
+        return sum(channel.unacked.count for channel in channels)
+
     def force_close(self, explanation: str) -> None:
         """Send the client a connection.close with this explanation; close when it has answered."""
         if self._session is not None:

@@ -40,6 +40,10 @@ class ClockedServer(Protocol):
         """What the server is doing now; empty while it only waits for peers and timers."""
 
     @property
+    def unanswered(self) -> int:
+        """Number of deliveries that clients have not answered."""
+
+    @property
     def has_heartbeats(self) -> bool:
         """Whether a client has asked for heartbeats."""
 

@@ -22,6 +22,10 @@ class Connection(Protocol):
         """Number of open channels."""
 
     @property
+    def unacked_count(self) -> int:
+        """Number of deliveries that the client has not answered."""
+
+    @property
     def held_bytes(self) -> int:
         """Bytes in memory that come from the client or go to it. Any thread may ask."""
 

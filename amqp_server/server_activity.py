@@ -47,6 +47,11 @@ class ServerActivity:
         return ", ".join(name for is_busy, name in kinds if is_busy)
 
     @property
+    def unanswered(self) -> int:
+        """Number of deliveries that clients have not answered."""
+        return sum(each.unacked_count for each in self._server.connections)
+
+    @property
     def has_heartbeats(self) -> bool:
         """Whether a client has asked for heartbeats."""
         return len(self._server.context.heartbeats) > 0
