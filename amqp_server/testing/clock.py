@@ -43,8 +43,8 @@ One may seal a segment, the next remove it, and the third has nothing left to do
 """
 CANCELLED_MAX: Final = 100
 """Cancelled timers that are kept, or as many as there are others."""
-SLACK_NS: Final = 1_000
-"""Timers that are due so soon after a span belong to it: seconds are rounded."""
+SLACK_NS: Final = 999_999
+"""Timers that are due so soon after a span belong to it: a broker counts whole milliseconds."""
 TICK_NS: Final = 500_000_000
 """Time between two ticks of heartbeats."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -55,6 +55,20 @@ def test_an_unused_queue_goes_and_a_used_one_stays(client: AmqpClient, clock: Tu
     assert not exists(client, "unused")
 
 
+def test_what_a_span_deletes_is_gone_from_the_disk_when_the_call_returns(
+    tmp_path: Path, client: AmqpClient, clock: TurnedClock
+) -> None:
+    for number in range(20):
+        client.declare(f"q{number}", arguments={"x-expires": HOUR_MS})
+        client.publish(b"x", f"q{number}", properties=PERSISTENT)
+    clock.advance()
+    assert len(list(tmp_path.glob("metadata/queues/*/*.json"))) == 20
+    assert len(list(tmp_path.glob("logs/**/*.log"))) == 20
+    clock.advance(hours=1)
+    assert not list(tmp_path.glob("metadata/queues/*/*.json"))
+    assert not list(tmp_path.glob("logs/**/*.log"))
+
+
 def test_a_death_has_the_time_of_the_clock(client: AmqpClient, clock: TurnedClock) -> None:
     client.declare("dead")
     client.declare("q", arguments=dead_letters_to("dead"))
@@ -245,16 +259,19 @@ def test_settled_messages_are_kept_for_their_time(tmp_path: Path, clock: TurnedC
         assert log.log_start_offset == 2
 
 
-def test_a_stream_is_read_from_a_time_of_the_clock(client: AmqpClient, clock: TurnedClock) -> None:
+@pytest.mark.parametrize("group", [{}, {"x-consumer-group": "readers"}], ids=["alone", "group"])
+@pytest.mark.parametrize("is_age", [True, False], ids=["age", "moment"])
+def test_a_stream_is_read_from_a_time_of_the_clock(
+    client: AmqpClient, clock: TurnedClock, is_age: bool, group: dict[str, Any]
+) -> None:
     client.open_channel(2, confirms=True)
     client.declare("s", arguments={"x-queue-type": "stream"})
     for number in range(4):
         client.publish(b"%d" % number, "s", channel=2)
         client.expect_confirmed(2)
         clock.advance(hours=1)
-    client.consume(
-        "s", prefetch=10, arguments={"x-stream-offset": clock.now - timedelta(minutes=150)}
-    )
+    start = "150m" if is_age else clock.now - timedelta(minutes=150)
+    client.consume("s", prefetch=10, arguments={"x-stream-offset": start, **group})
     assert [client.expect_delivery().body for _ in range(2)] == [b"2", b"3"]
 
 

@@ -116,6 +116,39 @@ def test_a_clock_that_stands_still_goes_on_by_turns_only(tmp_path: Path) -> None
         assert (clock.now - began).total_seconds() == 0.002
 
 
+def test_a_part_of_a_millisecond_keeps_no_message(tmp_path: Path) -> None:
+    """The timer of the first one would look at the second half a millisecond too late."""
+    clock = TurnedClock(stands_still=True)
+    with ThreadedServer(tmp_path, clock=clock) as server, connect(server.address) as client:
+        client.open_channel()
+        client.declare("seen")
+        client.declare("q", arguments=dead_letters_to("seen", **{"x-message-ttl": 10}))
+        clock.advance(milliseconds=1.75 - clock.monotonic() * 1_000 % 1)
+        client.publish(b"first", "q")
+        clock.advance(milliseconds=0.5)
+        client.publish(b"second", "q")
+        clock.advance(milliseconds=10)
+        assert bodies(client, "seen") == [b"first", b"second"]
+
+
+def test_time_passes_for_who_waits_for_almost_nothing(tmp_path: Path) -> None:
+    """A wait that is rounded to nothing would never see its end: the clock stands."""
+    clock = TurnedClock(stands_still=True)
+    with ThreadedServer(tmp_path, clock=clock) as server:
+        ended: list[float] = []
+        end = clock.monotonic() + 1e-7
+
+        def wait_again() -> None:
+            if clock.monotonic() < end:
+                clock.call_later(1e-12, wait_again)
+            else:
+                ended.append(clock.monotonic())
+
+        server.call(lambda: clock.call_later(1e-12, wait_again))
+        clock.advance(milliseconds=1, seconds_max=2)
+        assert ended
+
+
 def test_a_broker_that_starts_again_goes_on_at_its_time(tmp_path: Path) -> None:
     clock = TurnedClock()
     for day in range(2):
