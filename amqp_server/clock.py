@@ -85,7 +85,10 @@ class Clock(Protocol):
         """Begin to serve a server that has started. Called on its event loop."""
 
     def detach(self) -> None:
-        """End what `attach` began, because the server stops. Timers of its end go on."""
+        """End what `attach` began, because the server stops. Its timers go on until it has."""
+
+    def drop_timers(self) -> None:
+        """Make no call any more that was asked for: the server has stopped, or failed to start."""
 
 
 class SystemClock:
@@ -116,3 +119,6 @@ class SystemClock:
 
     def detach(self) -> None:
         """Do nothing."""
+
+    def drop_timers(self) -> None:
+        """Do nothing: the event loop ends with its server."""

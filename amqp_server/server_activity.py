@@ -33,10 +33,9 @@ class ServerActivity:
     def work(self) -> str:
         """What the server is doing now; empty while it only waits for peers and timers."""
         server = self._server
-        turn = server.broker.turn
         # The flusher before its results: a result is among these before the flusher is idle.
         kinds = (
-            (not turn.is_idle, "turns of queues and channels"),
+            (not server.broker.turn.is_idle, "turns of queues and channels"),
             (not server.flusher.is_idle or not server.arrived.is_empty, "writes of logs"),
             (server.reads.under_way > 0, "reads of logs"),
             (len(server.tasks) > 0, "declares, deletions and transactions"),

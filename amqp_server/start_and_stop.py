@@ -111,6 +111,8 @@ async def start(
         StartupError: The data directory or the address cannot be used.
     """
     async with AsyncExitStack() as opened:
+        if clock is not None:
+            opened.callback(clock.drop_timers)
         # Bind first: a server that cannot have its address must not touch the data directory.
         bound = await _bind(config, opened)
         directory = await _claim(config, filesystem or FileSystem(), opened)

@@ -253,6 +253,15 @@ class TurnedClock:
         self._server = None
         self._go_on()
 
+    def drop_timers(self) -> None:
+        """Drop all timers: the next server may use the same event loop."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        self._timers.clear()
+        self._rounds.clear()
+        self._cancelled = 0
+
     # Time
 
     def _now_ns(self) -> int:
@@ -273,14 +282,10 @@ class TurnedClock:
     # Timers
 
     def _use_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop; drop the timers of the one before."""
+        """Return the running loop, and use it from now on."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop = loop
-            self._handle = None
-            self._timers.clear()
-            self._rounds.clear()
-            self._cancelled = 0
         return loop
 
     def _forget(self) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Exchange
 
+from amqp_server.config import ServerConfig
+from amqp_server.start_and_stop import start
 from amqp_server.testing.clock import ClockError, TurnedClock
 from tests.amqp_client import PERSISTENT, AmqpClient, ConnectionLostError, connect
 from tests.conformance.routing import bind_queue
@@ -166,6 +168,21 @@ def test_a_broker_that_starts_again_goes_on_at_its_time(tmp_path: Path) -> None:
         queue = server.server.broker.vhosts["/"].queues["q"]
         server.wait_until(lambda: not queue.loading.is_loading)
         assert bodies(client, "q") == [b"1"]
+
+
+async def test_on_one_event_loop_the_timers_of_a_broker_end_with_it(tmp_path: Path) -> None:
+    """They would keep it in memory, and work on queues that another one has now."""
+    clock = TurnedClock()
+    config = ServerConfig(port=0, storage_path=tmp_path)
+    called: list[str] = []
+    first = await start(config, clock=clock)
+    clock.call_later(60, lambda: called.append("first"))
+    await first.stop()
+    second = await start(config, clock=clock)
+    clock.call_later(60, lambda: called.append("second"))
+    await clock.advance_async(hours=1)
+    assert called == ["second"]
+    await second.stop()
 
 
 def test_a_broker_that_finds_no_rest_is_an_error_that_says_so(
