@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
@@ -33,6 +33,16 @@ from amqp_server.protocol.errors import (
     InternalError,
     NotAllowed,
     SoftError,
+)
+from amqp_server.protocol.framing import (
+    AckRun,
+    BrokenFrame,
+    ContentBody,
+    ContentHeader,
+    HeartbeatFrame,
+    MethodFrame,
+    PublishRow,
+    PublishRun,
 )
 from amqp_server.protocol.methods import (
     BasicPublish,
@@ -62,6 +72,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.handlers.handler import MethodSteps, Outcome
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.client_socket import ClientSocket
+    from amqp_server.protocol.framing import Event
     from amqp_server.server_context import ServerContext
 
 logger = logging.getLogger(__name__)
@@ -73,6 +84,7 @@ With the compiled kernel that is one whole read, and the frame that the read bef
 """
 _WAITING = "waiting"
 """Reason not to read: what the client has sent is not handled yet."""
+_CONTENT_FRAMES = (ContentHeader, ContentBody)
 _SEE_LOG = "internal error, see the server's log"
 
 
@@ -110,11 +122,12 @@ class ClientSession:
         self._input_at = 0
         self._input_end = 0
         self._is_scanned = True
-        self._events: deque[tuple[Any, ...]] = deque()
+        self._events: deque[Event] = deque()
         # About how many octets the events came from: the last scan's, and those of parked events.
         self._event_bytes = 0
         # The event that is handled now, and the steps that are left of it.
-        self._event: tuple[Any, ...] = ()
+        self._event: Event | None = None
+
         self._steps: Iterator[None] | None = None
         # Channels that are being closed: each is an event that comes before all that wait.
         self._closings: deque[Iterator[None]] = deque()
@@ -227,7 +240,7 @@ class ClientSession:
         octets, at, end = self._input, self._input_at, self._input_end
         if octets is None:
             octets, at, end = self._connection.rest, 0, len(self._connection.rest)
-        events: list[tuple[Any, ...]] = []
+        events: list[Event] = []
         part_end = min(end, at + SCANNED_BYTES_MAX)
         after = self._scanner.scan(octets, at, part_end, events)
         while after == at and part_end < end:
@@ -268,7 +281,7 @@ class ClientSession:
         """Return whether the client has declared a capability."""
         return self._machine.capability(name)
 
-    def handle_again(self, events: Iterable[tuple[Any, ...]]) -> None:
+    def handle_again(self, events: Iterable[Event]) -> None:
         """Handle events, in this order, before all other waiting ones."""
         again = tuple(events)
         self._event_bytes = self.waiting_event_bytes + sum(map(cost_bytes, again))
@@ -467,10 +480,8 @@ class ClientSession:
 
     def _forget_octets(self) -> None:
         """Keep the name of the last method for the log of stalls, but no octets of messages."""
-        if self._steps is None and self._event:
-            kind, number = self._event[:2]
-            payload = self._event[2][:4] if kind == framing.METHOD else b""
-            self._event = (kind, number, payload)
+        if self._steps is None and self._event is not None:
+            self._event = _without_octets(self._event)
 
     def _take_all(self, steps: Iterator[None], time_slice: TimeSlice | None) -> bool:
         """Take steps until the slice is over or a commit must end; return whether all are taken."""
@@ -481,11 +492,12 @@ class ClientSession:
 
     def _end_with(self, error: Exception) -> None:
         """Close the channel or the connection with an error of the event that is handled now."""
+        event = self._event
         match error:
-            case SoftError():
-                self._replies.end_with(partial(self.close_channel, self._event[1], error))
+            case SoftError() if event is not None:
+                self._replies.end_with(partial(self.close_channel, event.channel, error))
             case HardError():
-                self._replies.end_with(partial(self._fail, close_error_for(self._event, error)))
+                self._replies.end_with(partial(self._fail, close_error_for(event, error)))
             case _:
                 logger.error("internal error peer=%s", self.name, exc_info=error)
                 self._replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
@@ -511,21 +523,21 @@ class ClientSession:
         else:
             self.resume_reading(_WAITING)
 
-    def _handle(self, event: tuple[Any, ...]) -> Iterator[None] | None:
+    def _handle(self, event: Event) -> Iterator[None] | None:
         """Handle an event; return the steps that are left of it, or None."""
-        kind, number = event[0], event[1]
         if self._machine.state is ConnectionState.CLOSED:
             return None
         if self.parked.is_watching and self.is_open and self.parked.parks(event):
             return None
-        if kind == framing.METHOD and number == 0:
-            self._handle_connection_method(event[2])
+        number = event.channel
+        if number == 0 and isinstance(event, MethodFrame):
+            self._handle_connection_method(event.payload)
             return None
-        if kind == framing.ERROR:
-            raise FrameError(event[2])
+        if isinstance(event, BrokenFrame):
+            raise FrameError(event.text)
         if self._machine.state is ConnectionState.CLOSING:
             return None
-        if kind == framing.HEARTBEAT:
+        if isinstance(event, HeartbeatFrame):
             if number != 0:
                 raise unexpected_frame(event)
             return None
@@ -540,21 +552,26 @@ class ClientSession:
             return None
         return self._handle_on_channel(channel, event)
 
-    def _handle_on_channel(self, channel: Channel, event: tuple[Any, ...]) -> Iterator[None] | None:
-        match event[0]:
-            case framing.PUBLISH:
-                return channel.publishing.publish_run(*event[2:])
-            case framing.ROW:
-                return channel.publishing.publish_row(*event[2:])
-            case framing.ACK:
-                channel.publishing.expect_method()
-                return channel.settle_ranges(event[2])
-            case framing.METHOD:
-                return self._handle_method(channel, event[2])
-            case framing.HEADER:
-                return channel.publishing.take_header(event[2])
-            case framing.BODY:
-                return channel.publishing.take_body(event[2])
+    def _handle_on_channel(self, channel: Channel, event: Event) -> Iterator[None] | None:
+        publishing = channel.publishing
+        match event:
+            case PublishRun():
+                return publishing.publish_run(
+                    event.method_payload, event.messages, event.checked_flags, event.shared_flags
+                )
+            case PublishRow():
+                return publishing.publish_row(
+                    event.method_payloads, event.messages, event.checked_flags, event.shared_flags
+                )
+            case AckRun():
+                publishing.expect_method()
+                return channel.settle_ranges(event.ranges)
+            case MethodFrame():
+                return self._handle_method(channel, event)
+            case ContentHeader():
+                return publishing.take_header(event.payload)
+            case ContentBody():
+                return publishing.take_body(event.payload)
         return None
 
     def _handle_connection_method(self, payload: bytes) -> None:
@@ -605,15 +622,14 @@ class ClientSession:
         )
         self._connection.begin_heartbeats(self._machine.heartbeat_seconds)
 
-    def _handle_without_channel(self, event: tuple[Any, ...]) -> None:
-        kind, number = event[0], event[1]
+    def _handle_without_channel(self, event: Event) -> None:
+        number = event.channel
         if number in self._closing_channels:
             # As AMQP requires: ignore everything until close-ok, without decoding it, but answer
             # a crossing close.
-            identity = event[2][:4] if kind == framing.METHOD else b""
-            if identity == ChannelCloseOk.identity:
+            if event.identity == ChannelCloseOk.identity:
                 self._closing_channels.discard(number)
-            elif identity == ChannelClose.identity:
+            elif event.identity == ChannelClose.identity:
                 self.write(method_frame(number, ChannelCloseOk()))
             return
         check_opens_channel(event, self._machine)
@@ -630,12 +646,12 @@ class ClientSession:
         channel = self.channels[number] = Channel(number, self, vhost, self._server.broker)
         channel.send(ChannelOpenOk())
 
-    def _handle_method(self, channel: Channel, payload: bytes) -> Iterator[None] | None:
+    def _handle_method(self, channel: Channel, event: MethodFrame) -> Iterator[None] | None:
         channel.publishing.expect_method()
-        if payload[:4] == BasicPublish.identity:
-            channel.publishing.begin_content(payload)
+        if event.identity == BasicPublish.identity:
+            channel.publishing.begin_content(event.payload)
             return None
-        method = decode_method(payload)
+        method = decode_method(event.payload)
         if not method.is_utf8:
             raise FrameError("Malformed UTF-8 in shortstr")
         try:
@@ -644,27 +660,26 @@ class ClientSession:
             raise error.with_method(method.class_id, method.method_id) from error.__cause__
         if isinstance(reply, Iterator):
             # The result of a plain iterator is None.
-            return self._take_steps(channel, method, payload, cast("MethodSteps", reply))
+            return self._take_steps(channel, method, cast("MethodSteps", reply))
         if reply is not None:
-            self._await_reply(channel, method, payload, reply)
+            self._await_reply(channel, method, reply)
         return None
 
-    def _take_steps(
-        self, channel: Channel, method: Method, payload: bytes, steps: MethodSteps
-    ) -> Iterator[None]:
+    def _take_steps(self, channel: Channel, method: Method, steps: MethodSteps) -> Iterator[None]:
         """Take all steps of a method, then wait for what is left; an error names the method."""
         try:
             reply = yield from steps
         except AmqpError as error:
             raise error.with_method(method.class_id, method.method_id) from error.__cause__
         if reply is not None:
-            self._await_reply(channel, method, payload, reply)
+            self._await_reply(channel, method, reply)
 
     def _await_reply(
-        self, channel: Channel, method: Method, payload: bytes, reply: Awaitable[Method | None]
+        self, channel: Channel, method: Method, reply: Awaitable[Method | None]
     ) -> None:
         waiting = asyncio.ensure_future(reply)
-        self._replies.wait(waiting, partial(self._finish, channel, method, waiting), payload)
+        send = partial(self._finish, channel, method, waiting)
+        self._replies.wait(waiting, send, method.identity)
 
     def _call_handler(self, channel: Channel, method: Method) -> Outcome | Iterator[None]:
         handler = HANDLERS.get(type(method))
@@ -715,18 +730,15 @@ class ClientSession:
         self.write(method_frame(channel.number, channel_close(error)))
 
 
-def _text_of(client: str, event: tuple[Any, ...]) -> str:
+def _without_octets(event: Event) -> MethodFrame:
+    """Return channel and method of an event; content is named for the `basic.publish` before it."""
+    is_content = isinstance(event, _CONTENT_FRAMES)
+    return MethodFrame(event.channel, BasicPublish.identity if is_content else event.identity)
+
+
+def _text_of(client: str, event: Event | None) -> str:
     """Return client, channel and method; the method may be one that cannot be decoded."""
-    if not event:
+    if event is None:
         return f"client={client!r}"
-    kind, number = event[0], event[1]
-    match kind:
-        case framing.PUBLISH | framing.ROW | framing.HEADER | framing.BODY:
-            method = "basic.publish"
-        case framing.ACK:
-            method = "basic.ack"
-        case framing.METHOD:
-            method = method_name(event[2])
-        case _:
-            method = "frame"
-    return f"client={client!r} channel={number} method={method}"
+    method = method_name(_without_octets(event).identity)
+    return f"client={client!r} channel={event.channel} method={method}"

@@ -24,10 +24,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, assert_never
 from weakref import WeakSet, ref
 
-from amqp_server.protocol import framing
+from amqp_server.protocol.framing import (
+    AckRun,
+    BrokenFrame,
+    ContentBody,
+    ContentHeader,
+    HeartbeatFrame,
+    MethodFrame,
+    PublishRow,
+    PublishRun,
+)
 from amqp_server.protocol.methods import (
     BasicAck,
     BasicCancel,
@@ -52,10 +61,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.framing import Event
 
 logger = logging.getLogger(__name__)
-
-Event = tuple[Any, ...]
 
 CLOSE_WAIT_SECONDS = 2.0
 """Seconds that a close waits for the end of an alarm."""
@@ -66,7 +74,7 @@ _FULL = "parked"
 """Reason not to read: the budget for parked publishes is used up."""
 
 
-_PUBLISHES = (framing.PUBLISH, framing.ROW)
+_PUBLISHES = (PublishRun, PublishRow)
 _ANSWER_IDS = {method.identity for method in (BasicAck, BasicNack, BasicReject)}
 _PASSING_IDS = _ANSWER_IDS | {
     method.identity
@@ -198,10 +206,10 @@ class ParkedPublishes:
 
     def parks(self, event: Event) -> bool:
         """Park an event if it has to wait; return whether it has to."""
-        kind, number = event[0], event[1]
+        number = event.channel
         channel = self._publisher.channels.get(number)
         if number in self._events:
-            if self._passes(channel, kind, event):
+            if self._passes(channel, event):
                 return False
         elif not self._begins_to_wait(channel, event):
             return False
@@ -210,31 +218,30 @@ class ParkedPublishes:
 
     def _begins_to_wait(self, channel: Channel | None, event: Event) -> bool:
         """Return whether this event is the first to be parked on its channel, or on channel 0."""
-        if event[1] == 0:
-            return bool(self._events) and _is_method(event, ConnectionClose.identity)
+        if event.channel == 0:
+            return bool(self._events) and event.identity == ConnectionClose.identity
         if channel is None or channel in self._closing_channels or channel.publishing.is_refusing:
             return False
         if channel.publishing.is_unfinished:
             # The message began before the alarm: methods that pass must not split its content.
             return False
-        if event[0] not in _PUBLISHES and not _is_method(event, BasicPublish.identity):
+        if event.identity != BasicPublish.identity:
             return False
         if not self.is_blocked:
             self._block()
         return True
 
-    def _passes(self, channel: Channel | None, kind: int, event: Event) -> bool:
-        if kind in (framing.ERROR, framing.HEARTBEAT):
+    def _passes(self, channel: Channel | None, event: Event) -> bool:
+        if isinstance(event, BrokenFrame | HeartbeatFrame):
             return True
         if channel is None:
-            return bool(event[1])
+            return bool(event.channel)
         if channel.transaction is not None:
             return False
-        identity = event[2][:4] if kind == framing.METHOD else b""
         waiting = self._methods.get(channel.number)
-        if kind == framing.ACK or identity in _ANSWER_IDS:
+        if event.identity in _ANSWER_IDS:
             return waiting is None or TxSelect.identity not in waiting
-        return waiting is None and identity in _PASSING_IDS
+        return waiting is None and event.identity in _PASSING_IDS
 
     def _block(self) -> None:
         self.is_blocked = True
@@ -247,10 +254,10 @@ class ParkedPublishes:
         parked_bytes = cost_bytes(event)
         self.held_bytes += parked_bytes
         self._budget.held_bytes += parked_bytes
-        if event[0] == framing.METHOD and not _is_method(event, BasicPublish.identity):
-            self._methods[number].add(event[2][:4])
+        if isinstance(event, MethodFrame) and event.identity != BasicPublish.identity:
+            self._methods[number].add(event.identity)
         close_id = ChannelClose.identity if number else ConnectionClose.identity
-        if _is_method(event, close_id) and number not in self._timers:
+        if event.identity == close_id and number not in self._timers:
             self._timers[number] = asyncio.get_running_loop().call_later(
                 CLOSE_WAIT_SECONDS, self._end_close_wait, number
             )
@@ -332,18 +339,27 @@ class ParkedPublishes:
         return events
 
 
-def _is_method(event: Event, identity: bytes) -> bool:
-    return bool(event[0] == framing.METHOD and event[2][:4] == identity)
-
-
 def _message_count(event: Event) -> int:
-    return len(event[3]) if event[0] in _PUBLISHES else _is_method(event, BasicPublish.identity)
+    if isinstance(event, _PUBLISHES):
+        return len(event.messages)
+    return event.identity == BasicPublish.identity
 
 
 def cost_bytes(event: Event) -> int:
     """Return about how many bytes of memory an event that waits takes."""
-    if event[0] == framing.ROW:
-        return sum(map(len, event[2] + event[3])) + _EVENT_BYTES * (1 + 2 * len(event[3]))
-    if event[0] == framing.PUBLISH:
-        return sum(map(len, event[3])) + _EVENT_BYTES * (1 + len(event[3]))
-    return _EVENT_BYTES + len(event[2]) * (_TAG_BYTES if event[0] == framing.ACK else 1)
+    match event:
+        case PublishRun():
+            return sum(map(len, event.messages)) + _EVENT_BYTES * (1 + len(event.messages))
+        case PublishRow():
+            octets = sum(map(len, event.method_payloads)) + sum(map(len, event.messages))
+            return octets + _EVENT_BYTES * (1 + 2 * len(event.messages))
+        case AckRun():
+            return _EVENT_BYTES + _TAG_BYTES * len(event.ranges)
+        case MethodFrame() | ContentHeader() | ContentBody():
+            return _EVENT_BYTES + len(event.payload)
+        case BrokenFrame():
+            return _EVENT_BYTES + len(event.text)
+        case HeartbeatFrame():
+            return _EVENT_BYTES
+        case _:
+            assert_never(event)

@@ -11,7 +11,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakMethod
 
-from amqp_server.protocol import framing
 from amqp_server.protocol.methods import (
     ExchangeBind,
     ExchangeDeclare,
@@ -26,6 +25,8 @@ from amqp_server.protocol.methods import (
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
+
+    from amqp_server.protocol.framing import Event
 
 WAITING_MAX = 1024
 """Replies that may wait at the same time; above that the session handles no more requests."""
@@ -66,28 +67,25 @@ class ReplyQueue:
         """Whether a reply waits."""
         return bool(self._line)
 
-    def admits(self, event: tuple[Any, ...]) -> bool:
+    def admits(self, event: Event) -> bool:
         """Return whether an event may be handled before the waiting replies are sent."""
         if not self._line:
             return True
         return (
-            not self._is_ended
-            and len(self._line) < WAITING_MAX
-            and event[0] == framing.METHOD
-            and event[2][:4] in _CHANGE_IDS
+            not self._is_ended and len(self._line) < WAITING_MAX and event.identity in _CHANGE_IDS
         )
 
-    def wait(self, after: asyncio.Future[Any], send: Callable[[], None], payload: bytes) -> None:
+    def wait(self, after: asyncio.Future[Any], send: Callable[[], None], identity: bytes) -> None:
         """Send a reply after `after` is done and all earlier replies are sent.
 
         Args:
             after: What the request waits for.
             send: Sends its reply.
-            payload: Payload of the request. If it changes no definition, `admits` returns False
-                until its reply is sent: a queue.delete after a tx.commit must see what the commit
-                publishes.
+            identity: Of the request, as in `Method.identity`. If it changes no definition, `admits`
+                returns False until its reply is sent: a queue.delete after a tx.commit must see
+                what the commit publishes.
         """
-        self._is_ended = self._is_ended or payload[:4] not in _CHANGE_IDS
+        self._is_ended = self._is_ended or identity not in _CHANGE_IDS
         self._line.append(_Reply(after, send))
         after.add_done_callback(self._advance)
 

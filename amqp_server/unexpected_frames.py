@@ -5,11 +5,26 @@ Source: RabbitMQ, rabbit_reader (unexpected_frame) and rabbit_misc (frame_error)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, assert_never
 
-from amqp_server.protocol import framing
+from amqp_server.protocol.constants import (
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+)
 from amqp_server.protocol.errors import ChannelError, FieldSyntaxError, FrameError, UnexpectedFrame
 from amqp_server.protocol.frame_text import binary_text, frame_text
+from amqp_server.protocol.framing import (
+    AckRun,
+    BrokenFrame,
+    ContentBody,
+    ContentHeader,
+    HeartbeatFrame,
+    MethodFrame,
+    PublishRow,
+    PublishRun,
+)
 from amqp_server.protocol.methods import (
     BasicAck,
     BasicPublish,
@@ -25,37 +40,47 @@ if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.protocol.connection_machine import ConnectionMachine
     from amqp_server.protocol.errors import AmqpError, HardError, SoftError
+    from amqp_server.protocol.framing import Event
 
 _METHOD_FRAME = b"\x01"
 _PUBLISH_BYTES_MIN = 17
-_FRAME_TYPES = {framing.HEADER: 2, framing.BODY: 3, framing.HEARTBEAT: 8}
 
 
-def failed_method(event: tuple[Any, ...]) -> tuple[int, int]:
+def failed_method(event: Event) -> tuple[int, int]:
     """Return class id and method id of an event that carries a method."""
-    if event[0] in (framing.PUBLISH, framing.ROW):
-        return BasicPublish.ids
-    if event[0] == framing.ACK:
-        return BasicAck.ids
-    return int.from_bytes(event[2][:2], "big"), int.from_bytes(event[2][2:4], "big")
+    identity = event.identity
+    return int.from_bytes(identity[:2], "big"), int.from_bytes(identity[2:], "big")
 
 
-def unexpected_frame(event: tuple[Any, ...]) -> UnexpectedFrame:
+def unexpected_frame(event: Event) -> UnexpectedFrame:
     """Return the error for a frame that is not allowed on its channel or at this moment."""
-    kind = event[0]
-    if kind == framing.ACK:
-        first, last = event[2][0], event[2][1]
-        payload = BasicAck(delivery_tag=first or last, multiple=not first).encode()
-    elif kind == framing.ROW:
-        payload = event[2][0]
-    else:
-        payload = b"" if kind == framing.HEARTBEAT else event[2]
-    return UnexpectedFrame(frame_text(_FRAME_TYPES.get(kind, 1), payload))
+    kind, payload = FRAME_METHOD, b""
+    match event:
+        case PublishRun():
+            payload = event.method_payload
+        case PublishRow():
+            payload = event.method_payloads[0]
+        case AckRun():
+            first, last = event.ranges[:2]
+            payload = BasicAck(delivery_tag=first or last, multiple=not first).encode()
+        case MethodFrame():
+            payload = event.payload
+        case ContentHeader():
+            kind, payload = FRAME_HEADER, event.payload
+        case ContentBody():
+            kind, payload = FRAME_BODY, event.payload
+        case HeartbeatFrame():
+            kind = FRAME_HEARTBEAT
+        case BrokenFrame():
+            raise AssertionError("octets that are no frame have an error of their own")
+        case _:
+            assert_never(event)
+    return UnexpectedFrame(frame_text(kind, payload))
 
 
 def misplaced_publish(
     buffer: bytes | bytearray, at: int, end: int, channels: Mapping[int, Channel]
-) -> tuple[Any, ...] | None:
+) -> MethodFrame | None:
     """Return the event of a publish that is wrong before its content has arrived, or None.
 
     The scanner waits for a whole publish. On channel 0, or where the content of another publish is
@@ -76,23 +101,22 @@ def misplaced_publish(
     channel = channels.get(number)
     if number != 0 and (channel is None or not channel.publishing.is_unfinished):
         return None
-    return framing.METHOD, number, bytes(buffer[at + 7 : stop - 1])
+    return MethodFrame(number, bytes(buffer[at + 7 : stop - 1]))
 
 
-def check_opens_channel(event: tuple[Any, ...], machine: ConnectionMachine) -> None:
+def check_opens_channel(event: Event, machine: ConnectionMachine) -> None:
     """Check that an event on a channel that is not open is channel.open.
 
     Raises:
         HardError: The event is another one, or it arrived on channel 0.
     """
-    kind, number = event[0], event[1]
-    if kind in (framing.HEADER, framing.BODY):
-        if number == 0:
+    if isinstance(event, ContentHeader | ContentBody):
+        if event.channel == 0:
             raise unexpected_frame(event)
         raise UnexpectedFrame("expected method frame, got non method frame instead")
-    if number == 0:
+    if event.channel == 0:
         raise machine.unexpected(*failed_method(event))
-    method = decode_method(event[2]) if kind == framing.METHOD else None
+    method = decode_method(event.payload) if isinstance(event, MethodFrame) else None
     if not isinstance(method, ChannelOpen):
         raise ChannelError("expected 'channel.open'", *failed_method(event))
 
@@ -117,10 +141,10 @@ def connection_close(error: AmqpError) -> ConnectionClose:
     )
 
 
-def close_error_for(event: tuple[Any, ...], cause: HardError) -> AmqpError:
+def close_error_for(event: Event | None, cause: HardError) -> AmqpError:
     """Return the error for the peer; one about undecodable arguments quotes the octets."""
-    if not isinstance(cause, FieldSyntaxError) or event[0] != framing.METHOD:
+    if not isinstance(cause, FieldSyntaxError) or not isinstance(event, MethodFrame):
         return cause
-    error = FrameError(f"cannot decode {binary_text(event[2][4:])}")
+    error = FrameError(f"cannot decode {binary_text(event.payload[4:])}")
     error.__cause__ = cause
     return error.with_method(cause.class_id, cause.method_id)

@@ -2,19 +2,17 @@
 
 cimport cython
 
+from amqp_server.protocol cimport _events_c as _events
 from amqp_server.protocol._octets_c cimport contains, is_repeated, is_same, joined, message_of, octets
 
 cdef bint COMPILED
 cdef bytes EMPTY
-cdef tuple NO_EVENT
 cdef tuple FLAGS_OCTETS
-cdef int PUBLISH
 cdef unsigned int _HEADERS
 cdef unsigned int _HAS_HEADERS
 cdef unsigned int _REPLY_TO
 cdef bytes _DIRECT_REPLY_TO
 cdef unsigned int CHECKED_PROPERTIES
-cdef int ROW
 cdef int REPEATS_MAX
 cdef int _MORE
 cdef int _SINGLY
@@ -43,6 +41,9 @@ cpdef unsigned int checked_flags_of(
 
 
 cdef bint _holds(octets data, Py_ssize_t start, Py_ssize_t end, bytes part)
+
+
+cdef _events.ScannedEvent single_frame(int kind, int channel, bytes payload)
 
 
 cdef class FrameScanner:
@@ -105,7 +106,13 @@ cdef class FrameScanner:
     )
     cdef bytes _message(self, octets data, Py_ssize_t body_at, Py_ssize_t body_end)
 
-    @cython.locals(last=tuple, kind=cython.int, payloads=list, messages=list, run=list)
+    @cython.locals(
+        row=_events.PublishRow,
+        before=_events.PublishRun,
+        payloads=list,
+        messages=list,
+        run=list,
+    )
     cdef list _begin_run(self, bytes message, list events)
 
     @cython.locals(

@@ -17,36 +17,16 @@ Source: AMQP 0-9-1 specification, section 4.2 (frames) and 4.2.6 (content).
 from __future__ import annotations
 
 from struct import pack
-from typing import Any
+from typing import TYPE_CHECKING
 
 from amqp_server.protocol.frame_text import frame_text
 
+if TYPE_CHECKING:
+    from amqp_server.protocol._events_py import Event
+
 COMPILED = __name__.endswith("_c")
-
-PUBLISH = 1
-"""Event `(PUBLISH, channel, method_payload, messages, checked_flags, shared_flags)`.
-
-Both flags are the same for all of its messages. `checked_flags` are those of the properties that
-the broker must look at (`checked_flags_of`). `shared_flags` are the flags octet of a message
-without `HAS_HEADERS`: messages with and without headers go together.
-"""
-ACK = 2
-"""Event `(ACK, channel, ranges)`: flat pairs first, last (inclusive); first 0 = multiple."""
-METHOD = 3
-"""Event `(METHOD, channel, payload)`: any other method, or a publish that is incomplete here."""
-HEADER = 4
-"""Event `(HEADER, channel, payload)`: a content header that is part of no run."""
-BODY = 5
-"""Event `(BODY, channel, payload)`: a content body frame that is part of no run."""
-ROW = 6
-"""Event `(ROW, channel, method_payloads, messages, checked_flags, shared_flags)`.
-
-Neighbours with different method payloads; at most `REPEATS_MAX` in a row have equal ones.
-"""
-HEARTBEAT = 8
-"""Event `(HEARTBEAT, channel)`."""
-ERROR = 9
-"""Event `(ERROR, channel, text)`: a frame error (501), always the last one of a connection."""
+if not COMPILED:  # the compiled build has them from the .pxd
+    from amqp_server.protocol import _events_py as _events
 
 _HEADERS = 1 << 13
 _HAS_HEADERS = 2
@@ -56,7 +36,6 @@ CHECKED_PROPERTIES = _REPLY_TO | 1 << 8 | 1 << 4
 """Flags of reply-to, expiration and user-id, whose values the broker checks."""
 EMPTY = b""
 """Adding a slice to it makes bytes from both kinds of buffer; calling `bytes` costs more."""
-NO_EVENT: tuple[Any, ...] = (0,)
 FLAGS_OCTETS = tuple(pack("B", flags) for flags in range(16))
 """First octet of a message, by its flags."""
 REPEATS_MAX = 8
@@ -142,6 +121,17 @@ def _holds(data: bytes | bytearray, start: int, end: int, part: bytes) -> bool:
     return data.find(part, start, end) >= 0
 
 
+def single_frame(kind: int, channel: int, payload: bytes) -> Event:
+    """Return the event of a frame that belongs to no run; its type was checked."""
+    if kind == 1:
+        return _events.MethodFrame(channel, payload)
+    if kind == 2:
+        return _events.ContentHeader(channel, payload)
+    if kind == 3:
+        return _events.ContentBody(channel, payload)
+    return _events.HeartbeatFrame(channel)
+
+
 class FrameScanner:
     """Converts the read buffers of one connection into events; keeps no octets of its own.
 
@@ -170,20 +160,18 @@ class FrameScanner:
         self.message_flags = 0
         self.shared_flags = 0
 
-    def scan(
-        self, data: bytes | bytearray, start: int, end: int, events: list[tuple[Any, ...]]
-    ) -> int:
+    def scan(self, data: bytes | bytearray, start: int, end: int, events: list[Event]) -> int:
         """Append the events of `data[start:end]` and return the position of the rest.
 
         The rest is an incomplete frame, or an incomplete publish of at most `body_bytes_max`. The
-        caller must put it at the start of the next buffer. After an ERROR event the scanner reads
+        caller must put it at the start of the next buffer. After a `BrokenFrame` the scanner reads
         nothing more.
 
         Args:
             data: bytes or bytearray; everything needed is copied from it.
             start: First octet to read.
             end: One past the last octet that was received.
-            events: List to which event tuples are appended.
+            events: List to which events are appended.
 
         Returns:
             Position of the first octet that was not consumed, in [start, end].
@@ -273,7 +261,7 @@ class FrameScanner:
                         if acks is None or ack_channel != channel:
                             acks = []
                             ack_channel = channel
-                            events.append((ACK, channel, acks))
+                            events.append(_events.ack_run(channel, acks))
                             run = None
                             last_tag = 0
                         if multiple != 0:
@@ -311,21 +299,17 @@ class FrameScanner:
                     prefix_bytes = 0
             run = None
             acks = None
-            if kind == 8:
-                events.append((HEARTBEAT, channel))
-            else:
-                payload = EMPTY + data[at + 7 : stop - 1]
-                events.append((METHOD if kind == 1 else kind + 2, channel, payload))
+            events.append(single_frame(kind, channel, EMPTY + data[at + 7 : stop - 1]))
             at = stop
         if self.group_prefix_bytes != 0 and len(self.group_prefix) == 0:
             self._keep_group(data)
         return at
 
-    def _fail(self, channel: int, text: str, end: int, events: list[tuple[Any, ...]]) -> int:
+    def _fail(self, channel: int, text: str, end: int, events: list[Event]) -> int:
         """Report a frame error and return the end of what was received: the rest is skipped."""
         # Nothing of the last publish was copied from this buffer.
         self.group_prefix_bytes = 0
-        events.append((ERROR, channel, text))
+        events.append(_events.BrokenFrame(channel, text))
         return end
 
     def _is_repeated(self, data: bytes | bytearray, at: int) -> bool:
@@ -359,55 +343,52 @@ class FrameScanner:
             )
         )
 
-    def _begin_run(self, message: bytes, events: list[tuple[Any, ...]]) -> list[bytes] | None:
+    def _begin_run(self, message: bytes, events: list[Event]) -> list[bytes] | None:
         """Add a message whose method frame differs from that of the message before it.
 
         Returns:
             The run for further messages with the same frame; None if this one is part of a row.
         """
-        last = events[len(events) - 1] if events else NO_EVENT
-        kind = last[0]
-        payloads: list[bytes] = []
-        messages: list[bytes] = []
-        if kind in (ROW, PUBLISH) and (
-            last[1] == self.channel
-            and last[4] == self.checked_flags
-            and last[5] == self.shared_flags
-        ):
-            messages = last[3]
-            if kind == ROW:
-                payloads = last[2]
+        last = events[len(events) - 1] if events else None
+        if type(last) is _events.PublishRow:
+            row = last
+            if (
+                row.channel == self.channel
+                and row.checked_flags == self.checked_flags
+                and row.shared_flags == self.shared_flags
+            ):
+                payloads = row.method_payloads
                 if payloads[len(payloads) - 1] is self.method_payload:
                     self.repeats += 1
                 else:
                     self.repeats = 1
                 if self.repeats <= REPEATS_MAX:
                     payloads.append(self.method_payload)
+                    messages = row.messages
                     messages.append(message)
                     return None
-            elif len(messages) <= REPEATS_MAX and last[2] is not self.method_payload:
-                payloads = [last[2]] * len(messages)
+        elif type(last) is _events.PublishRun:
+            before = last
+            messages = before.messages
+            if (
+                before.channel == self.channel
+                and before.checked_flags == self.checked_flags
+                and before.shared_flags == self.shared_flags
+                and len(messages) <= REPEATS_MAX
+                and before.method_payload is not self.method_payload
+            ):
+                payloads = [before.method_payload] * len(messages)
                 payloads.append(self.method_payload)
                 messages.append(message)
                 self.repeats = 1
-                events[len(events) - 1] = (
-                    ROW,
-                    self.channel,
-                    payloads,
-                    messages,
-                    self.checked_flags,
-                    self.shared_flags,
+                events[len(events) - 1] = _events.PublishRow(
+                    self.channel, payloads, messages, self.checked_flags, self.shared_flags
                 )
                 return None
         run = [message]
         events.append(
-            (
-                PUBLISH,
-                self.channel,
-                self.method_payload,
-                run,
-                self.checked_flags,
-                self.shared_flags,
+            _events.publish_run(
+                self.channel, self.method_payload, run, self.checked_flags, self.shared_flags
             )
         )
         return run

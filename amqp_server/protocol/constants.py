@@ -11,6 +11,7 @@ PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2
 FRAME_BODY: Final = 3
+FRAME_HEARTBEAT: Final = 8
 
 FRAME_END: Final = 0xCE
 FRAME_END_BYTE: Final = b"\xce"

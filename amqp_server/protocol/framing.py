@@ -1,8 +1,8 @@
-"""The kernels that scan and write frames: the compiled build if there is one.
+"""The kernels that scan and write frames, and their events: the compiled build if there is one.
 
 With `AMQP_SERVER_PURE_PYTHON=1` the interpreted sources are used. With
 `AMQP_SERVER_REQUIRE_COMPILED=1` the import fails without the compiled build. `COMPILED` says which
-build is in use. Both builds have the names and types of their sources `_scanning_py`,
+build is in use. Both builds have the names and types of their sources `_events_py`, `_scanning_py`,
 `_writing_py`, `_filtering_py` and `_headers_py` (used by the latter two); the parity tests compare
 them.
 """
@@ -12,32 +12,37 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from amqp_server.protocol import _filtering_py, _scanning_py, _writing_py
-from amqp_server.protocol._scanning_py import (
-    ACK,
-    BODY,
-    CHECKED_PROPERTIES,
-    ERROR,
-    HEADER,
-    HEARTBEAT,
-    METHOD,
-    PUBLISH,
-    ROW,
-)
+from amqp_server.protocol import _events_py, _filtering_py, _scanning_py, _writing_py
+from amqp_server.protocol._scanning_py import CHECKED_PROPERTIES
+
+if TYPE_CHECKING:
+    from amqp_server.protocol._events_py import (
+        AckRun,
+        BrokenFrame,
+        ContentBody,
+        ContentHeader,
+        Event,
+        HeartbeatFrame,
+        MethodFrame,
+        PublishRow,
+        PublishRun,
+    )
 
 __all__ = [
-    "ACK",
-    "BODY",
     "CHECKED_PROPERTIES",
     "COMPILED",
-    "ERROR",
-    "HEADER",
-    "HEARTBEAT",
-    "METHOD",
-    "PUBLISH",
-    "ROW",
+    "AckRun",
+    "BrokenFrame",
+    "ContentBody",
+    "ContentHeader",
+    "Event",
     "FrameScanner",
+    "HeartbeatFrame",
+    "MethodFrame",
+    "PublishRow",
+    "PublishRun",
     "checked_flags_of",
     "delivery_mode_position",
     "encode_content",
@@ -49,9 +54,10 @@ __all__ = [
 ]
 
 
-def _load() -> tuple[ModuleType, ModuleType, ModuleType, bool]:
+def _load() -> tuple[ModuleType, ModuleType, ModuleType, ModuleType, bool]:
     if os.environ.get("AMQP_SERVER_PURE_PYTHON") != "1":
         try:
+            events = import_module("amqp_server.protocol._events_c")
             scanning = import_module("amqp_server.protocol._scanning_c")
             writing = import_module("amqp_server.protocol._writing_c")
             filtering = import_module("amqp_server.protocol._filtering_c")
@@ -59,11 +65,22 @@ def _load() -> tuple[ModuleType, ModuleType, ModuleType, bool]:
             if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
                 raise
         else:
-            return scanning, writing, filtering, True
-    return _scanning_py, _writing_py, _filtering_py, False
+            return events, scanning, writing, filtering, True
+    return _events_py, _scanning_py, _writing_py, _filtering_py, False
 
 
-_scanning, _writing, _filtering, COMPILED = _load()
+_events, _scanning, _writing, _filtering, COMPILED = _load()
+
+if not TYPE_CHECKING:
+    AckRun = _events.AckRun
+    BrokenFrame = _events.BrokenFrame
+    ContentBody = _events.ContentBody
+    ContentHeader = _events.ContentHeader
+    Event = _events.Event
+    HeartbeatFrame = _events.HeartbeatFrame
+    MethodFrame = _events.MethodFrame
+    PublishRow = _events.PublishRow
+    PublishRun = _events.PublishRun
 
 FrameScanner: type[_scanning_py.FrameScanner] = _scanning.FrameScanner
 checked_flags_of = _scanning.checked_flags_of

@@ -24,7 +24,7 @@ def kernels(build: str) -> SimpleNamespace:
     """Return the names of both framing kernels in one build, `py` or `c`."""
     modules = [
         importlib.import_module(f"amqp_server.protocol.{name}_{build}")
-        for name in ("_scanning", "_writing")
+        for name in ("_events", "_scanning", "_writing")
     ]
     names = {name: value for module in modules for name, value in vars(module).items()}
     return SimpleNamespace(**(names | {"files": [module.__file__ for module in modules]}))
@@ -59,9 +59,10 @@ def scan_pieces(
         events: list[Any] = []
         at = scanner.scan(make_buffer(buffer, end), 0, end, events)
         # Runs are filled while the scan goes on: look at them when it is over.
-        seen.append((at, events))
+        shown = [(type(each).__name__, *build.fields_of(each)) for each in events]
+        seen.append((at, shown))
         rest = bytes(buffer[at:end])
-        if events and events[-1][0] == build.ERROR:
+        if events and isinstance(events[-1], build.BrokenFrame):
             break
     return seen
 
@@ -298,5 +299,5 @@ def test_publishes_that_differ_in_the_length_of_a_property_are_told_apart(
 
     build.FrameScanner(wire.FRAME_MAX, wire.BODY_MAX).scan(octets, 0, len(octets), events)
 
-    taken = [message for event in events for message in event[3]]
+    taken = [message for event in events for message in event.messages]
     assert taken == [each.message for each in run]

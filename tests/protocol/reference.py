@@ -13,7 +13,17 @@ from pamqp import body, commands, frame, header, heartbeat
 
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget, ContentAssembly
 from amqp_server.protocol._scanning_py import REPEATS_MAX
-from amqp_server.protocol.framing import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH, ROW
+from amqp_server.protocol.framing import (
+    AckRun,
+    BrokenFrame,
+    ContentBody,
+    ContentHeader,
+    Event,
+    HeartbeatFrame,
+    MethodFrame,
+    PublishRow,
+    PublishRun,
+)
 from amqp_server.protocol.methods import BasicPublish, decode_method
 from appendlog.layout.message import HAS_HEADERS, encode_message
 
@@ -29,48 +39,51 @@ class Teller:
         self._message_bytes_max = message_bytes_max
         self._assemblies: dict[int, ContentAssembly] = {}
 
-    def take(self, events: list[tuple[Any, ...]]) -> None:
+    def take(self, events: list[Event]) -> None:
         for event in events:
             self._take(event)
 
-    def _take(self, event: tuple[Any, ...]) -> None:
-        kind, channel = event[:2]
-        if kind == PUBLISH:
-            _, _, method_payload, messages, checked_flags, shared_flags = event
+    def _take(self, event: Event) -> None:
+        channel = event.channel
+        match event:
+            case PublishRun() | PublishRow():
+                self._say_whole(event)
+            case AckRun():
+                assert event.ranges, "a run without acknowledgements"
+                for first, last in zip(event.ranges[::2], event.ranges[1::2], strict=True):
+                    tags = range(first, last + 1) if first else [last]
+                    self.statements += [("ack", channel, tag, not first) for tag in tags]
+            case MethodFrame(_, payload) if payload[:4] == PUBLISH_ID:
+                method = decode_method(payload)
+                assert isinstance(method, BasicPublish)
+                bytes_max = self._message_bytes_max
+                self._assemblies[channel] = ContentAssembly(
+                    method, payload, bytes_max, AssemblyBudget(bytes_max)
+                )
+            case ContentHeader():
+                self._assembled(channel, self._assemblies[channel].take_header(event.payload))
+            case ContentBody():
+                self._assembled(channel, self._assemblies[channel].take_body(event.payload))
+            case MethodFrame():
+                self.statements.append(self._ack_or(("method", channel, event.payload)))
+            case HeartbeatFrame():
+                self.statements.append(("heartbeat", channel))
+            case BrokenFrame():
+                self.statements.append(("error", channel, event.text))
+
+    def _say_whole(self, event: PublishRun | PublishRow) -> None:
+        messages = event.messages
+        if isinstance(event, PublishRun):
             assert messages, "a run without messages"
-            for message in messages:
-                assert message[0] & ~HAS_HEADERS == shared_flags
-                self._say_publish(channel, method_payload, message, checked_flags)
-        elif kind == ROW:
-            _, _, payloads, messages, checked_flags, shared_flags = event
+            payloads = [event.method_payload] * len(messages)
+        else:
             assert len(messages) > 1, "a row without neighbours"
+            payloads = event.method_payloads
             repeats = [len(list(same)) for _, same in groupby(payloads, key=id)]
             assert max(repeats) <= REPEATS_MAX, "a run inside a row"
-            for method_payload, message in zip(payloads, messages, strict=True):
-                assert message[0] & ~HAS_HEADERS == shared_flags
-                self._say_publish(channel, method_payload, message, checked_flags)
-        elif kind == ACK:
-            ranges = event[2]
-            assert ranges, "a run without acknowledgements"
-            for first, last in zip(ranges[::2], ranges[1::2], strict=True):
-                if first == 0:
-                    self.statements.append(("ack", channel, last, True))
-                else:
-                    for tag in range(first, last + 1):
-                        self.statements.append(("ack", channel, tag, False))
-        elif kind == METHOD and event[2][:4] == PUBLISH_ID:
-            method = decode_method(event[2])
-            assert isinstance(method, BasicPublish)
-            self._assemblies[channel] = ContentAssembly(
-                method, event[2], self._message_bytes_max, AssemblyBudget(self._message_bytes_max)
-            )
-        elif kind == HEADER:
-            self._assembled(channel, self._assemblies[channel].take_header(event[2]))
-        elif kind == BODY:
-            self._assembled(channel, self._assemblies[channel].take_body(event[2]))
-        else:
-            name = {METHOD: "method", HEARTBEAT: "heartbeat", ERROR: "error"}[kind]
-            self.statements.append(self._ack_or((name, *event[1:])))
+        for method_payload, message in zip(payloads, messages, strict=True):
+            assert message[0] & ~HAS_HEADERS == event.shared_flags
+            self._say_publish(event.channel, method_payload, message, event.checked_flags)
 
     def _ack_or(self, statement: Statement) -> Statement:
         """Tags that no client can mean are left to the method decoder; they are acks still."""

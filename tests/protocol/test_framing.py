@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from struct import pack
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,15 +9,16 @@ from hypothesis import strategies as st
 
 from amqp_server.protocol._scanning_py import REPEATS_MAX
 from amqp_server.protocol.framing import (
-    ACK,
-    BODY,
-    ERROR,
-    HEADER,
-    HEARTBEAT,
-    METHOD,
-    PUBLISH,
-    ROW,
+    AckRun,
+    BrokenFrame,
+    ContentBody,
+    ContentHeader,
+    Event,
     FrameScanner,
+    HeartbeatFrame,
+    MethodFrame,
+    PublishRow,
+    PublishRun,
 )
 from appendlog.layout.message import HAS_EXPIRATION, HAS_HEADERS, HAS_PRIORITY, PERSISTENT
 from tests.protocol import wire
@@ -26,7 +26,6 @@ from tests.protocol.reference import Statement, Teller, statements_by_pamqp
 
 PLAIN = wire.PropertyList(b"\x00\x00", 0)
 PERSISTENT_PRIORITY = wire.PropertyList(b"\x18\x00\x02\x05", PERSISTENT | HAS_PRIORITY)
-Event = tuple[Any, ...]
 
 
 def publish(
@@ -41,6 +40,12 @@ def publish(
 
 
 _OF_A_ROW = ("method_payload", "message")
+
+
+def whole(event: Event) -> PublishRun | PublishRow:
+    """Return an event that must be one of whole publishes."""
+    assert isinstance(event, PublishRun | PublishRow)
+    return event
 
 
 def scan(octets: bytes, body_bytes_max: int = wire.BODY_MAX) -> tuple[list[Event], int]:
@@ -77,7 +82,7 @@ def test_equal_publishes_are_one_run() -> None:
     events, left = scan(wire.octets_of(*run))
 
     assert left == 0
-    assert events == [(PUBLISH, 1, run[0].method_payload, [each.message for each in run], 0, 0)]
+    assert events == [PublishRun(1, run[0].method_payload, [each.message for each in run], 0, 0)]
 
 
 def test_publishes_of_other_sizes_and_property_values_stay_in_the_run() -> None:
@@ -88,13 +93,15 @@ def test_publishes_of_other_sizes_and_property_values_stay_in_the_run() -> None:
     events, _ = scan(wire.octets_of(*run[:2]))
 
     messages = [each.message for each in run[:2]]
-    assert events == [(PUBLISH, 1, run[0].method_payload, messages, 0, 0)]
+    assert events == [PublishRun(1, run[0].method_payload, messages, 0, 0)]
     events, _ = scan(wire.octets_of(*run))
-    assert [len(event[3]) for event in events] == [3], "other properties make no difference"
+    assert [len(whole(event).messages) for event in events] == [3], (
+        "other properties make no difference"
+    )
     headers = publish(b"d", properties=wire.PropertyList(b"\x20\x00\x00\x00\x00\x00", HAS_HEADERS))
     events, _ = scan(wire.octets_of(run[0], headers, run[1]))
     messages = [each.message for each in (run[0], headers, run[1])]
-    assert events == [(PUBLISH, 1, run[0].method_payload, messages, 0, 0)]
+    assert events == [PublishRun(1, run[0].method_payload, messages, 0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +124,7 @@ def test_a_property_that_the_broker_looks_at_begins_another_run(
 
     events, _ = scan(wire.octets_of(publish(b"a"), checked, publish(b"c")))
 
-    reported = [event[4] for event in events]
+    reported = [whole(event).checked_flags for event in events]
     assert reported == ([0, checked_flags, 0] if checked_flags else [0])
 
 
@@ -133,8 +140,10 @@ def test_a_publish_that_differs_begins_a_new_run(other: wire.Publish) -> None:
 
     events, _ = scan(wire.octets_of(first, other, first))
 
-    assert [event[3] for event in events] == [[each.message] for each in (first, other, first)]
-    assert [event[1] for event in events] == [1, other.channel, 1]
+    assert [whole(event).messages for event in events] == [
+        [each.message] for each in (first, other, first)
+    ]
+    assert [event.channel for event in events] == [1, other.channel, 1]
 
 
 def test_publishes_with_frames_of_their_own_are_one_row() -> None:
@@ -144,7 +153,7 @@ def test_publishes_with_frames_of_their_own_are_one_row() -> None:
 
     payloads, messages = [[getattr(each, name) for each in row] for name in _OF_A_ROW]
     assert left == 0
-    assert events == [(ROW, 1, payloads, messages, 0, 0)]
+    assert events == [PublishRow(1, payloads, messages, 0, 0)]
 
 
 def test_a_frame_that_comes_again_stays_in_the_row() -> None:
@@ -152,7 +161,7 @@ def test_a_frame_that_comes_again_stays_in_the_row() -> None:
 
     events, _ = scan(wire.octets_of(a, a, b, b, b, a, b))
 
-    assert [(event[0], len(event[3])) for event in events] == [(ROW, 7)]
+    assert [(type(event), len(whole(event).messages)) for event in events] == [(PublishRow, 7)]
 
 
 def test_a_frame_that_comes_again_and_again_ends_a_row_and_begins_a_run() -> None:
@@ -161,10 +170,10 @@ def test_a_frame_that_comes_again_and_again_ends_a_row_and_begins_a_run() -> Non
 
     events, _ = scan(wire.octets_of(a, *[b] * many, a, b))
 
-    assert [(event[0], len(event[3])) for event in events] == [
-        (ROW, 1 + REPEATS_MAX),
-        (PUBLISH, 100),
-        (ROW, 2),
+    assert [(type(event), len(whole(event).messages)) for event in events] == [
+        (PublishRow, 1 + REPEATS_MAX),
+        (PublishRun, 100),
+        (PublishRow, 2),
     ]
 
 
@@ -180,13 +189,14 @@ def test_a_row_is_of_one_channel_and_one_kind(other: wire.Publish) -> None:
 
     events, _ = scan(wire.octets_of(a, other, a, c, other))
 
-    assert [event[0] for event in events] == [PUBLISH, PUBLISH, ROW, PUBLISH]
+    assert [type(event) for event in events] == [PublishRun, PublishRun, PublishRow, PublishRun]
 
 
 def test_a_run_reports_its_message_flags() -> None:
     events, _ = scan(wire.octets_of(publish(properties=PERSISTENT_PRIORITY)))
 
-    assert events[0][4:] == (0, PERSISTENT | HAS_PRIORITY)
+    run = whole(events[0])
+    assert (run.checked_flags, run.shared_flags) == (0, PERSISTENT | HAS_PRIORITY)
 
 
 def test_runs_of_acks_become_ranges() -> None:
@@ -197,8 +207,8 @@ def test_runs_of_acks_become_ranges() -> None:
     events, _ = scan(octets + wire.ack_frame(5, 22, multiple=False))
 
     assert events == [
-        (ACK, 4, [1, 3, 7, 8, 5, 5, 0, 20, 21, 21]),
-        (ACK, 5, [22, 22]),
+        AckRun(4, [1, 3, 7, 8, 5, 5, 0, 20, 21, 21]),
+        AckRun(5, [22, 22]),
     ]
 
 
@@ -207,13 +217,13 @@ def test_a_single_ack_after_a_multiple_one_does_not_extend_it() -> None:
 
     events, _ = scan(octets + wire.ack_frame(1, 6, multiple=False))
 
-    assert events == [(ACK, 1, [5, 5, 0, 3, 6, 6])], "tag 4 is not acknowledged"
+    assert events == [AckRun(1, [5, 5, 0, 3, 6, 6])], "tag 4 is not acknowledged"
 
 
 def test_an_ack_of_tag_zero_or_beyond_all_tags_is_left_to_the_method_decoder() -> None:
     for tag in (0, 2**62, 2**64 - 1):
         events, _ = scan(wire.ack_frame(1, tag, multiple=True))
-        assert [event[0] for event in events] == [METHOD]
+        assert [type(event) for event in events] == [MethodFrame]
 
 
 def test_an_ack_between_publishes_ends_the_run_and_keeps_its_place() -> None:
@@ -221,7 +231,13 @@ def test_an_ack_between_publishes_ends_the_run_and_keeps_its_place() -> None:
 
     events, _ = scan(one + wire.ack_frame(1, 1, multiple=False) + one + wire.HEARTBEAT_FRAME + one)
 
-    assert [event[0] for event in events] == [PUBLISH, ACK, PUBLISH, HEARTBEAT, PUBLISH]
+    assert [type(event) for event in events] == [
+        PublishRun,
+        AckRun,
+        PublishRun,
+        HeartbeatFrame,
+        PublishRun,
+    ]
 
 
 def test_a_body_larger_than_a_run_takes_comes_frame_by_frame() -> None:
@@ -229,7 +245,7 @@ def test_a_body_larger_than_a_run_takes_comes_frame_by_frame() -> None:
 
     events, left = scan(wire.octets_of(large), body_bytes_max=100)
 
-    assert [event[0] for event in events] == [METHOD, HEADER, BODY]
+    assert [type(event) for event in events] == [MethodFrame, ContentHeader, ContentBody]
     assert left == 0
 
 
@@ -238,7 +254,7 @@ def test_a_publish_that_is_not_whole_waits_and_is_not_told_twice() -> None:
 
     for cut in range(len(wire.octets_of(publish(b"first"))), len(octets)):
         events, left = scan(octets[:cut])
-        assert [len(event[3]) for event in events] == [1]
+        assert [len(whole(event).messages) for event in events] == [1]
         assert left == cut - len(wire.octets_of(publish(b"first")))
 
 
@@ -247,10 +263,11 @@ def test_frames_of_another_channel_inside_a_content_are_told_at_once() -> None:
 
     for waiting in (method, method + header_frame):
         events, left = scan(waiting + wire.HEARTBEAT_FRAME)
-        assert (events[0][0], events[-1][0], left) == (METHOD, HEARTBEAT, 0)
+        assert [type(each) for each in (events[0], events[-1])] == [MethodFrame, HeartbeatFrame]
+        assert left == 0
 
     events, left = scan(method + header_frame + wire.ack_frame(2, 1, multiple=False) + body_frame)
-    assert [event[0] for event in events] == [METHOD, HEADER, ACK, BODY]
+    assert [type(event) for event in events] == [MethodFrame, ContentHeader, AckRun, ContentBody]
 
 
 # Reading: errors
@@ -262,19 +279,18 @@ def test_an_unknown_frame_type_is_a_frame_error(kind: int) -> None:
 
     events, left = scan(octets)
 
-    assert events[0] == (HEARTBEAT, 0)
+    assert events[0] == HeartbeatFrame(0)
     text = f'type {kind}, all octets = <<"abc">>: unknown_frame'
-    assert events[1] == (ERROR, 3, text)
+    assert events[1] == BrokenFrame(3, text)
     assert (len(events), left) == (2, 0)
 
 
 def test_a_frame_larger_than_negotiated_is_a_frame_error_before_it_has_arrived() -> None:
     events, _ = scan(pack(">BHI", 3, 1, wire.FRAME_MAX + 1))
 
-    assert events[0][:2] == (ERROR, 1)
     size = wire.FRAME_MAX + 1
     cause = f"{{frame_too_large,{size},{wire.FRAME_MAX - 8}}}"
-    assert events[0][2] == f"type 3, all octets = <<>>: {cause}"
+    assert events == [BrokenFrame(1, f"type 3, all octets = <<>>: {cause}")]
 
 
 def test_a_frame_of_just_the_size_allowed_is_waited_for() -> None:
@@ -293,10 +309,12 @@ def test_a_wrong_end_octet_is_a_frame_error(which: int, is_repeated: bool) -> No
 
     events, left = scan(b"".join(before + frames))
 
-    assert events[-1][:2] == (ERROR, 1)
-    assert events[-1][2].startswith(f"type {which + 1}, ")
-    assert events[-1][2].endswith(": {invalid_frame_end_marker,207}")
-    assert [event[0] for event in events[:-1]].count(ERROR) == 0
+    broken = events[-1]
+    assert isinstance(broken, BrokenFrame)
+    assert broken.channel == 1
+    assert broken.text.startswith(f"type {which + 1}, ")
+    assert broken.text.endswith(": {invalid_frame_end_marker,207}")
+    assert [type(event) for event in events[:-1]].count(BrokenFrame) == 0
     assert left == 0
 
 
@@ -324,7 +342,11 @@ def test_a_content_header_that_does_not_hold_together_is_reported_by_itself(
 
     events, left = scan(octets)
 
-    assert [event[0] for event in events] == [METHOD, HEADER, *[BODY] * bool(content)]
+    assert [type(event) for event in events] == [
+        MethodFrame,
+        ContentHeader,
+        *[ContentBody] * bool(content),
+    ]
     assert left == 0
 
 
@@ -343,7 +365,7 @@ def test_a_malformed_publish_is_left_to_the_method_decoder(payload: bytes) -> No
 
     events, _ = scan(wire.frame(1, 1, payload) + b"".join(content))
 
-    assert events[0] == (METHOD, 1, payload)
+    assert events[0] == MethodFrame(1, payload)
 
 
 # Reading: properties
@@ -375,7 +397,7 @@ def test_garbage_never_raises_and_never_moves_back(octets: bytes, body_bytes_max
     events, left = scan(octets, body_bytes_max)
 
     assert 0 <= left <= len(octets)
-    assert all(event[0] != ERROR for event in events[:-1])
+    assert not any(isinstance(event, BrokenFrame) for event in events[:-1])
 
 
 @given(
@@ -397,10 +419,10 @@ def test_damage_never_raises_and_an_error_is_the_last_event(
         data = rest + piece
         at = scanner.scan(data, 0, len(data), events)
         rest = data[at:]
-        if any(event[0] == ERROR for event in events):
+        if any(isinstance(event, BrokenFrame) for event in events):
             break
 
-    assert all(event[0] != ERROR for event in events[:-1])
+    assert not any(isinstance(event, BrokenFrame) for event in events[:-1])
 
 
 def test_the_rest_is_never_more_than_one_publish() -> None:
@@ -412,7 +434,7 @@ def test_the_rest_is_never_more_than_one_publish() -> None:
     _, left = scan(octets[:-1])
 
     assert left == len(octets) - 1 <= 3 * (wire.FRAME_MAX + 8)
-    assert scan(octets)[0][0][3] == [largest.message]
+    assert whole(scan(octets)[0][0]).messages == [largest.message]
 
 
 def test_a_publish_behind_a_frame_error_is_not_compared_with_one_of_another_buffer() -> None:
@@ -421,9 +443,9 @@ def test_a_publish_behind_a_frame_error_is_not_compared_with_one_of_another_buff
     events: list[Event] = []
     octets = wire.octets_of(first) + wire.frame(99, 1, b"bad")
     scanner.scan(octets, 0, len(octets), events)
-    assert [event[0] for event in events] == [PUBLISH, ERROR]
+    assert [type(event) for event in events] == [PublishRun, BrokenFrame]
 
     octets = wire.octets_of(other)
     scanner.scan(octets, 0, len(octets), events)
 
-    assert events[2:] == [(PUBLISH, 1, other.method_payload, [other.message], 0, 0)]
+    assert events[2:] == [PublishRun(1, other.method_payload, [other.message], 0, 0)]

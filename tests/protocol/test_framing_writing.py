@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import body, commands, frame, header
 
-from amqp_server.protocol.framing import FrameScanner, encode_content, encode_deliveries
+from amqp_server.protocol.framing import Event, FrameScanner, encode_content, encode_deliveries
 from appendlog.layout.message import decode_message, encode_message
 from tests.protocol import wire
 from tests.protocol.reference import Teller
@@ -197,7 +197,7 @@ def test_what_was_scanned_is_what_is_delivered(run: list[wire.Publish]) -> None:
     """There and back: the consumer's frames differ, the message does not."""
     teller = Teller()
     octets = wire.octets_of(*run)
-    events: list[tuple[Any, ...]] = []
+    events: list[Event] = []
     FrameScanner(wire.FRAME_MAX, wire.BODY_MAX).scan(octets, 0, len(octets), events)
     teller.take(events)
     taken = [statement[3] for statement in teller.statements]

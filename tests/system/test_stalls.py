@@ -13,7 +13,7 @@ from amqp_server.broker.handlers import HANDLERS
 from amqp_server.client_session import ClientSession, _text_of
 from amqp_server.control.client import ask
 from amqp_server.garbage_collection import collector
-from amqp_server.protocol import framing
+from amqp_server.protocol.framing import Event, MethodFrame
 from amqp_server.protocol.methods import QueueDeclare
 from tests.amqp_client import connect
 from tests.system.watched import LIMITS, LOW_MEMORY, SetSensor, Watched
@@ -28,7 +28,7 @@ def handled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     clients: list[str] = []
     handle = ClientSession._handle
 
-    def noted(self: ClientSession, event: tuple[Any, ...]) -> None:
+    def noted(self: ClientSession, event: Event) -> None:
         clients.append(self.name)
         handle(self, event)
 
@@ -113,7 +113,7 @@ def test_the_log_names_the_client_and_the_method_of_a_stall(
 def test_the_log_names_a_stall_in_a_method_that_cannot_be_decoded(
     payload: bytes, name: str
 ) -> None:
-    event = (framing.METHOD, 7, payload)
+    event = MethodFrame(7, payload)
 
     assert _text_of("peer", event) == f"client='peer' channel=7 method={name}"
 
