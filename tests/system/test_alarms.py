@@ -5,24 +5,33 @@ The sensor is mostly the test's own; the thresholds, the task that looks and all
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from pamqp.base import Frame
 from pamqp.commands import Basic, Connection, Queue
 
 from amqp_server.alarms import Reading
 from amqp_server.control.client import ask
+from amqp_server.testing.clock import TurnedClock
 from tests.amqp_client import AmqpClient, connect, describe
 from tests.conftest import StartServer
 from tests.system.watched import (
     CAN_BE_BLOCKED,
     FINE,
+    LIMITS,
     LOW_BOTH,
     LOW_DISK,
     LOW_MEMORY,
     MIB,
+    SetSensor,
     Watched,
     take_all,
 )
+from tests.threaded_server import ThreadedServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -150,17 +159,22 @@ def test_a_second_alarm_blocks_again(watched: Watched) -> None:
         assert client.ready_count("q") == 2
 
 
-def test_a_blocked_client_is_not_disconnected_for_missing_heartbeats(watched: Watched) -> None:
+def test_a_blocked_client_is_not_disconnected_for_missing_heartbeats(tmp_path: Path) -> None:
+    sensor, clock = SetSensor(), TurnedClock()
     with (
-        connect(watched.address, capabilities=CAN_BE_BLOCKED, heartbeat_seconds=1) as client,
-        connect(watched.address, heartbeat_seconds=1) as silent,
+        ThreadedServer(tmp_path, limits=LIMITS, sensor=sensor, clock=clock) as server,
+        connect(server.address, capabilities=CAN_BE_BLOCKED, heartbeat_seconds=1) as client,
+        connect(server.address, heartbeat_seconds=1) as silent,
     ):
+        watched = Watched(server, sensor)
         client.open_channel(confirms=True)
         client.declare("q")
         watched.see(LOW_DISK)
         client.publish(b"parked", "q")
         client.expect(Connection.Blocked, 0)
-        silent.expect_end()  # as long as this takes, the blocked one was silent as well
+        # For the silent one this is too long, and the blocked one is silent as well.
+        clock.advance(seconds=3, heartbeats=True)
+        silent.expect_end()
         watched.see(FINE)
         client.expect(Connection.Unblocked, 0)
         client.expect_confirmed()

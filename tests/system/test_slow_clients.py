@@ -10,6 +10,7 @@ from pamqp.commands import Basic, Channel, Connection, Queue
 from pamqp.heartbeat import Heartbeat
 
 from amqp_server.heartbeats import HeartbeatWheel
+from amqp_server.testing.clock import TurnedClock
 from tests.amqp_client import PERSISTENT, AmqpClient, connect, frame_octets
 from tests.conftest import StartServer
 from tests.system.conftest import WITNESS_QUEUE, publish_and_get
@@ -188,11 +189,13 @@ def test_requests_in_one_write_are_not_all_answered_at_once(tmp_path: Path) -> N
 
 def test_heartbeats_disconnect_a_client_that_hangs(tmp_path: Path) -> None:
     """It was not listened to, for its answers piled up, and so never counted as silent."""
+    clock = TurnedClock()
     with (
-        ThreadedServer(tmp_path / "data") as server,
+        ThreadedServer(tmp_path / "data", clock=clock) as server,
         connect(server.address, heartbeat_seconds=1) as deaf,
         connect(server.address) as publisher,
     ):
         ask_for_much(server, deaf, publisher)
-        server.wait_until(lambda: len(server.server.connections) == 1)
+        clock.advance(seconds=3, heartbeats=True)
+        assert len(server.server.connections) == 1
         assert publisher.ready_count("large") == ASKED
