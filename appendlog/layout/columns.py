@@ -64,7 +64,6 @@ Write `first`, `first + 1`, ... or nanoseconds, rounded down to microseconds, to
 
 from __future__ import annotations
 
-import os
 from array import array
 from dataclasses import dataclass
 from typing import Protocol
@@ -86,6 +85,7 @@ from appendlog.layout._tables_py import (
     TABLES_RARE,
     TEXT_VALUES,
 )
+from appendlog.layout.builds import chosen_build
 
 __all__ = [
     "COMPILED",
@@ -194,21 +194,15 @@ INTERPRETED: Kernels = Kernels(_columns_py, _tables_py)
 
 
 def load_kernels() -> tuple[Kernels, bool]:
-    """Return the kernels that the environment selects, and whether they are compiled.
+    """Return the kernels of the build that `chosen_build` selects, and whether it is compiled."""
 
-    Raises:
-        ImportError: AMQP_SERVER_REQUIRE_COMPILED=1 and a compiled kernel is missing.
-    """
-    if os.environ.get("AMQP_SERVER_PURE_PYTHON") != "1":
-        try:
-            import appendlog.layout._columns_c as columns
-            import appendlog.layout._tables_c as tables
-        except ImportError:
-            if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
-                raise
-        else:
-            return Kernels(columns, tables), True
-    return INTERPRETED, False
+    def load_compiled() -> Kernels:
+        import appendlog.layout._columns_c as columns
+        import appendlog.layout._tables_c as tables
+
+        return Kernels(columns, tables)
+
+    return chosen_build(load_compiled, INTERPRETED)
 
 
 KERNELS, COMPILED = load_kernels()

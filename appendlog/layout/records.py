@@ -56,7 +56,6 @@ is there: a control chunk, the start of a chunk, or nothing valid.
 
 from __future__ import annotations
 
-import os
 from array import array
 from typing import Protocol
 
@@ -71,6 +70,7 @@ from appendlog.layout._walking_py import (
     WALK_SHORT,
     ReadableBuffer,
 )
+from appendlog.layout.builds import chosen_build
 
 __all__ = [
     "COMPILED",
@@ -157,25 +157,19 @@ class WalkingKernel(Protocol):
         """Check and add up many chunks."""
 
 
-def load_kernels() -> tuple[EncodingKernel, WalkingKernel, bool]:
-    """Return the kernels that the environment selects, and whether they are compiled.
+def load_kernels() -> tuple[tuple[EncodingKernel, WalkingKernel], bool]:
+    """Return the kernels of the build that `chosen_build` selects, and whether it is compiled."""
 
-    Raises:
-        ImportError: AMQP_SERVER_REQUIRE_COMPILED=1 and a compiled kernel is missing.
-    """
-    if os.environ.get("AMQP_SERVER_PURE_PYTHON") != "1":
-        try:
-            import appendlog.layout._encoding_c as encoding
-            import appendlog.layout._walking_c as walking
-        except ImportError:
-            if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
-                raise
-        else:
-            return encoding, walking, True
-    return _encoding_py, _walking_py, False
+    def load_compiled() -> tuple[EncodingKernel, WalkingKernel]:
+        import appendlog.layout._encoding_c as encoding
+        import appendlog.layout._walking_c as walking
+
+        return encoding, walking
+
+    return chosen_build(load_compiled, (_encoding_py, _walking_py))
 
 
-_encoding, _walking, COMPILED = load_kernels()
+(_encoding, _walking), COMPILED = load_kernels()
 encode_chunk = _encoding.encode_chunk
 encode_payloads = _encoding.encode_payloads
 walk_chunks = _walking.walk_chunks
