@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from amqp_server.client_session import ClientSession
 
 if TYPE_CHECKING:
+    from amqp_server.broker.channel import Channel
     from amqp_server.server_context import ServerContext
 
 logger = logging.getLogger(__name__)
@@ -349,6 +350,16 @@ class ClientConnection(asyncio.BufferedProtocol):
     def vhost(self) -> str:
         """Name of the open virtual host; empty before it is opened and after the close."""
         return "" if self._session is None else self._session.vhost
+
+    @property
+    def client_name(self) -> str:
+        """Name that the client gave its connection; empty if it gave none."""
+        return "" if self._session is None else self._session.client_name
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The open channels."""
+        return () if self._session is None else tuple(self._session.channels.values())
 
     @property
     def channel_count(self) -> int:

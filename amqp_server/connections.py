@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from amqp_server.broker.channel import Channel
+
 
 class Connection(Protocol):
     """One client's connection, as the server uses it."""
@@ -16,6 +18,18 @@ class Connection(Protocol):
     @property
     def vhost(self) -> str:
         """Name of the open virtual host; empty before it is opened and after the close."""
+
+    @property
+    def name(self) -> str:
+        """Addresses of both ends."""
+
+    @property
+    def client_name(self) -> str:
+        """Name that the client gave its connection; empty if it gave none."""
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The open channels."""
 
     @property
     def channel_count(self) -> int:

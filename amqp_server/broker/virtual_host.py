@@ -18,11 +18,13 @@ from amqp_server.broker.routing.exchange_graph import ExchangeGraph
 from amqp_server.broker.routing.routing import Routing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from amqp_server.broker.binding import Destination
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.tables import Table
+
+    PublishWatch = Callable[[Sequence[Queue], Sequence[bytes]], None]
 
 PREDECLARED_EXCHANGES = (
     ("", "direct", False),
@@ -61,6 +63,8 @@ class VirtualHost:
         routing: Finds the routes of messages.
         publish_targets: Cached routes of publish frames.
         replies: Consumers of direct replies.
+        publish_watch: Called with each batch of published messages and the queues that it went
+            to, none if it was unroutable; None in a server.
     """
 
     def __init__(self, name: str) -> None:
@@ -80,6 +84,7 @@ class VirtualHost:
         self.routing = Routing(self)
         self.publish_targets = PublishTargets(self)
         self.replies = DirectReplies()
+        self.publish_watch: PublishWatch | None = None
         self.binding_count = 0
         self._removed_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}

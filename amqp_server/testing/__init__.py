@@ -14,16 +14,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amqp_server.testing.broker import Broker
     from amqp_server.testing.broker_process import BrokerProcess
-    from amqp_server.testing.errors import BrokerProcessError, BrokerStateError
+    from amqp_server.testing.errors import (
+        BrokerLeakWarning,
+        BrokerProcessError,
+        BrokerStateError,
+        NoSuchQueueError,
+    )
+    from amqp_server.testing.message import Message
     from amqp_server.testing.virtual_host import VirtualHost
 
-__all__ = ["Broker", "BrokerProcess", "BrokerProcessError", "BrokerStateError", "VirtualHost"]
+__all__ = [
+    "Broker",
+    "BrokerLeakWarning",
+    "BrokerProcess",
+    "BrokerProcessError",
+    "BrokerStateError",
+    "Message",
+    "NoSuchQueueError",
+    "VirtualHost",
+]
 
 _MODULES = {
     "Broker": "broker",
+    "BrokerLeakWarning": "errors",
     "BrokerProcess": "broker_process",
     "BrokerProcessError": "errors",
     "BrokerStateError": "errors",
+    "Message": "message",
+    "NoSuchQueueError": "errors",
     "VirtualHost": "virtual_host",
 }
 

@@ -10,6 +10,7 @@ import asyncio
 import os
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -20,6 +21,7 @@ from amqp_server.start_and_stop import start
 from amqp_server.testing.calm_sensor import CalmSensor
 from amqp_server.testing.errors import BrokerStateError
 from amqp_server.testing.loop_thread import LoopThread
+from amqp_server.testing.publish_record import PublishRecord
 from amqp_server.testing.reserved_port import ReservedPort
 from amqp_server.testing.temporary_directory import (
     TemporaryDirectory,
@@ -32,11 +34,15 @@ from amqp_server.testing.virtual_host import VirtualHost
 from appendlog import FileSystem
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from concurrent.futures import Future
     from types import TracebackType
 
+    from amqp_server.server import Server
     from amqp_server.start_and_stop import RunningServer
+    from amqp_server.testing.broker_view import BrokerView
+    from amqp_server.testing.message import Message
+    from amqp_server.testing.queue_view import QueueView
 
     ResultT = TypeVar("ResultT")
 
@@ -94,6 +100,8 @@ class Broker:
         self._thread: LoopThread | None = None
         self._running: RunningServer | None = None
         self._is_closed = False
+        self._records: dict[str, PublishRecord] = {}
+        self._default = VirtualHost(self, DEFAULT_VHOST)
 
     # Where it is
 
@@ -144,15 +152,14 @@ class Broker:
             BrokerStateError: The broker does not run.
             amqp_server.broker.vhost_changes.VhostExistsError: The name is in use.
         """
-        changes = self._server().server.vhost_changes
         if name:
-            self._run(changes.create(name))
+            self.submit(partial(self._create_vhost, name)).result()
             return VirtualHost(self, name)
         while True:
             name = f"test-{next(self._numbers)}"
             # A data directory of an earlier run has some already.
             with suppress(VhostExistsError):
-                self._run(changes.create(name))
+                self.submit(partial(self._create_vhost, name)).result()
                 return VirtualHost(self, name)
 
     def delete_vhost(self, name: str) -> None:
@@ -162,7 +169,53 @@ class Broker:
             BrokerStateError: The broker does not run.
         """
         with suppress(NoSuchVhostError):
-            self._run(self._server().server.vhost_changes.delete(name))
+            self.submit(lambda server: server.vhost_changes.delete(name)).result()
+        self._records.pop(name, None)
+
+    # What it holds
+
+    def queue(self, name: str) -> QueueView:
+        """Return a view of a queue of the virtual host `/`; see `VirtualHost.queue`."""
+        return self._default.queue(name)
+
+    def view(self) -> BrokerView:
+        """Return what the virtual host `/` holds; see `VirtualHost.view`."""
+        return self._default.view()
+
+    def published(
+        self,
+        queue: str | None = None,
+        *,
+        exchange: str | None = None,
+        routing_key: str | None = None,
+    ) -> list[Message]:
+        """Return what was published to the virtual host `/`; see `VirtualHost.published`."""
+        return self._default.published(queue, exchange=exchange, routing_key=routing_key)
+
+    def assert_published(
+        self,
+        queue: str | None = None,
+        **expected: Any,  # noqa: ANN401 - as `VirtualHost.assert_published` has them
+    ) -> Message:
+        """Return a message published to `/` that is as expected.
+
+        See `VirtualHost.assert_published`.
+        """
+        return self._default.assert_published(queue, **expected)
+
+    def record_of(self, vhost: str) -> PublishRecord:
+        """Return the record of what was published to a virtual host. The broker's loop owns it."""
+        return self._records.setdefault(vhost, PublishRecord())
+
+    def submit(self, make: Callable[[Server], Coroutine[Any, Any, ResultT]]) -> Future[ResultT]:
+        """Call a coroutine function with the server, on the broker's loop.
+
+        Raises:
+            BrokerStateError: The broker does not run.
+        """
+        server = self._server().server
+        assert self._thread is not None, "a server that runs has a thread"
+        return self._thread.submit(make(server))
 
     # Start and stop
 
@@ -189,7 +242,8 @@ class Broker:
         Raises:
             BrokerStateError: The broker does not run.
         """
-        self._run(self._stop(self._server()))
+        running = self._server()
+        self.submit(lambda _: self._stop(running)).result()
 
     def restart(self) -> None:
         """Stop cleanly, then start with the same port and files.
@@ -263,7 +317,14 @@ class Broker:
             storage_path=self._storage_path or self._directory.path / "data",
         )
         filesystem = FileSystem() if self._is_durable else UnsyncedFileSystem()
-        return self._thread.submit(start(config, filesystem, CalmSensor(), owns_process=False))
+        return self._thread.submit(self._serve(config, filesystem))
+
+    async def _serve(self, config: ServerConfig, filesystem: FileSystem) -> RunningServer:
+        running = await start(config, filesystem, CalmSensor(), owns_process=False)
+        # No client has sent anything yet: the loop reads in its next turn.
+        for name, vhost in running.server.broker.vhosts.items():
+            vhost.publish_watch = self.record_of(name).note
+        return running
 
     def _acquire(self) -> None:
         try:
@@ -301,9 +362,9 @@ class Broker:
             raise self._not_running()
         return self._running
 
-    def _run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-        assert self._thread is not None, "a server that runs has a thread"
-        return self._thread.submit(coroutine).result()
+    async def _create_vhost(self, name: str, server: Server) -> None:
+        await server.vhost_changes.create(name)
+        server.broker.vhosts[name].publish_watch = self.record_of(name).note
 
     def _is_ours(self) -> bool:
         """Whether this is the process that started the broker, not a fork of it."""

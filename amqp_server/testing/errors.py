@@ -7,3 +7,11 @@ class BrokerStateError(RuntimeError):
 
 class BrokerProcessError(RuntimeError):
     """The process of a broker did not start or stop; the message has its last log lines."""
+
+
+class NoSuchQueueError(LookupError):
+    """A virtual host has no queue with this name; the message names those that it has."""
+
+
+class BrokerLeakWarning(UserWarning):
+    """A test has left channels open or messages unacked; a filter of pytest makes it an error."""

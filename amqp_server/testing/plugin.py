@@ -5,16 +5,21 @@ pytest loads this module in every run, so it imports nothing of the broker until
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+import warnings
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from amqp_server.testing.broker import Broker
     from amqp_server.testing.broker_process import BrokerProcess
     from amqp_server.testing.virtual_host import VirtualHost
+
+LEAK_SECONDS: Final = 0.2
+"""Seconds in which the broker notices that a client has closed its connection."""
 
 
 @pytest.fixture(scope="session")
@@ -27,14 +32,19 @@ def amqp_session_broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
-def amqp_broker(amqp_session_broker: Broker) -> Iterator[VirtualHost]:
+def amqp_broker(
+    amqp_session_broker: Broker, request: pytest.FixtureRequest
+) -> Iterator[VirtualHost]:
     """An empty virtual host of the broker of this run, with `url`, `host`, `port` and `vhost`."""
     vhost = amqp_session_broker.new_vhost()
     yield vhost
     if not amqp_session_broker.is_running:
         # The test stopped it, and failed before the start: the next test must not fail too.
         amqp_session_broker.start()
-    vhost.delete()
+    try:
+        _warn_of_leaks(vhost, request.node.nodeid)
+    finally:
+        vhost.delete()
 
 
 @pytest.fixture
@@ -50,3 +60,32 @@ def amqp_broker_process() -> Iterator[BrokerProcess]:
 
     with BrokerProcess() as process:
         yield process
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the broker's view to the report of a test that failed."""
+    report = yield
+    vhost = getattr(item, "funcargs", {}).get("amqp_broker")
+    if call.when == "call" and report.failed and vhost is not None:
+        try:
+            text = str(vhost.view())
+        except Exception as error:  # noqa: BLE001 - the test's own failure counts
+            text = f"not available: {error}"
+        report.sections.append(("AMQP broker", text))
+    return report
+
+
+def _warn_of_leaks(vhost: VirtualHost, test: str) -> None:
+    """Warn if clients of the test still have channels open, or messages unacked."""
+    from amqp_server.testing.errors import BrokerLeakWarning
+
+    end_seconds = time.monotonic() + LEAK_SECONDS
+    # The broker may not have read yet that the client has closed.
+    while (leaks := vhost.view().leaks) and time.monotonic() < end_seconds:
+        time.sleep(LEAK_SECONDS / 100)
+    if leaks:
+        found = "; ".join(leaks)
+        warnings.warn(f"{test} left behind: {found}", BrokerLeakWarning, stacklevel=1)

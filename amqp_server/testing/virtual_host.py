@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, Self
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from amqp_server.testing.broker_view import BrokerView
+from amqp_server.testing.expected_message import ANYTHING, ExpectedMessage
+from amqp_server.testing.queue_view import LOOK_SECONDS, QueueView, ServerLoop
 from amqp_server.testing.urls import amqp_url
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
+    from amqp_server.server import Server
+    from amqp_server.testing.message import Message
+    from amqp_server.testing.publish_record import PublishRecord
 
-class VhostOwner(Protocol):
+ARRIVAL_SECONDS: Final = 1.0
+"""Seconds within which an expected message must arrive: a publish without confirm is under way."""
+
+
+class VhostOwner(ServerLoop, Protocol):
     """The broker, as its virtual hosts use it."""
+
+    def record_of(self, vhost: str) -> PublishRecord:
+        """Return the record of what was published to a virtual host."""
 
     @property
     def host(self) -> str:
@@ -65,6 +81,97 @@ class VirtualHost:
     def url(self) -> str:
         """URL of this virtual host, with the user `guest`."""
         return amqp_url(self.host, self.port, self.vhost)
+
+    # What it holds
+
+    def queue(self, name: str) -> QueueView:
+        """Return a view of a queue, which may be declared later."""
+        return QueueView(self._owner, self.vhost, name)
+
+    def view(self) -> BrokerView:
+        """Return what the virtual host holds now; as text it is a report."""
+
+        async def look(server: Server) -> BrokerView:
+            return BrokerView.of(server, self.vhost)
+
+        return self._owner.submit(look).result()
+
+    def published(
+        self,
+        queue: str | None = None,
+        *,
+        exchange: str | None = None,
+        routing_key: str | None = None,
+    ) -> list[Message]:
+        """Return the messages that clients have published, in order, with where they went.
+
+        The last 10,000 messages and 16 MiB are remembered. Dead letters are not published.
+
+        Args:
+            queue: Name of a queue that they went to; None for all, also unroutable ones.
+            exchange: Name of the exchange; None for all.
+            routing_key: Routing key; None for all.
+        """
+
+        async def look(_: Server) -> list[Message]:
+            return self._published(queue, exchange, routing_key)
+
+        return self._owner.submit(look).result()
+
+    def assert_published(
+        self,
+        queue: str | None = None,
+        *,
+        exchange: str | None = None,
+        routing_key: str | None = None,
+        body: bytes | None = None,
+        json: Any = ANYTHING,  # noqa: ANN401 - any JSON
+        headers: Mapping[str, Any] | None = None,
+        seconds_max: float = ARRIVAL_SECONDS,
+    ) -> Message:
+        """Return the first published message that is as expected; wait for one that is under way.
+
+        Args:
+            queue: As for `published`.
+            exchange: As for `published`.
+            routing_key: As for `published`.
+            body: The whole body; None for any.
+            json: What the body says in JSON.
+            headers: Headers that the message has among others.
+            seconds_max: Seconds within which it must arrive.
+
+        Raises:
+            AssertionError: There is none; shows how the closest one differs.
+        """
+        expected = ExpectedMessage(body, json, headers or {})
+        named = {"queue": queue, "exchange": exchange, "routing key": routing_key}
+        place = ", ".join(f"{name} '{value}'" for name, value in named.items() if value is not None)
+
+        async def look(_: Server) -> Message:
+            end_seconds = time.monotonic() + seconds_max
+            while True:
+                found = self._published(queue, exchange, routing_key)
+                for message in found:
+                    if expected.matches(message):
+                        return message
+                if time.monotonic() >= end_seconds:
+                    raise AssertionError(expected.difference(place or "any exchange", found))
+                await asyncio.sleep(LOOK_SECONDS)
+
+        return self._owner.submit(look).result()
+
+    def _published(
+        self, queue: str | None, exchange: str | None, routing_key: str | None
+    ) -> list[Message]:
+        return [
+            message
+            for message in self._owner.record_of(self.vhost).messages()
+            if (queue is None or queue in message.queues)
+            and exchange in (None, message.exchange)
+            and routing_key in (None, message.routing_key)
+        ]
+
+    # Start and stop
 
     def stop(self) -> None:
         """Stop the whole broker; see `Broker.stop`."""

@@ -52,21 +52,21 @@ def ephemeral(
     ) as process:
         try:
             assert process.stdout is not None
-            yield process, process.stdout.readline()
+            url = process.stdout.readline()
+            directory = directory_of(process.pid)
+            yield process, url
+            assert not directory.exists()
+            assert list(tmp_path.iterdir()) == []
         finally:
             process.kill()
 
 
-def directories() -> set[Path]:
-    return set(Path("/dev/shm").glob(f"{PREFIX}*"))
-
-
-@pytest.fixture(autouse=True)
-def no_directory_left(tmp_path: Path) -> Iterator[None]:
-    before = directories()
-    yield
-    assert directories() <= before
-    assert list(tmp_path.iterdir()) == []
+def directory_of(pid: int) -> Path:
+    """Return the directory that a broker process has made and holds open."""
+    targets = {each.readlink() for each in Path(f"/proc/{pid}/fd").iterdir()}
+    (found,) = [each for each in targets if each.name.startswith(PREFIX)]
+    assert found.is_dir()
+    return found
 
 
 def test_the_first_line_is_its_url_and_its_end_leaves_nothing(tmp_path: Path) -> None:
@@ -97,19 +97,24 @@ def test_it_ends_with_its_parent_where_there_is_no_pipe(tmp_path: Path) -> None:
         " stderr=subprocess.DEVNULL)\n"
         "child.stdout.readline()\n"
         "print(child.pid, flush=True)\n"
+        "sys.stdin.readline()\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    ended = subprocess.run(
+    with subprocess.Popen(
         (sys.executable, "-c", parent, *COMMAND),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == -signal.SIGKILL
-    wait_for_end(int(ended.stdout))
+    ) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        directory = directory_of(pid)
+        process.communicate("end\n")
+    assert process.returncode == -signal.SIGKILL
+    wait_for_end(pid)
+    assert not directory.exists()
 
 
 def test_it_goes_on_where_standard_input_is_at_its_end_from_the_beginning(tmp_path: Path) -> None:

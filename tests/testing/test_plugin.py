@@ -156,6 +156,95 @@ def test_a_broker_process_can_be_killed(pytester: pytest.Pytester) -> None:
     run(pytester, passed=1)
 
 
+FAILING = """
+import pika
+
+def test_it(amqp_broker):
+    with pika.BlockingConnection(pika.URLParameters(amqp_broker.url)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("orders")
+        channel.basic_publish("", "orders", b"one")
+        channel.basic_publish("", "orders", b"two")
+        channel.basic_get("orders")
+        assert False
+
+def test_that_uses_no_broker():
+    assert False
+
+def test_outage(amqp_broker):
+    amqp_broker.stop()
+    assert False
+"""
+
+LEAKING = """
+import pika
+
+def test_that_leaks(amqp_url):
+    global channel
+    channel = pika.BlockingConnection(pika.URLParameters(amqp_url)).channel()
+    channel.queue_declare("orders")
+    channel.basic_publish("", "orders", b"one")
+    assert channel.basic_get("orders")[2] == b"one"
+
+def test_that_closes_what_the_other_left():
+    try:
+        channel.basic_ack(1)
+        channel.queue_declare("orders")
+    except pika.exceptions.AMQPError:
+        pass
+
+def test_that_closes(amqp_url):
+    with pika.BlockingConnection(pika.URLParameters(amqp_url)) as connection:
+        opened = connection.channel()
+        opened.queue_declare("orders")
+        opened.basic_publish("", "orders", b"one")
+        opened.basic_get("orders")
+"""
+
+
+def test_the_report_of_a_failed_test_shows_what_the_broker_holds(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(FAILING)
+    result = pytester.runpytest_subprocess(*OURS)
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "* AMQP broker *",
+            "queues of virtual host 'test-1':",
+            "  orders: 2 ready, 0 unacked, 2 published, consumers: 0",
+            "connections:",
+            "  none",
+            "*___ test_that_uses_no_broker ___*",
+            "*___ test_outage ___*",
+            "* AMQP broker *",
+            "not available: the broker is stopped: call start()",
+        ]
+    )
+    assert result.stdout.str().count(" AMQP broker ") == 2
+
+
+def test_a_test_that_leaves_channels_or_messages_is_warned(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(LEAKING)
+    result = pytester.runpytest_subprocess(*OURS)
+    result.assert_outcomes(passed=3, warnings=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*BrokerLeakWarning: *.py::test_that_leaks left behind: 127.0.0.1:*: open channels: 1, "
+            "1 unacked of 'orders'"
+        ]
+    )
+
+
+def test_leaks_are_errors_if_the_run_asks_for_that(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(LEAKING)
+    pytester.makeini("[pytest]\nfilterwarnings = error::amqp_server.testing.BrokerLeakWarning\n")
+    result = pytester.runpytest_subprocess(*OURS)
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(["E*BrokerLeakWarning: *::test_that_leaks left behind: *"])
+
+
 def test_the_fixtures_explain_themselves(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(*OURS, "--fixtures")
     for name in ("amqp_broker", "amqp_broker_process", "amqp_session_broker", "amqp_url"):

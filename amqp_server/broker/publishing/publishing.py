@@ -499,6 +499,8 @@ class Publishing:
         is_refused: bool,
     ) -> None:
         """Return messages that are in no queue, or wait until the others are safe."""
+        if (watch := self._virtual_host.publish_watch) is not None:
+            watch(queues, messages)
         replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
         if target.mandatory and not queues and not replied:
             self.basic_return(messages)
@@ -528,6 +530,8 @@ class Publishing:
         if len(groups) == 1:
             ((target, messages),) = groups
             return self._enqueue(target, target.queues, (), messages, row.flags)
+        if self._virtual_host.publish_watch is not None:
+            return self._enqueue_groups_apart(groups, row.flags)
         if barrier_count(groups) > BARRIERS_MAX:
             return self._enqueue_groups_in_steps(groups, row.flags)
         queued: dict[Queue, list[bytes]] = {}

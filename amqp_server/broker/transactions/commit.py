@@ -275,7 +275,8 @@ class Commit:
             route.is_unroutable = all(queue.is_deleted for queue in route.queues)
             if at % STEP_QUEUES == 0:
                 yield
-        replies = self._channel.virtual_host.replies
+        vhost = self._channel.virtual_host
+        replies = vhost.replies
         while self._publishes:
             publish = self._publishes[0]
             route = self._routes[id(publish.queues)]
@@ -295,6 +296,8 @@ class Commit:
             is_lost = publish.target.mandatory and route.is_unroutable and not replied
             if is_lost and not self._channel.is_closed:
                 self._channel.publishing.basic_return(publish.messages)
+            if vhost.publish_watch is not None:
+                vhost.publish_watch(route.queues, publish.messages)
             self._publishes.popleft()
             yield
 
