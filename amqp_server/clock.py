@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 
 class Timer(Protocol):
@@ -81,14 +83,17 @@ class Clock(Protocol):
             When the round was due: `due_seconds`, or whole intervals after it.
         """
 
-    def attach(self, server: ClockedServer) -> None:
-        """Begin to serve a server that has started. Called on its event loop."""
+    def use(self) -> AbstractContextManager[None]:
+        """Return a context for a server that starts, on its event loop; it ends when that stopped.
 
-    def detach(self) -> None:
-        """End what `attach` began, because the server stops. Its timers go on until it has."""
+        After the end, calls that were asked for in it are not made.
 
-    def drop_timers(self) -> None:
-        """Make no call any more that was asked for: the server has stopped, or failed to start."""
+        Raises:
+            RuntimeError: When it is entered: the clock is of another server that runs.
+        """
+
+    def serve(self, server: ClockedServer) -> AbstractContextManager[None]:
+        """Return a context in which a server has started, and does not stop yet."""
 
 
 class SystemClock:
@@ -114,11 +119,11 @@ class SystemClock:
         await asyncio.sleep(due_seconds - time.monotonic())
         return due_seconds
 
-    def attach(self, server: ClockedServer) -> None:
-        """Do nothing: the time of the machine waits for no server."""
+    def use(self) -> AbstractContextManager[None]:
+        """Return an empty context: calls end with the event loop."""
+        return nullcontext()
 
-    def detach(self) -> None:
-        """Do nothing."""
-
-    def drop_timers(self) -> None:
-        """Do nothing: the event loop ends with its server."""
+    def serve(self, server: ClockedServer) -> AbstractContextManager[None]:
+        """Return an empty context: the time of the machine waits for no server."""
+        del server
+        return nullcontext()

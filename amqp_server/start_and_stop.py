@@ -112,7 +112,7 @@ async def start(
     """
     async with AsyncExitStack() as opened:
         if clock is not None:
-            opened.callback(clock.drop_timers)
+            opened.enter_context(clock.use())
         # Bind first: a server that cannot have its address must not touch the data directory.
         bound = await _bind(config, opened)
         directory = await _claim(config, filesystem or FileSystem(), opened)
@@ -312,8 +312,8 @@ def _run_in_background(server: Server, opened: AsyncExitStack) -> None:
 
     opened.push_async_callback(end)
     loading = tasks[1]
-    server.clock.attach(ServerActivity(server, lambda: not loading.done()))
-    opened.callback(server.clock.detach)
+    activity = ServerActivity(server, lambda: not loading.done())
+    opened.enter_context(server.clock.serve(activity))
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.testing.rest import ClockError, NotAtRestError, Rest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from amqp_server.clock import ClockedServer
 
@@ -215,8 +216,7 @@ class TurnedClock:
         return self._now_ns() + self._day_ns
 
     def call_later(self, seconds: float, call: Callable[[], None], /) -> TurnedTimer:
-        """Make a call on the running event loop after `seconds` of this clock."""
-        self._use_loop()
+        """Make a call on the event loop of the server after `seconds` of this clock."""
         # A time that is not 0 must not become it: who asks again would never see time pass.
         wait_ns = max(round(seconds * 1e9), 1) if seconds > 0 else 0
         timer = TurnedTimer(self._now_ns() + wait_ns, call, self._forget)
@@ -226,7 +226,7 @@ class TurnedClock:
 
     async def until_round(self, due_seconds: float, interval_seconds: float) -> float:
         """Return when a round is due, and which one it is."""
-        came = self._use_loop().create_future()
+        came = asyncio.get_running_loop().create_future()
         waiting = _Round(round(due_seconds * 1e9), round(interval_seconds * 1e9), came)
         self._rounds.append(waiting)
         self._wait()
@@ -237,30 +237,40 @@ class TurnedClock:
                 self._rounds.remove(waiting)
         return waiting.due_ns / 1e9
 
-    def attach(self, server: ClockedServer) -> None:
-        """Begin to serve a server."""
-        if self._server is not None:
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Belong to the server that starts on the running event loop, until it has stopped."""
+        if self._loop is not None:
             raise ClockError("the clock belongs to a broker that runs: each needs one of its own")
-        self._use_loop()
+        self._loop = asyncio.get_running_loop()
+        try:
+            yield
+        finally:
+            if self._handle is not None:
+                self._handle.cancel()
+                self._handle = None
+            # They would keep the server in memory, and its event loop may go on.
+            self._timers.clear()
+            self._rounds.clear()
+            self._cancelled = 0
+            self._loop = None
+
+    @contextmanager
+    def serve(self, server: ClockedServer) -> Iterator[None]:
+        """Let `advance` wait for a server, from the end of its start to the beginning of its stop.
+
+        Before and after that the clock goes on at real speed.
+        """
         self._server = server
         self._was_used = True
         self._turning = asyncio.Lock()
         if self._stands_still:
             self._stand_at(self._now_ns())
-
-    def detach(self) -> None:
-        """Let time pass at real speed: the server stops."""
-        self._server = None
-        self._go_on()
-
-    def drop_timers(self) -> None:
-        """Drop all timers: the next server may use the same event loop."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-        self._timers.clear()
-        self._rounds.clear()
-        self._cancelled = 0
+        try:
+            yield
+        finally:
+            self._server = None
+            self._go_on()
 
     # Time
 
@@ -280,13 +290,6 @@ class TurnedClock:
         self._state = (None, self._state[1] + span_ns)
 
     # Timers
-
-    def _use_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop, and use it from now on."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._loop = loop
-        return loop
 
     def _forget(self) -> None:
         self._cancelled += 1
@@ -311,7 +314,7 @@ class TurnedClock:
 
     def _run_due(self) -> None:
         """Make the calls that are due, in the order of their times, in this turn of the loop."""
-        assert self._loop is not None, "a timer has a loop"
+        assert self._loop is not None, "only a server that uses the clock has timers"
         now_ns = self._now_ns()
         while (due_ns := self._first_timer_ns()) is not None and due_ns <= now_ns:
             timer = heappop(self._timers)[2]
@@ -325,14 +328,14 @@ class TurnedClock:
 
     def _wait(self) -> None:
         """Let the event loop wait for the next timer, if time passes by itself."""
-        assert self._loop is not None, "a timer has a loop"
+        assert self._loop is not None, "only a server that uses the clock has timers"
         due_ns = None if self._state[0] is not None else self._first_ns()
         if self._handle is not None:
             if due_ns is not None and self._handle_due_ns <= due_ns:
                 return
             self._handle.cancel()
             self._handle = None
-        if due_ns is not None and not self._loop.is_closed():
+        if due_ns is not None:
             wait_ns = max(due_ns - self._now_ns(), 0)
             self._handle_due_ns = due_ns
             # The loop counts milliseconds: a part of one is no time to it.
@@ -350,6 +353,8 @@ class TurnedClock:
         """Return the loop of the running broker; None if its broker has stopped."""
         if self._server is not None:
             return self._loop
+        if self._loop is not None:
+            raise ClockError("the broker is starting or stopping: wait until it runs, or has ended")
         if not self._was_used:
             raise ClockError("no broker goes by this clock: pass it to start(..., clock=clock)")
         return None

@@ -230,6 +230,32 @@ def test_timers_without_end_are_an_error_too(client: AmqpClient, clock: TurnedCl
     thread.join()
 
 
+def test_a_broker_that_stops_ends_the_call(
+    server: ThreadedServer, client: AmqpClient, clock: TurnedClock
+) -> None:
+    client.declare("q")
+    client.consume("q")
+    client.publish(b"is not answered", "q")
+    client.expect_delivery()
+    began = clock.now
+    errors: list[ClockError] = []
+
+    def turn() -> None:
+        try:
+            clock.advance(hours=1, answer_seconds=30)
+        except ClockError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=turn)
+    thread.start()
+    # The clock stands while it is turned.
+    server.wait_until(lambda: clock.monotonic() == clock.monotonic())
+    server.stop()
+    thread.join()
+    assert [str(error) for error in errors] == ["the broker stopped while its clock was turned"]
+    assert (clock.now - began).total_seconds() < 60
+
+
 def test_a_span_may_be_turned_by_many_threads(client: AmqpClient, clock: TurnedClock) -> None:
     began = clock.now
     client.declare("q", arguments={"x-message-ttl": HOUR_MS})
@@ -267,10 +293,12 @@ def test_a_clock_goes_on_only(clock: TurnedClock) -> None:
 def test_two_brokers_need_two_clocks(
     tmp_path: Path, client: AmqpClient, clock: TurnedClock
 ) -> None:
-    client.declare("q", arguments={"x-message-ttl": HOUR_MS})
+    client.declare("seen")
+    client.declare("q", arguments=dead_letters_to("seen", **{"x-message-ttl": HOUR_MS}))
     client.publish(b"x", "q")
+    clock.advance()
     with pytest.raises(ClockError, match="each needs one of its own"):
         ThreadedServer(tmp_path / "other", clock=clock).__enter__()
-    # The first one has kept it.
+    # The first one has kept it, with its timers.
     clock.advance(hours=1)
-    assert client.ready_count("q") == 0
+    assert bodies(client, "seen") == [b"x"]
