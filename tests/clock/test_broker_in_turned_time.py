@@ -11,6 +11,7 @@ import pytest
 from pamqp.commands import Basic, Channel, Exchange, Queue
 from pamqp.heartbeat import Heartbeat
 
+from amqp_server.checkpointer import CheckpointReport
 from amqp_server.testing.clock import TurnedClock
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.clock.test_turned_clock import HOUR_MS, bodies, dead_letters_to, lifetime
@@ -120,9 +121,9 @@ def test_retries_with_back_off_take_an_hour(client: AmqpClient, clock: TurnedClo
         message = client.get("work")
         assert message is not None
         client.publish(message.body, f"retry-{number}")
-        clock.advance(minutes=minutes, seconds=-1)
+        clock.advance(minutes=minutes, seconds=-30)
         assert client.ready_count("work") == 0
-        clock.advance(seconds=1)
+        clock.advance(seconds=30)
     assert bodies(client, "work") == [b"task"]
 
 
@@ -196,21 +197,33 @@ def test_a_consumer_that_does_not_answer_loses_its_channel(
 
 
 def test_a_round_of_checkpoints_comes_in_its_time(
-    server: ThreadedServer, client: AmqpClient, clock: TurnedClock
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client.declare("q")
-    client.publish(b"x", "q", properties=PERSISTENT)
-    clock.advance()
-    assert client.get("q") is not None
-    queue = server.server.broker.vhosts["/"].queues["q"]
-    assert queue.checkpointed_floor == 0
-    clock.advance(seconds=5)
-    assert queue.checkpointed_floor == 1
-    # An hour has 720 rounds. Of those in which nothing happens, the last ones are kept.
-    generation = server.server.checkpoints.generation
-    clock.advance(hours=1)
-    assert server.server.checkpointer.age_seconds < 60
-    assert server.server.checkpoints.generation - generation < 10
+    clock = TurnedClock(stands_still=True)
+    with ThreadedServer(tmp_path, clock=clock) as server, connect(server.address) as client:
+        client.open_channel()
+        client.declare("q")
+        client.publish(b"x", "q", properties=PERSISTENT)
+        clock.advance()
+        assert client.get("q") is not None
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        clock.advance(seconds=4)
+        assert queue.checkpointed_floor == 0
+        clock.advance(seconds=1)
+        assert queue.checkpointed_floor == 1
+        # An hour has 720 rounds. Of those in which nothing happens, the last ones are kept.
+        checkpointer = server.server.checkpointer
+        write_round = checkpointer.write_round
+        began: list[float] = []
+
+        async def noted() -> CheckpointReport:
+            began.append(clock.monotonic() - hour_began)
+            return await write_round()
+
+        monkeypatch.setattr(checkpointer, "write_round", noted)
+        hour_began = clock.monotonic()
+        clock.advance(hours=1)
+        assert began == pytest.approx([3_590, 3_595, 3_600])
 
 
 def test_a_stream_forgets_what_is_too_old(client: AmqpClient, clock: TurnedClock) -> None:
