@@ -71,11 +71,18 @@ def body_position(message: bytes) -> int:
     return start + int.from_bytes(message[start - 4 : start], "little")
 
 
-def with_properties(message: bytes, properties: bytes) -> bytes:
-    """Return a message with other properties; they must agree with its flags."""
+def with_properties(message: bytes, properties: bytes, flags: int | None = None) -> bytes:
+    """Return a message with other properties. It copies the body once.
+
+    Args:
+        message: The message.
+        properties: Its new properties, in wire format.
+        flags: Its new flags, which agree with the properties; None keeps the old ones.
+    """
     at = properties_position(message)
-    body_at = body_position(message)
-    return b"".join((message[: at - 4], _U32.pack(len(properties)), properties, message[body_at:]))
+    body = memoryview(message)[body_position(message) :]
+    front = message[: at - 4] if flags is None else bytes((flags,)) + message[1 : at - 4]
+    return b"".join((front, _U32.pack(len(properties)), properties, body))
 
 
 @dataclass(frozen=True, slots=True)

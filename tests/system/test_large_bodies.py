@@ -1,12 +1,18 @@
 """No way out of the server copies the body of a large message on the event loop."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from pamqp.commands import Basic
+from pamqp.commands import Basic, Exchange, Queue
 
+from amqp_server import time_slice
+from amqp_server.broker.routing.steps import Steps
+from amqp_server.broker.transfers import dead_letter, delay_queue
+from amqp_server.broker.transfers.large_copy import LARGE_COPY_BYTES, with_body
 from amqp_server.client_connection import ClientConnection
 from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
@@ -151,3 +157,71 @@ def test_direct_replies(server: ThreadedServer, client: AmqpClient, sent: Sent) 
 
         assert [asker.expect_delivery().body for _ in bodies] == bodies
     check(sent, CONSUMERS)
+
+
+@pytest.fixture
+def turns(server: ThreadedServer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The turn of each step that copies a body; a slice is over after one step."""
+    noted: list[int] = []
+
+    def note(front: bytes, body: memoryview) -> Steps[bytes]:
+        copying = with_body(front, body)
+        while True:
+            noted.append(server.server.broker.turn.number)
+            try:
+                next(copying)
+            except StopIteration as end:
+                copied: bytes = end.value
+                return copied
+            yield
+
+    monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(dead_letter, "with_body", note)
+    monkeypatch.setattr(delay_queue, "with_body", note)
+    return noted
+
+
+def test_a_dead_letter_is_copied_in_slices(
+    server: ThreadedServer, client: AmqpClient, sent: Sent, turns: list[int]
+) -> None:
+    client.declare("dead")
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    client.declare("q", arguments=arguments)
+    publish_into_log(server, client, "q")
+    client.consume("q", prefetch=1)
+    delivered = client.expect_delivery()
+
+    client.send(Basic.Reject(delivered.tag, requeue=False))
+    assert client.expect_delivery().body == b"behind it"
+    server.wait_until(lambda: server.server.broker.vhosts["/"].queues["dead"].ready_count == 1)
+
+    message = client.get("dead")
+    assert message is not None
+    assert message.body == BODY
+    assert message.properties.headers is not None
+    assert message.properties.headers["x-first-death-queue"] == "q"
+    assert len(set(turns)) == len(turns) > len(BODY) // LARGE_COPY_BYTES
+    check(sent, bodies=2)
+
+
+def test_a_delayed_message_is_copied_in_slices(
+    server: ThreadedServer, client: AmqpClient, turns: list[int]
+) -> None:
+    client.declare("q")
+    delayed = Exchange.Declare(
+        exchange="later",
+        exchange_type="x-delayed-message",
+        arguments={"x-delayed-type": "fanout"},
+    )
+    client.call(delayed, Exchange.DeclareOk)
+    client.call(Queue.Bind(queue="q", exchange="later"), Queue.BindOk)
+    headers = Basic.Properties(delivery_mode=2, headers={"x-delay": 1})
+    client.publish(BODY, "", "later", properties=headers)
+    client.expect_confirmed()
+    server.wait_until(lambda: server.server.broker.vhosts["/"].queues["q"].ready_count == 1)
+
+    message = client.get("q")
+    assert message is not None
+    assert message.body == BODY
+    assert message.properties.headers == {"x-delay": -1}
+    assert len(set(turns)) == len(turns) > len(BODY) // LARGE_COPY_BYTES

@@ -15,6 +15,7 @@ from amqp_server.broker.routing.carbon_copies import long_strings
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.broker.transfers.forwarder import Copy
+from amqp_server.broker.transfers.large_copy import with_body, without_large_body
 from amqp_server.broker.transfers.message_headers import readable_properties
 from amqp_server.protocol.field_values import FieldValue, field_value
 from appendlog.layout.message import HAS_EXPIRATION, HAS_HEADERS, decode_message, encode_message
@@ -97,7 +98,8 @@ class DeadLetters:
         exchange = vhost.exchanges.get(name) or vhost.damaged.refusing_exchange(name)
         if exchange is None:
             return Copy((), message[0], message)
-        view = decode_message(message)
+        front, body = without_large_body(message)
+        view = decode_message(front)
         death = Death(self._queue_name, reason, self._time_ns() // 10**9)
         alike = (view.properties, view.exchange, view.routing_key, death)
         if alike != self._stamped:
@@ -105,6 +107,8 @@ class DeadLetters:
             self._stamped = alike
         stamped = self._stamp
         letter = dead_letter(view, stamped, exchange.name)
+        if body is not None:
+            letter = yield from with_body(letter, body)
         envelope = Envelope(stamped.routing_keys, letter)
         queues = yield from vhost.routing.route_in_steps(exchange, envelope)
         if reason != REJECTED:

@@ -18,8 +18,9 @@ from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.transfers.delay import delay_ms, with_delay_negated
 from amqp_server.broker.transfers.forwarder import Copy, Forwarder
+from amqp_server.broker.transfers.large_copy import with_body, without_large_body
 from appendlog import LogIdentity
-from appendlog.layout.message import HAS_HEADERS, decode_message
+from appendlog.layout.message import HAS_HEADERS, routing_key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,10 +79,13 @@ class DelayedRelease:
         """Return the steps to the message with its delay negated, and its target queues."""
         copies: tuple[str, ...] = ()
         if message[0] & HAS_HEADERS:
+            message, body = without_large_body(message)
             message = with_delay_negated(message, Envelope(("",), message).headers)
             if may_have_copies(message):
                 copies, message = take_copies(message)
-        key = decode_message(message).routing_key.decode("utf-8", "surrogateescape")
+            if body is not None:
+                message = yield from with_body(message, body)
+        key = routing_key_of(message).decode("utf-8", "surrogateescape")
         envelope = Envelope((key, *copies), message)
         queues = yield from self._virtual_host.routing.route_in_steps(self._exchange, envelope)
         return Copy(tuple(queues), message[0], message)

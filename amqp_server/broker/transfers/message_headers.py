@@ -65,5 +65,4 @@ def with_headers(message: bytes, headers: Table) -> bytes:
             others = _NO_HEADERS
     entries = others[_LENGTH_BYTES:] + encode_table(headers)[_LENGTH_BYTES:]
     properties = with_property(properties, HEADERS, encode_longstr(entries))
-    message = with_properties(message, properties)
-    return bytes((message[0] | HAS_HEADERS,)) + message[1:]
+    return with_properties(message, properties, message[0] | HAS_HEADERS)
