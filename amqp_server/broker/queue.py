@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.subscriptions.groups import Groups
     from amqp_server.broker.transfers.forwarder import Forwarder
     from amqp_server.broker.turn import Line, Turn
+    from amqp_server.protocol.large_delivery import LargeMessage
     from amqp_server.protocol.tables import Table
 
 logger = logging.getLogger(__name__)
@@ -446,7 +447,9 @@ class Queue:
         """Return the messages in memory of `[start, end)`, which came from `ready.peek()`."""
         return self.store.read_run(start, end)
 
-    def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Messages:
+    def as_delivered(
+        self, start: int, messages: Messages, *, redelivered: bool
+    ) -> Messages | LargeMessage:
         """Return messages as a consumer gets them: a quorum queue adds `x-delivery-count`."""
         if not redelivered:
             return messages

@@ -30,6 +30,48 @@ Octets = bytes | bytearray | Pieces
 """Octets of frames, in one piece or in several."""
 
 
+class LargeMessage:
+    """One large message whose body is a view: of the message as it is stored.
+
+    Its properties may be others than those of the stored one.
+
+    Args:
+        front: The message without its body.
+        body: Its body.
+    """
+
+    __slots__ = ("body", "front")
+
+    def __init__(self, front: bytes, body: memoryview) -> None:
+        self.front = front
+        self.body = body
+
+    def __len__(self) -> int:
+        """Return the number of messages in this run of them: 1."""
+        return 1
+
+    def encode(
+        self,
+        channel: int,
+        consumer_tag: bytes,
+        first_tag: int,
+        redelivered: bool,
+        frame_max: int,
+        first_offset: int = -1,
+    ) -> Octets:
+        """Return the octets of the delivery; see `amqp_server.protocol.framing`."""
+        places = (channel, consumer_tag, first_tag, redelivered, frame_max, first_offset)
+        head = encode_deliveries([self.front], *places)
+        return _with_body(head, self.body, channel, frame_max)
+
+    def encode_content(
+        self, channel: int, before_route: bytes, after_route: bytes, frame_max: int
+    ) -> Octets:
+        """Return the octets of another method with content; see `encode_content` there."""
+        head = encode_content(self.front, channel, before_route, after_route, frame_max)
+        return _with_body(head, self.body, channel, frame_max)
+
+
 def deliveries_of(
     messages: list[bytes],
     channel: int,
@@ -46,10 +88,7 @@ def deliveries_of(
     """
     places = (channel, consumer_tag, first_tag, redelivered, frame_max, first_offset)
     if len(messages) == 1 and len(messages[0]) >= LARGE_MESSAGE_BYTES:
-        message = messages[0]
-        _, _, body_at = message_borders(message)
-        head = encode_deliveries([message[:body_at]], *places)
-        return _with_body(head, memoryview(message)[body_at:], channel, frame_max)
+        return LargeMessage(*_split(messages[0])).encode(*places)
     octets: bytes | bytearray = encode_deliveries(messages, *places)
     return octets
 
@@ -62,13 +101,10 @@ def content_of(
     Raises:
         ValueError: The lengths in the message are inconsistent.
     """
+    places = (channel, before_route, after_route, frame_max)
     if len(message) >= LARGE_MESSAGE_BYTES:
-        _, _, body_at = message_borders(message)
-        head = encode_content(message[:body_at], channel, before_route, after_route, frame_max)
-        return _with_body(head, memoryview(message)[body_at:], channel, frame_max)
-    octets: bytes | bytearray = encode_content(
-        message, channel, before_route, after_route, frame_max
-    )
+        return LargeMessage(*_split(message)).encode_content(*places)
+    octets: bytes | bytearray = encode_content(message, *places)
     return octets
 
 
@@ -83,6 +119,11 @@ def apart(messages: list[bytes]) -> list[list[bytes]]:
         else:
             runs.append(list(run))
     return runs
+
+
+def _split(message: bytes) -> tuple[bytes, memoryview]:
+    _, _, body_at = message_borders(message)
+    return message[:body_at], memoryview(message)[body_at:]
 
 
 def _with_body(head: bytes | bytearray, body: memoryview, channel: int, frame_max: int) -> Pieces:

@@ -4,11 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.routing.steps import result_of
-from amqp_server.broker.transfers.large_copy import (
-    LARGE_COPY_BYTES,
-    with_body,
-    without_large_body,
-)
+from amqp_server.broker.transfers.large_body import LARGE_BYTES, without_large_body
+from amqp_server.broker.transfers.large_copy import STEP_BYTES, with_body
 from appendlog.layout.message import decode_message, encode_message
 
 
@@ -18,7 +15,7 @@ def message(body: bytes, properties: bytes = b"\0\0") -> bytes:
 
 @given(
     body_bytes=st.sampled_from(
-        (0, 1, LARGE_COPY_BYTES - 1, LARGE_COPY_BYTES, 3 * LARGE_COPY_BYTES + 7)
+        (0, 1, LARGE_BYTES - 1, LARGE_BYTES, STEP_BYTES, 3 * STEP_BYTES + 7)
     ),
     properties=st.sampled_from((b"\0\0", b"\x10\0\x02")),
 )
@@ -30,7 +27,7 @@ def test_the_body_is_behind_the_new_properties(body_bytes: int, properties: byte
 
     if rest is None:
         assert front is old
-        assert len(old) < LARGE_COPY_BYTES
+        assert len(old) < LARGE_BYTES
         return
     assert rest.obj is old
     assert decode_message(front).body == b""
@@ -39,7 +36,7 @@ def test_the_body_is_behind_the_new_properties(body_bytes: int, properties: byte
 
 def test_a_step_copies_a_bounded_part() -> None:
     parts = 5
-    body = bytes(parts * LARGE_COPY_BYTES)
+    body = bytes(parts * STEP_BYTES)
 
     steps = list(with_body(message(b""), memoryview(body)))
 

@@ -12,7 +12,7 @@ from pamqp.commands import Basic, Exchange, Queue
 from amqp_server import time_slice
 from amqp_server.broker.routing.steps import Steps
 from amqp_server.broker.transfers import dead_letter, delay_queue
-from amqp_server.broker.transfers.large_copy import LARGE_COPY_BYTES, with_body
+from amqp_server.broker.transfers.large_copy import STEP_BYTES, with_body
 from amqp_server.client_connection import ClientConnection
 from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
@@ -200,7 +200,7 @@ def test_a_dead_letter_is_copied_in_slices(
     assert message.body == BODY
     assert message.properties.headers is not None
     assert message.properties.headers["x-first-death-queue"] == "q"
-    assert len(set(turns)) == len(turns) > len(BODY) // LARGE_COPY_BYTES
+    assert len(set(turns)) == len(turns) > len(BODY) // STEP_BYTES
     check(sent, bodies=2)
 
 
@@ -224,4 +224,43 @@ def test_a_delayed_message_is_copied_in_slices(
     assert message is not None
     assert message.body == BODY
     assert message.properties.headers == {"x-delay": -1}
-    assert len(set(turns)) == len(turns) > len(BODY) // LARGE_COPY_BYTES
+    assert len(set(turns)) == len(turns) > len(BODY) // STEP_BYTES
+
+
+def test_a_redelivery_with_its_count(client: AmqpClient, sent: Sent) -> None:
+    client.declare("q", arguments={"x-queue-type": "quorum"})
+    client.publish(BODY, "q")
+    client.expect_confirmed()
+    client.consume("q", prefetch=1)
+    for count in (None, {"x-delivery-count": 1}, {"x-delivery-count": 2}):
+        delivered = client.expect_delivery()
+        assert delivered.body == BODY
+        assert delivered.properties.headers == count
+        client.send(Basic.Nack(delivered.tag, requeue=True))
+    check(sent)
+
+
+def test_a_get_of_a_returned_message_with_its_count(client: AmqpClient, sent: Sent) -> None:
+    client.declare("q", arguments={"x-queue-type": "quorum"})
+    client.publish(BODY, "q")
+    client.expect_confirmed()
+    for count in (None, {"x-delivery-count": 1}):
+        message = client.get("q", no_ack=False)
+        assert message is not None
+        assert message.body == BODY
+        assert message.properties.headers == count
+        client.send(Basic.Nack(message.tag, requeue=True))
+    check(sent)
+
+
+def test_a_browsed_message_with_its_state(client: AmqpClient, sent: Sent) -> None:
+    client.declare("q")
+    client.publish(BODY, "q")
+    client.expect_confirmed()
+
+    client.consume("q", prefetch=1, arguments={"x-browse": True})
+
+    message = client.expect_delivery()
+    assert message.body == BODY
+    assert message.properties.headers == {"x-browse-state": "ready", "x-stream-offset": 0}
+    check(sent)

@@ -35,7 +35,7 @@ from amqp_server.protocol.errors import (
     PreconditionFailed,
     ResourceLocked,
 )
-from amqp_server.protocol.large_delivery import content_of
+from amqp_server.protocol.large_delivery import LargeMessage, content_of
 from amqp_server.protocol.methods import (
     BasicAck,
     BasicCancel,
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.storing.message_run import Messages
     from amqp_server.protocol.methods import Method
 
 _HIGHEST_TAG = (1 << 62) - 1
@@ -249,13 +250,18 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
 def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> None:
     ready = queue.ready.peek()
     assert ready is not None, "the caller has just read this message"
+    delivered: Messages | LargeMessage = [message]
     if ready.redelivered:
-        (message,) = messages_of(queue.as_delivered(ready.start, [message], redelivered=True))
+        delivered = queue.as_delivered(ready.start, [message], redelivered=True)
     head = BasicGetOk.identity + pack(">QB", channel.next_tag, ready.redelivered)
     count = pack(">I", len(queue.ready) - 1)
     # Take the message only when it can be sent. A message that is taken and then lost would be
     # neither ready nor unacked (I8).
-    octets = content_of(message, channel.number, head, count, channel.client.frame_max)
+    places = (channel.number, head, count, channel.client.frame_max)
+    if isinstance(delivered, LargeMessage):
+        octets = delivered.encode_content(*places)
+    else:
+        octets = content_of(messages_of(delivered)[0], *places)
     taken = queue.ready.take(1)
     channel.note_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
     channel.write(octets)

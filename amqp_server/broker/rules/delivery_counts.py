@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.sorted_runs import SortedRuns
 from amqp_server.broker.storing.message_run import messages_of
-from amqp_server.broker.transfers.message_headers import with_header
+from amqp_server.broker.transfers.message_headers import as_run_with_header, with_header
 from amqp_server.protocol.field_values import FieldValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from amqp_server.broker.storing.message_run import Messages
+    from amqp_server.protocol.large_delivery import LargeMessage
     from offsets.settlement import Settlement
 
     _Run = tuple[int, int, int]
@@ -68,11 +69,14 @@ class DeliveryCounts:
         run = self._runs.at_or_before(offset)
         return run[2] if run is not None and offset < run[1] else 0
 
-    def with_headers(self, start: int, messages: Messages) -> list[bytes]:
+    def with_headers(self, start: int, messages: Messages) -> list[bytes] | LargeMessage:
         """Return messages from `start` on; those that were requeued get `x-delivery-count`.
 
         Source: RabbitMQ, quorum queues: the header says how often a message was delivered before.
         """
+        if len(messages) == 1 and (number := self.get(start)):
+            (message,) = messages_of(messages)
+            return as_run_with_header(message, "x-delivery-count", FieldValue(b"l", number))
         numbers = self.numbers(start, start + len(messages))
         return [
             with_header(message, "x-delivery-count", FieldValue(b"l", count)) if count else message

@@ -13,20 +13,20 @@ from amqp_server.protocol.large_delivery import deliveries_of
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.message_run import Messages
-    from amqp_server.protocol.large_delivery import Octets
+    from amqp_server.protocol.large_delivery import LargeMessage, Octets
 
 
 class StampedRun:
     """Consecutive messages with their offsets.
 
     Args:
-        messages: At least one, without gaps.
+        messages: At least one, without gaps; or a large one with other properties.
         first_offset: Offset of the first message.
     """
 
     __slots__ = ("_first_offset", "_messages")
 
-    def __init__(self, messages: Messages, first_offset: int) -> None:
+    def __init__(self, messages: Messages | LargeMessage, first_offset: int) -> None:
         self._messages = messages
         self._first_offset = first_offset
 

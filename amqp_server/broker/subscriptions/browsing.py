@@ -8,7 +8,7 @@ from amqp_server.broker.message_states import states_of
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.stamped_run import StampedRun
 from amqp_server.broker.subscriptions.subscription import Subscription
-from amqp_server.broker.transfers.message_headers import with_header
+from amqp_server.broker.transfers.message_headers import as_run_with_header, with_header
 from amqp_server.protocol.field_values import FieldValue
 
 if TYPE_CHECKING:
@@ -41,8 +41,12 @@ class BrowseSubscription(Subscription):
         del redelivered
         end = start + len(messages)
         states = states_of(self.queue.message_states(start, end), range(start, end))
+        values = [FieldValue(b"S", state.value.encode()) for state in states]
+        if len(messages) == 1:
+            (message,) = messages_of(messages)
+            return StampedRun(as_run_with_header(message, STATE_HEADER, values[0]), start)
         stated = [
-            with_header(message, STATE_HEADER, FieldValue(b"S", state.value.encode()))
-            for message, state in zip(messages_of(messages), states, strict=True)
+            with_header(message, STATE_HEADER, value)
+            for message, value in zip(messages_of(messages), values, strict=True)
         ]
         return StampedRun(stated, start)

@@ -10,8 +10,9 @@ from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.stamped_run import StampedRun
 from amqp_server.broker.subscriptions.delivery_marks import DeliveryMarks
 from amqp_server.broker.subscriptions.subscription import Subscription
-from amqp_server.broker.transfers.message_headers import with_header
+from amqp_server.broker.transfers.message_headers import as_run_with_header, with_header
 from amqp_server.protocol.field_values import FieldValue
+from amqp_server.protocol.large_delivery import LargeMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,18 +81,18 @@ class GroupSubscription(Subscription):
     def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Delivered:
         """Return messages with their offsets, delivery counts, and the number of dropped ones."""
         offsets = self.group.offsets
+        delivered: Messages | LargeMessage = messages
         if redelivered:
             offsets.note_redelivered(len(messages))
             if self.counts is not None:
-                messages = self.counts.with_headers(start, messages)
+                delivered = self.counts.with_headers(start, messages)
         else:
             self.marks.note(start + len(messages))
         if offsets.dropped_since_last_poll:
-            first, *others = messages_of(messages)
             dropped = FieldValue(b"l", offsets.take_dropped())
-            messages = [with_header(first, DROPPED_HEADER, dropped), *others]
+            delivered = _with_first_header(delivered, DROPPED_HEADER, dropped)
             self.group.note_dirty()
-        return StampedRun(messages, start)
+        return StampedRun(delivered, start)
 
     def settle(self, start: int, end: int) -> None:
         """Settle what a member acked; a commit or retention may have settled it before."""
@@ -142,3 +143,15 @@ class GroupSubscription(Subscription):
             self.ready.extend(settled[-1][1])
             for start, end in settled:
                 self.ready.take_range(start, end)
+
+
+def _with_first_header(
+    messages: Messages | LargeMessage, name: str, value: FieldValue
+) -> list[bytes] | LargeMessage:
+    """Return messages of which the first has one more header; a large body is not copied."""
+    if isinstance(messages, LargeMessage):
+        return LargeMessage(with_header(messages.front, name, value), messages.body)
+    first, *others = messages_of(messages)
+    if not others:
+        return as_run_with_header(first, name, value)
+    return [with_header(first, name, value), *others]

@@ -15,7 +15,8 @@ from amqp_server.broker.routing.carbon_copies import long_strings
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.broker.transfers.forwarder import Copy
-from amqp_server.broker.transfers.large_copy import with_body, without_large_body
+from amqp_server.broker.transfers.large_body import without_large_body
+from amqp_server.broker.transfers.large_copy import with_body
 from amqp_server.broker.transfers.message_headers import readable_properties
 from amqp_server.protocol.field_values import FieldValue, field_value
 from appendlog.layout.message import HAS_EXPIRATION, HAS_HEADERS, decode_message, encode_message

@@ -9,28 +9,11 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
-from appendlog.layout.message import message_borders
-
 if TYPE_CHECKING:
     from amqp_server.broker.routing.steps import Steps
 
-LARGE_COPY_BYTES: Final = 512 * 1024
-"""Bytes from which on a message is copied in steps, and bytes that one step copies."""
-
-
-def without_large_body(message: bytes) -> tuple[bytes, memoryview | None]:
-    """Return a message to be changed, and the body to be put behind it afterwards.
-
-    Returns:
-        A large message without its body, and the body; any other message unchanged, and None.
-
-    Raises:
-        ValueError: The lengths in the message do not add up.
-    """
-    if len(message) < LARGE_COPY_BYTES:
-        return message, None
-    _, _, body_at = message_borders(message)
-    return message[:body_at], memoryview(message)[body_at:]
+STEP_BYTES: Final = 512 * 1024
+"""Bytes that one step copies."""
 
 
 def with_body(front: bytes, body: memoryview) -> Steps[bytes]:
@@ -38,7 +21,7 @@ def with_body(front: bytes, body: memoryview) -> Steps[bytes]:
     # It grows in place, and hands over the room itself, as in `content_assembly`.
     room = BytesIO()
     room.write(front)
-    for at in range(0, len(body), LARGE_COPY_BYTES):
-        room.write(body[at : at + LARGE_COPY_BYTES])
+    for at in range(0, len(body), STEP_BYTES):
+        room.write(body[at : at + STEP_BYTES])
         yield
     return room.getvalue()

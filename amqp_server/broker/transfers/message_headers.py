@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.transfers.large_body import without_large_body
 from amqp_server.protocol.errors import FieldSyntaxError
+from amqp_server.protocol.large_delivery import LargeMessage
 from amqp_server.protocol.properties import Properties, decode_properties
 from amqp_server.protocol.property_octets import (
     HEADERS,
@@ -46,6 +48,13 @@ def readable_properties(octets: bytes) -> Properties:
 def with_header(message: bytes, name: str, value: FieldValue) -> bytes:
     """Return a message with one header added or replaced; see `with_headers`."""
     return with_headers(message, {name: value})
+
+
+def as_run_with_header(message: bytes, name: str, value: FieldValue) -> list[bytes] | LargeMessage:
+    """Return a run of one message with a header added or replaced; a large body is not copied."""
+    front, body = without_large_body(message)
+    front = with_header(front, name, value)
+    return [front] if body is None else LargeMessage(front, body)
 
 
 def with_headers(message: bytes, headers: Table) -> bytes:
