@@ -253,14 +253,18 @@ def test_a_get_of_a_returned_message_with_its_count(client: AmqpClient, sent: Se
     check(sent)
 
 
-def test_a_browsed_message_with_its_state(client: AmqpClient, sent: Sent) -> None:
+def test_a_browsed_message_with_its_state(
+    server: ThreadedServer, client: AmqpClient, sent: Sent
+) -> None:
     client.declare("q")
     client.publish(BODY, "q")
     client.expect_confirmed()
 
-    client.consume("q", prefetch=1, arguments={"x-browse": True})
-
-    message = client.expect_delivery()
-    assert message.body == BODY
-    assert message.properties.headers == {"x-browse-state": "ready", "x-stream-offset": 0}
+    for _ in range(CONSUMERS):
+        with connect(server.address) as browser:
+            browser.open_channel()
+            browser.consume("q", prefetch=1, arguments={"x-browse": True})
+            message = browser.expect_delivery()
+        assert message.body == BODY
+        assert message.properties.headers == {"x-browse-state": "ready", "x-stream-offset": 0}
     check(sent)
