@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from pamqp.commands import Basic, Exchange, Queue
+from pamqp.common import FieldTable
 
 from amqp_server import time_slice
+from amqp_server.broker.publishing import publishing
 from amqp_server.broker.routing.steps import Steps
 from amqp_server.broker.transfers import dead_letter, delay_queue
 from amqp_server.broker.transfers.large_copy import STEP_BYTES, with_body
@@ -176,6 +178,7 @@ def turns(server: ThreadedServer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             yield
 
     monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(publishing, "with_body", note)
     monkeypatch.setattr(dead_letter, "with_body", note)
     monkeypatch.setattr(delay_queue, "with_body", note)
     return noted
@@ -225,6 +228,29 @@ def test_a_delayed_message_is_copied_in_slices(
     assert message.body == BODY
     assert message.properties.headers == {"x-delay": -1}
     assert len(set(turns)) == len(turns) > len(BODY) // STEP_BYTES
+
+
+@pytest.mark.parametrize(
+    ("headers", "stored"),
+    [({"CC": ["q"]}, {"CC": ["q"]}), ({"BCC": ["q"], "a": "b"}, {"a": "b"})],
+    ids=["CC", "BCC"],
+)
+def test_a_message_with_further_keys(
+    client: AmqpClient, turns: list[int], headers: FieldTable, stored: FieldTable
+) -> None:
+    """Without `BCC` it is stored as it came; the copy that leaves out `BCC` is made in slices."""
+    client.declare("q")
+    client.publish(BODY, "nowhere", properties=Basic.Properties(headers=headers))
+    client.expect_confirmed()
+
+    message = client.get("q")
+    assert message is not None
+    assert message.body == BODY
+    assert message.properties.headers == stored
+    if "BCC" in headers:
+        assert len(set(turns)) == len(turns) > len(BODY) // STEP_BYTES
+    else:
+        assert turns == []
 
 
 def test_a_redelivery_with_its_count(client: AmqpClient, sent: Sent) -> None:

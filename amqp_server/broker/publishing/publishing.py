@@ -29,6 +29,8 @@ from amqp_server.broker.publishing.row import (
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transactions.transaction import DeferredPublish
+from amqp_server.broker.transfers.large_body import without_large_body
+from amqp_server.broker.transfers.large_copy import with_body
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import AmqpError, UnexpectedFrame
 from amqp_server.protocol.framing import CHECKED_PROPERTIES
@@ -404,7 +406,10 @@ class Publishing:
             if has_copies or target.routes_singly:
                 check_header_values(message, limits.header_values_max)
             if has_copies:
-                copies, stored = take_copies(message, limits.copies_max)
+                front, body = without_large_body(message)
+                copies, taken = take_copies(front, limits.copies_max)
+                if taken is not front:
+                    stored = taken if body is None else (yield from with_body(taken, body))
         if not copies and not target.routes_singly:
             return target.queues, target.reply_keys, stored
         keys = (routing_key_of(message).decode("utf-8", "surrogateescape"), *copies)
