@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, cast
 from amqp_server.client_session import ClientSession
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from amqp_server.broker.channel import Channel
     from amqp_server.server_context import ServerContext
 
@@ -372,10 +374,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         channels = () if self._session is None else self._session.channels.values()
         return sum(channel.unacked.count for channel in channels)
 
-    def force_close(self, explanation: str) -> None:
-        """Send the client a connection.close with this explanation; close when it has answered."""
+    def force_close(self, explanation: str) -> Iterator[None]:
+        """Send the client a connection.close with this explanation; close when it has answered.
+
+        What the client has sent before is handled first, in steps.
+        """
         if self._session is not None:
-            self._session.force_close(explanation)
+            yield from self._session.force_close(explanation)
         else:
             self.close()
 

@@ -332,15 +332,22 @@ class ClientSession:
         elif self.parked.is_watching:
             self.parked.lift_alarm()
 
-    def force_close(self, explanation: str) -> None:
-        """Send connection.close with this explanation; the socket closes after the reply."""
+    def force_close(self, explanation: str) -> Iterator[None]:
+        """Handle what the client has sent, in steps; then send connection.close.
+
+        The socket closes after the reply.
+        """
         if not self.is_open:
             self._connection.close()
             return
         self.parked.handle_all()
-        # In one piece: what comes behind connection.close is ignored.
-        self._handle_events()
-        if self.is_open:
+        while self._handle_events(self._turn.time_slice) and not self._is_lost:
+            if self._waits_for_commit:
+                # The commit may be a job that waits for the caller.
+                self._handle_events()
+                break
+            yield
+        if not self._is_lost and self.is_open:
             self._send_close(ConnectionForced(explanation))
 
     # Closing

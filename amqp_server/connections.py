@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Protocol
 
+from amqp_server.time_slice import TimeSlice
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -60,8 +62,11 @@ class Connection(Protocol):
     def on_alarms_changed(self) -> None:
         """Note that an alarm has begun or ended."""
 
-    def force_close(self, explanation: str) -> None:
-        """Send the client a connection.close with this explanation; close when it has answered."""
+    def force_close(self, explanation: str) -> Iterator[None]:
+        """Send the client a connection.close with this explanation; close when it has answered.
+
+        What the client has sent before is handled first, in steps.
+        """
 
     def abandon(self, reason: str) -> None:
         """Close the socket at once, without a message to the peer."""
@@ -105,10 +110,10 @@ class OpenConnections:
             self._all_gone.set()
 
     def disconnect(self, vhost: str) -> Iterator[None]:
-        """Close the connections of a virtual host that was deleted, one in each step."""
+        """Close the connections of a virtual host that was deleted, in steps."""
         for connection in self:
             if connection.vhost == vhost:
-                connection.force_close(f"vhost '{vhost}' is deleted")
+                yield from connection.force_close(f"vhost '{vhost}' is deleted")
             yield
 
     def on_alarms_changed(self) -> Iterator[None]:
@@ -127,8 +132,13 @@ class OpenConnections:
         self.is_closing = True
         if not self._open:
             self._all_gone.set()
+        time_slice = TimeSlice()
         for connection in self:
-            connection.force_close("broker forced connection closure with reason 'shutdown'")
+            reason = "broker forced connection closure with reason 'shutdown'"
+            for _ in connection.force_close(reason):
+                # Its turns handle what it has sent.
+                await asyncio.sleep(0)
+            await time_slice.yield_if_due()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds_max):
                 await self._all_gone.wait()

@@ -1,15 +1,19 @@
 """No client keeps the event loop for long, and the log names one that does."""
 
+import asyncio
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pamqp import frame
-from pamqp.commands import Channel, Queue
+from pamqp.commands import Channel, Connection, Exchange, Queue
 
 from amqp_server import time_slice
 from amqp_server.broker.handlers import HANDLERS
+from amqp_server.broker.job import done_in_turns
 from amqp_server.client_session import ClientSession, _text_of
 from amqp_server.control.client import ask
 from amqp_server.garbage_collection import collector
@@ -17,7 +21,7 @@ from amqp_server.protocol.framing import Event, MethodFrame
 from amqp_server.protocol.methods import QueueDeclare
 from tests.amqp_client import connect
 from tests.system.watched import LIMITS, LOW_MEMORY, SetSensor, Watched
-from tests.threaded_server import ThreadedServer
+from tests.threaded_server import SECONDS_MAX, ThreadedServer
 
 MANY = 100
 
@@ -153,3 +157,43 @@ def test_the_turns_of_a_server_report_to_the_collector_of_its_process(
         client.get("q")
 
     assert sum(worked) > 0
+
+
+@pytest.mark.parametrize("cause", ["deletion of the virtual host", "stop"])
+def test_what_a_client_has_sent_before_it_is_closed_is_handled_in_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: str
+) -> None:
+    """All events of one connection were handled in one piece."""
+    monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+    turns: list[int] = []
+    handle = ClientSession._handle
+
+    def close() -> None:
+        parts = server.server
+        turn = parts.broker.turn
+        closing = (
+            parts.connections.close(SECONDS_MAX)
+            if cause == "stop"
+            else done_in_turns(turn, turn.upkeep, parts.connections.disconnect("v"), cause)
+        )
+        parts.tasks.spawn(closing)
+
+    def noted(self: ClientSession, event: tuple[Any, ...]) -> Iterator[None] | None:
+        turns.append(server.server.broker.turn.number)
+        if len(turns) == 2:
+            asyncio.get_running_loop().call_soon(close)
+        return handle(self, event)
+
+    with ThreadedServer(tmp_path) as server:
+        server.run(lambda: server.server.vhost_changes.create("v"))
+        with connect(server.address, vhost="v") as client:
+            client.open_channel()
+            monkeypatch.setattr(ClientSession, "_handle", noted)
+            ask_passive = frame.marshal(Exchange.Declare(exchange="amq.topic", passive=True), 1)
+            client.send_raw(ask_passive * MANY)
+            for _ in range(MANY):
+                client.expect(Exchange.DeclareOk)
+            client.expect(Connection.Close, 0)
+            client.send(Connection.CloseOk(), 0)
+    assert len(turns) >= MANY
+    assert max(Counter(turns).values()) <= 4, "many events were handled in one turn"
