@@ -1,5 +1,6 @@
 """Which bindings fit a message, by exchange type; topics against a matcher of three lines."""
 
+import gc
 from random import Random
 
 import pytest
@@ -240,6 +241,33 @@ def test_a_topic_trie_without_bindings_is_empty_again(patterns: list[str]) -> No
 
     assert not matcher._root.words
     assert not matcher._root.bindings
+
+
+@pytest.mark.parametrize("forget", ["a new binding", "the end of the exchange"])
+def test_the_states_that_a_topic_exchange_forgets_are_freed_without_the_collector(
+    forget: str,
+) -> None:
+    """The state of `#` leads to itself: nothing freed it once it was frozen."""
+    matcher = topic("#.a", "*.#", "b.#.c")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            for key in ("a.b.c", "b.x.c.a", "x.y.z", "b.b.b"):
+                matcher.match(sent(key))
+            assert states_alive() > 3
+            if forget == "a new binding":
+                matcher.add(bind("other"))
+            else:
+                del matcher
+                matcher = topic("#.a", "*.#", "b.#.c")
+            assert states_alive() == 0
+    finally:
+        gc.enable()
+
+
+def states_alive() -> int:
+    return sum(isinstance(each, topic_matcher._State) for each in gc.get_objects())
 
 
 # Headers

@@ -268,8 +268,15 @@ class TopicMatcher(Matcher):
             self._remembered_nodes += len(found)
         return state.destinations
 
+    def __del__(self) -> None:
+        self._forget_states()
+
     def _forget_states(self) -> None:
-        # A state that a walk still has leads on to others: those only live as long as the walk.
+        # States lead to each other, and to themselves: only the garbage collector would free them,
+        # and it never looks at frozen ones. A walk that still has one finds the way on again.
+        for state in self._states.values():
+            state.following.clear()
+            state.otherwise = None
         self._states.clear()
         self._remembered_nodes = 0
         self._start = None
