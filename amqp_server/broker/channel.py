@@ -12,7 +12,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
-from amqp_server.broker.consuming.unacked import STEP_RUNS, UnackedRuns
+from amqp_server.broker.consuming.unacked import (
+    STEP_MESSAGES,
+    STEP_RUNS,
+    UnackedRuns,
+    returning_parts,
+)
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.queue import Queue
@@ -259,7 +264,9 @@ class Channel:
         if self.transaction is not None:
             self.transaction.defer(outcome, runs)
             return None
-        if len(runs) > STEP_RUNS:
+        if len(runs) > STEP_RUNS or (
+            outcome is Outcome.REQUEUED and sum(run.count for run in runs) > STEP_MESSAGES
+        ):
             return self._apply_in_steps(outcome, [runs])
         self.apply(outcome, runs)
         return None
@@ -285,13 +292,16 @@ class Channel:
             self.pause_deliveries()
         try:
             for part in parts:
-                for at in range(0, len(part), STEP_RUNS):
-                    runs = part[at : at + STEP_RUNS]
-                    if outcome is Outcome.REQUEUED:
-                        for source in {run.source: None for run in runs}:
-                            if source not in requeueing:
-                                requeueing[source] = None
-                                source.begin_work()
+                if outcome is not Outcome.REQUEUED:
+                    for at in range(0, len(part), STEP_RUNS):
+                        self.apply(outcome, part[at : at + STEP_RUNS])
+                        yield
+                    continue
+                for runs in returning_parts(part):
+                    for source in {run.source: None for run in runs}:
+                        if source not in requeueing:
+                            requeueing[source] = None
+                            source.begin_work()
                     self.apply(outcome, runs)
                     yield
         finally:

@@ -9,7 +9,9 @@ import pytest
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.consuming.consumer import Consumer
+from amqp_server.broker.consuming.unacked import STEP_MESSAGES
 from amqp_server.broker.inner_client import InnerClient
+from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.turn import Turn, TurnTask
@@ -43,7 +45,15 @@ class AskedQueue:
         self.settled: list[tuple[int, int]] = []
         self.wakes = 0
         self.runs = 0
+        self.begun = 0
+        self.ended = 0
         self._turn = turn
+
+    def begin_work(self) -> None:
+        self.begun += 1
+
+    def end_work(self) -> None:
+        self.ended += 1
 
     def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
         self.requeued.append(ranges)
@@ -99,6 +109,31 @@ def test_what_was_delivered_by_priority_is_one_range_for_its_queue(outcome: Outc
         assert all(end not in offsets for _, end in ranges), "two ranges touch"
         assert queue.wakes == 1
         assert consumers[at].unacked == 0
+
+
+def test_a_long_run_returns_in_parts() -> None:
+    """A queue with priorities looked at 300,000 messages in one step."""
+    loop = Loop()
+    channel = a_channel(loop.turn)
+    queue = AskedQueue(loop.turn)
+    consumer = a_consumer(channel, queue)
+    channel.unacked.add(1, 5000, consumer.source, 70, consumer)
+    channel.unacked.add(5001, 1, consumer.source, 9000, consumer)
+    channel.unacked.add(5002, 1000, consumer.source, 9001, consumer)
+    consumer.unacked = 6001
+
+    steps = channel.resolve(Outcome.REQUEUED, channel.unacked.take_up_to(6001) or [])
+
+    assert steps is not None
+    assert not queue.requeued, "it began before a step was taken"
+    for taken, _ in enumerate(steps, 1):
+        assert len(queue.requeued) == taken
+        assert 0 < sum(end - start for start, end in queue.requeued[-1]) <= STEP_MESSAGES
+    assert consumer.unacked == 0
+    assert merged(each for part in queue.requeued for each in part) == [(70, 5070), (9000, 10001)]
+    starts = [start for part in queue.requeued for start, _ in part]
+    assert starts == sorted(starts), "a later one returned before an earlier one"
+    assert (queue.begun, queue.ended) == (1, 1)
 
 
 def test_a_thousand_limits_in_one_turn_wake_each_consumer_once() -> None:
