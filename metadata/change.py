@@ -125,6 +125,8 @@ class Change:
             else:
                 waiter.set_exception(DocumentWriteError(*self.error))
         self.after = frozenset()
+        # `release_some` takes them from the end: to move all others each time would take longer.
+        self._dependents.reverse()
 
     @property
     def is_waited_for(self) -> bool:
@@ -137,9 +139,9 @@ class Change:
         Args:
             count_max: Most changes to release; above 0.
         """
-        released, self._dependents = self._dependents[:count_max], self._dependents[count_max:]
         ready = []
-        for dependent in released:
+        for _ in range(min(count_max, len(self._dependents))):
+            dependent = self._dependents.pop()
             if self.error is not None and dependent.error is None and self in dependent.after:
                 dependent.error = self.error
             if dependent.unblock():
