@@ -178,7 +178,7 @@ def test_what_a_client_has_sent_before_it_is_closed_is_handled_in_slices(
         )
         parts.tasks.spawn(closing)
 
-    def noted(self: ClientSession, event: tuple[Any, ...]) -> Iterator[None] | None:
+    def noted(self: ClientSession, event: Event) -> Iterator[None] | None:
         turns.append(server.server.broker.turn.number)
         if len(turns) == 2:
             asyncio.get_running_loop().call_soon(close)
