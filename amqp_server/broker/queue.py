@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
+from amqp_server.broker.job import Job
 from amqp_server.broker.loading_messages import LoadingMessages
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.message_states import message_states
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.message_states import StateRun
+    from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.publishing.target_queue import ConfirmWaiter
     from amqp_server.broker.queue_part import Namespace
     from amqp_server.broker.queue_settings import QueueSettings
@@ -718,10 +720,20 @@ class Queue:
             self.rules = None
         # Remembered routes and unacked deliveries may keep the queue itself for a while.
         end = self.store.end_offset
+        ready = self.ready
         self.ready, _ = queue_order(self.settings, MessageAttributes(self.settings, end), end)
         self.delivery_counts = None
+        if ready.free_some():
+            name = f"end of queue {self.name!r}"
+            Job(self._turn, self._turn.upkeep, _freed(ready), name).start()
 
     def _note_dirty(self) -> None:
         """Make the next checkpoint write what is settled and what was redelivered."""
         self.is_checkpoint_due = True
         self._on_changed(self)
+
+
+def _freed(ready: ReadyOrder) -> Iterator[None]:
+    """Return the steps that free the ready messages of a deleted queue."""
+    while ready.free_some():
+        yield

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from pamqp import frame
-from pamqp.commands import Channel, Connection, Exchange, Queue
+from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
 from amqp_server import time_slice
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import done_in_turns
+from amqp_server.broker.sorted_runs import CHUNK_MAX, SortedRuns
 from amqp_server.client_session import ClientSession, _text_of
 from amqp_server.control.client import ask
 from amqp_server.garbage_collection import collector
@@ -197,3 +198,33 @@ def test_what_a_client_has_sent_before_it_is_closed_is_handled_in_slices(
             client.send(Connection.CloseOk(), 0)
     assert len(turns) >= MANY
     assert max(Counter(turns).values()) <= 4, "many events were handled in one turn"
+
+
+def test_the_ranges_of_a_deleted_queue_are_freed_in_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue with two priorities has a range for each message: all were freed in one piece."""
+    turns: list[int] = []
+    take = SortedRuns.take_first_chunk
+    freed: list[int] = []
+
+    def noted(self: SortedRuns[Any]) -> list[Any]:
+        turns.append(server.server.broker.turn.number)
+        taken = take(self)
+        freed.append(len(taken))
+        return taken
+
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q", durable=False, arguments={"x-max-priority": 1})
+        for number in range(6000):
+            client.publish(b"", "q", properties=Basic.Properties(priority=number % 2))
+        client.expect_confirmed()
+        monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+        monkeypatch.setattr(SortedRuns, "take_first_chunk", noted)
+        client.send(Queue.Delete(queue="q"))
+        client.expect(Queue.DeleteOk)
+        server.wait_until(lambda: sum(freed) == 6000)
+        client.open_channel(2)
+    assert max(freed) <= CHUNK_MAX
+    assert max(Counter(turns).values()) <= 2, "much was freed in one turn"

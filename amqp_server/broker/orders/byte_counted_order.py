@@ -82,6 +82,10 @@ class ByteCountedOrder:
         """Remove and return everything that is ready."""
         return self._taken(self._order.take_all())
 
+    def free_some(self) -> bool:
+        """Free some of the ranges; return whether more are left."""
+        return self._order.free_some()
+
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
         """Remove and return the ready parts of `[start, end)`, in ascending order."""
         return self._taken(self._order.take_range(start, end))

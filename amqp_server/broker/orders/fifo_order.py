@@ -98,6 +98,10 @@ class FifoOrder:
         self.next_offset = self.end
         return taken
 
+    def free_some(self) -> bool:
+        """Free at most 1,024 requeued ranges; return whether more are left."""
+        return self._below.free_some()
+
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
         """Remove and return the ready parts of `[start, end)`, in order."""
         taken = self._below.cut(start, end)

@@ -94,6 +94,13 @@ class PriorityOrder:
         self._count = 0
         return [taken for level in reversed(self._levels) for taken in level.take_all()]
 
+    def free_some(self) -> bool:
+        """Free at most 1,024 ranges; return whether more are left."""
+        level = next(filter(None, self._levels), None)
+        if level is not None:
+            level.free_some()
+        return any(self._levels)
+
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
         """Remove and return the ready parts of `[start, end)`, in ascending order."""
         taken = [ready for level in self._levels for ready in level.cut(start, end)]

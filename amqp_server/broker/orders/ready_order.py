@@ -57,5 +57,11 @@ class ReadyOrder(Protocol):
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything that is ready (a purge)."""
 
+    def free_some(self) -> bool:
+        """Free some of the ranges, because the queue is deleted; return whether more are left.
+
+        The order is not used any more. To free hundreds of thousands at once would take long.
+        """
+
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
         """Remove and return the ready parts of `[start, end)`, in ascending order."""

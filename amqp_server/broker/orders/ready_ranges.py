@@ -124,6 +124,11 @@ class ReadyRanges:
         self.count = 0
         return self._ranges.take_all()
 
+    def free_some(self) -> bool:
+        """Remove at most 1,024 ranges; return whether more are left."""
+        self.count -= sum(map(len, self._ranges.take_first_chunk()))
+        return self.count > 0
+
     def _overlapping(self, start: int, end: int) -> list[ReadyRange]:
         """Return the ranges that overlap `[start, end)`, whole."""
         overlapping = self._ranges.between(start, end)

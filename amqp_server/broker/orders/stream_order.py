@@ -60,6 +60,10 @@ class StreamOrder:
         """Return nothing."""
         return []
 
+    def free_some(self) -> bool:
+        """Return False: a stream's order has no ranges."""
+        return False
+
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
         """Return nothing: only retention removes messages from a stream."""
         del start, end
