@@ -83,17 +83,19 @@ class Clock(Protocol):
             When the round was due: `due_seconds`, or whole intervals after it.
         """
 
-    def use(self) -> AbstractContextManager[None]:
-        """Return a context for a server that starts, on its event loop; it ends when that stopped.
+    def use(self) -> AbstractContextManager[object]:
+        """Claim the clock for a server that starts on the running event loop.
 
-        After the end, calls that were asked for in it are not made.
+        Returns:
+            Context that ends when the server has stopped. Calls that were asked for before its end
+            are not made after it.
 
         Raises:
-            RuntimeError: When it is entered: the clock is of another server that runs.
+            RuntimeError: The clock is of another server that runs.
         """
 
-    def serve(self, server: ClockedServer) -> AbstractContextManager[None]:
-        """Return a context in which a server has started, and does not stop yet."""
+    def serve(self, server: ClockedServer) -> AbstractContextManager[object]:
+        """Note that a server has started; return a context that ends when it begins to stop."""
 
 
 class SystemClock:
@@ -119,11 +121,11 @@ class SystemClock:
         await asyncio.sleep(due_seconds - time.monotonic())
         return due_seconds
 
-    def use(self) -> AbstractContextManager[None]:
+    def use(self) -> AbstractContextManager[object]:
         """Return an empty context: calls end with the event loop."""
         return nullcontext()
 
-    def serve(self, server: ClockedServer) -> AbstractContextManager[None]:
+    def serve(self, server: ClockedServer) -> AbstractContextManager[object]:
         """Return an empty context: the time of the machine waits for no server."""
         del server
         return nullcontext()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amqp_server.testing.broker import Broker
     from amqp_server.testing.broker_process import BrokerProcess
+    from amqp_server.testing.clock import TurnedClock
     from amqp_server.testing.errors import (
         BrokerLeakWarning,
         BrokerProcessError,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         NoSuchQueueError,
     )
     from amqp_server.testing.message import Message
+    from amqp_server.testing.rest import ClockError
     from amqp_server.testing.virtual_host import VirtualHost
 
 __all__ = [
@@ -29,8 +31,10 @@ __all__ = [
     "BrokerProcess",
     "BrokerProcessError",
     "BrokerStateError",
+    "ClockError",
     "Message",
     "NoSuchQueueError",
+    "TurnedClock",
     "VirtualHost",
 ]
 
@@ -40,8 +44,10 @@ _MODULES = {
     "BrokerProcess": "broker_process",
     "BrokerProcessError": "errors",
     "BrokerStateError": "errors",
+    "ClockError": "rest",
     "Message": "message",
     "NoSuchQueueError": "errors",
+    "TurnedClock": "clock",
     "VirtualHost": "virtual_host",
 }
 

@@ -19,6 +19,7 @@ from amqp_server.broker.vhost_changes import NoSuchVhostError, VhostExistsError
 from amqp_server.config import Limits, ServerConfig
 from amqp_server.start_and_stop import start
 from amqp_server.testing.calm_sensor import CalmSensor
+from amqp_server.testing.clock import TurnedClock
 from amqp_server.testing.errors import BrokerStateError
 from amqp_server.testing.loop_thread import LoopThread
 from amqp_server.testing.publish_record import PublishRecord
@@ -68,6 +69,8 @@ class Broker:
         durable: Whether the files are on the disk for temporary files, and each sync is real.
         storage_path: Data directory that stays after the end; implies `durable`. None: a temporary
             one.
+        clock: Clock that the broker goes by, for a test that wants one that stands still. None: one
+            that goes on at real speed.
         settings: Other fields of `amqp_server.config.ServerConfig`. By default `port` is a free
             one, no memory or disk alarm blocks publishers, and the broker asks clients for no
             heartbeats, so that a debugger may stop the process.
@@ -82,17 +85,19 @@ class Broker:
         *,
         durable: bool = False,
         storage_path: Path | str | None = None,
+        clock: TurnedClock | None = None,
         **settings: Any,  # noqa: ANN401 - as the dataclass has them
     ) -> None:
         known = {field.name for field in fields(ServerConfig)} - _OWN_SETTINGS
         if unknown := sorted(settings.keys() - known):
             raise TypeError(
-                f"Broker has no setting '{unknown[0]}': it has durable, storage_path and "
+                f"Broker has no setting '{unknown[0]}': it has durable, storage_path, clock and "
                 f"{', '.join(sorted(known))}"
             )
         self._config = ServerConfig(**{**_guest_settings(), **settings})
         self._storage_path = None if storage_path is None else Path(storage_path)
         self._is_durable = durable or storage_path is not None
+        self._clock = clock or TurnedClock()
         self._pid = 0
         self._numbers = count(1)
         self._directory: TemporaryDirectory | None = None
@@ -134,6 +139,11 @@ class Broker:
             BrokerStateError: The broker has not started yet, or is closed.
         """
         return amqp_url(self.host, self.port, self.vhost)
+
+    @property
+    def clock(self) -> TurnedClock:
+        """The clock of the broker; it goes on at its time after a restart."""
+        return self._clock
 
     @property
     def is_running(self) -> bool:
@@ -320,7 +330,7 @@ class Broker:
         return self._thread.submit(self._serve(config, filesystem))
 
     async def _serve(self, config: ServerConfig, filesystem: FileSystem) -> RunningServer:
-        running = await start(config, filesystem, CalmSensor(), owns_process=False)
+        running = await start(config, filesystem, CalmSensor(), self._clock, owns_process=False)
         # No client has sent anything yet: the loop reads in its next turn.
         for name, vhost in running.server.broker.vhosts.items():
             vhost.publish_watch = self.record_of(name).note

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.testing.rest import ClockError, NotAtRestError, Rest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from amqp_server.clock import ClockedServer
 
@@ -237,26 +237,17 @@ class TurnedClock:
                 self._rounds.remove(waiting)
         return waiting.due_ns / 1e9
 
-    @contextmanager
-    def use(self) -> Iterator[None]:
+    def use(self) -> ExitStack:
         """Belong to the server that starts on the running event loop, until it has stopped."""
         if self._loop is not None:
             raise ClockError("the clock belongs to a broker that runs: each needs one of its own")
         self._loop = asyncio.get_running_loop()
-        try:
-            yield
-        finally:
-            if self._handle is not None:
-                self._handle.cancel()
-                self._handle = None
-            # They would keep the server in memory, and its event loop may go on.
-            self._timers.clear()
-            self._rounds.clear()
-            self._cancelled = 0
-            self._loop = None
+        # A generator would also end when the process does, in the middle of a server's work.
+        using = ExitStack()
+        using.callback(self._release)
+        return using
 
-    @contextmanager
-    def serve(self, server: ClockedServer) -> Iterator[None]:
+    def serve(self, server: ClockedServer) -> ExitStack:
         """Let `advance` wait for a server, from the end of its start to the beginning of its stop.
 
         Before and after that the clock goes on at real speed.
@@ -266,11 +257,23 @@ class TurnedClock:
         self._turning = asyncio.Lock()
         if self._stands_still:
             self._stand_at(self._now_ns())
-        try:
-            yield
-        finally:
-            self._server = None
-            self._go_on()
+        serving = ExitStack()
+        serving.callback(self._leave)
+        return serving
+
+    def _leave(self) -> None:
+        self._server = None
+        self._go_on()
+
+    def _release(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        # They would keep the server in memory, and its event loop may go on.
+        self._timers.clear()
+        self._rounds.clear()
+        self._cancelled = 0
+        self._loop = None
 
     # Time
 

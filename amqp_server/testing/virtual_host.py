@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from amqp_server.server import Server
+    from amqp_server.testing.clock import TurnedClock
     from amqp_server.testing.message import Message
     from amqp_server.testing.publish_record import PublishRecord
 
@@ -36,6 +37,10 @@ class VhostOwner(ServerLoop, Protocol):
     @property
     def port(self) -> int:
         """TCP port at which the broker listens."""
+
+    @property
+    def clock(self) -> TurnedClock:
+        """Clock of the broker."""
 
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host with everything in it."""
@@ -81,6 +86,11 @@ class VirtualHost:
     def url(self) -> str:
         """URL of this virtual host, with the user `guest`."""
         return amqp_url(self.host, self.port, self.vhost)
+
+    @property
+    def clock(self) -> TurnedClock:
+        """Clock of the whole broker; see `Broker.clock`."""
+        return self._owner.clock
 
     # What it holds
 
