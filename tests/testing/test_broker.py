@@ -73,6 +73,15 @@ async def test_a_client_on_the_loop_that_closes_the_broker_hears_why() -> None:
     assert "shutdown" in str(await reasons.get())
 
 
+async def test_a_notebook_starts_it_in_one_cell_and_closes_it_in_another() -> None:
+    """A notebook runs its cells inside an event loop."""
+    broker = Broker().start()
+    publish_three_kinds(broker.url)
+    await asyncio.sleep(0)
+    assert left(broker.url, "transient") == [b"persistent"]
+    broker.close()
+
+
 def test_many_brokers_run_side_by_side() -> None:
     with Broker() as first, Broker() as second:
         assert first.port != second.port
