@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
-
-from amqp_server.testing.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.queue import Queue
+
+    Published = tuple[bytes, tuple[str, ...]]
+    """A message as the broker stores it, and the names of the queues that it went to."""
 
 MESSAGES_MAX: Final = 10_000
 """Messages that are recorded; the oldest are forgotten."""
@@ -22,12 +24,12 @@ class PublishRecord:
     """The last messages that were published, and where they went. The broker's loop owns it.
 
     Attributes:
-        forgotten_count: Messages that had to be forgotten.
+        count: Messages that were ever recorded.
     """
 
     def __init__(self) -> None:
-        self.forgotten_count = 0
-        self._messages: deque[tuple[bytes, tuple[str, ...]]] = deque()
+        self.count = 0
+        self._messages: deque[Published] = deque()
         self._bytes = 0
 
     def note(self, queues: Sequence[Queue], messages: Sequence[bytes]) -> None:
@@ -36,11 +38,12 @@ class PublishRecord:
         for message in messages:
             self._messages.append((message, names))
             self._bytes += len(message)
+        self.count += len(messages)
         while self._messages and (len(self._messages) > MESSAGES_MAX or self._bytes > BYTES_MAX):
             message, _ = self._messages.popleft()
             self._bytes -= len(message)
-            self.forgotten_count += 1
 
-    def messages(self) -> list[Message]:
-        """Return all recorded messages in the order in which they were published."""
-        return [Message.decode(octets, queues) for octets, queues in self._messages]
+    def since(self, count: int) -> list[Published]:
+        """Return the messages that were recorded after the first `count`, and not forgotten."""
+        forgotten = self.count - len(self._messages)
+        return list(islice(self._messages, max(count - forgotten, 0), None))

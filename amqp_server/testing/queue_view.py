@@ -85,7 +85,9 @@ class QueueView:
         Raises:
             NoSuchQueueError: There is no such queue.
         """
-        return self._loop.submit(lambda server: self._messages(server, limit)).result()
+        held = self._loop.submit(lambda server: self._held(server, limit)).result()
+        # Decoded in this thread: the broker's loop has clients to serve.
+        return [Message.decode(octets, (self.name,), str(state)) for octets, state in held]
 
     def wait_empty(self, seconds_max: float = SECONDS_MAX) -> None:
         """Return when every message was consumed and acknowledged.
@@ -126,17 +128,17 @@ class QueueView:
     async def _counts(self, server: Server) -> QueueCounts:
         return QueueCounts.of(self._find(server))
 
-    async def _messages(self, server: Server, limit: int) -> list[Message]:
+    async def _held(self, server: Server, limit: int) -> list[tuple[bytes, MessageState]]:
         queue = self._find(server)
-        found: list[Message] = []
+        found: list[tuple[bytes, MessageState]] = []
         at, end = queue.first_offset, queue.store.end_offset
         while at < end and len(found) < limit:
             states = queue.message_states(at, end)
             page = await _read(queue, at, end)
-            for octets, state in zip(page.messages, states_of(states, page.offsets), strict=True):
-                if state is not MessageState.SETTLED:
-                    found.append(Message.decode(octets, (self.name,), str(state)))
+            pairs = zip(page.messages, states_of(states, page.offsets), strict=True)
+            found += [each for each in pairs if each[1] is not MessageState.SETTLED]
             at = page.next_offset
+            await asyncio.sleep(0)
         return found[:limit]
 
     async def _until_empty(self, server: Server, seconds_max: float) -> None:

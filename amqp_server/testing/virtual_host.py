@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from amqp_server.testing.broker_view import BrokerView
 from amqp_server.testing.expected_message import ANYTHING, ExpectedMessage
+from amqp_server.testing.message import Message
 from amqp_server.testing.queue_view import LOOK_SECONDS, QueueView, ServerLoop
 from amqp_server.testing.urls import amqp_url
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from amqp_server.server import Server
     from amqp_server.testing.clock import TurnedClock
-    from amqp_server.testing.message import Message
-    from amqp_server.testing.publish_record import PublishRecord
+    from amqp_server.testing.publish_record import Published, PublishRecord
 
 ARRIVAL_SECONDS: Final = 1.0
 """Seconds within which an expected message must arrive: a publish without confirm is under way."""
@@ -122,11 +121,8 @@ class VirtualHost:
             exchange: Name of the exchange; None for all.
             routing_key: Routing key; None for all.
         """
-
-        async def look(_: Server) -> list[Message]:
-            return self._published(queue, exchange, routing_key)
-
-        return self._owner.submit(look).result()
+        found, _ = self._published(0, queue, exchange, routing_key)
+        return found
 
     def assert_published(
         self,
@@ -157,29 +153,40 @@ class VirtualHost:
         named = {"queue": queue, "exchange": exchange, "routing key": routing_key}
         place = ", ".join(f"{name} '{value}'" for name, value in named.items() if value is not None)
 
-        async def look(_: Server) -> Message:
-            end_seconds = time.monotonic() + seconds_max
-            while True:
-                found = self._published(queue, exchange, routing_key)
-                for message in found:
-                    if expected.matches(message):
-                        return message
-                if time.monotonic() >= end_seconds:
-                    raise AssertionError(expected.difference(place or "any exchange", found))
-                await asyncio.sleep(LOOK_SECONDS)
-
-        return self._owner.submit(look).result()
+        end_seconds = time.monotonic() + seconds_max
+        seen = 0
+        others: list[Message] = []
+        while True:
+            found, seen = self._published(seen, queue, exchange, routing_key)
+            for message in found:
+                if expected.matches(message):
+                    return message
+            others += found
+            if time.monotonic() >= end_seconds:
+                raise AssertionError(expected.difference(place or "any exchange", others))
+            time.sleep(LOOK_SECONDS)
 
     def _published(
-        self, queue: str | None, exchange: str | None, routing_key: str | None
-    ) -> list[Message]:
-        return [
+        self, seen: int, queue: str | None, exchange: str | None, routing_key: str | None
+    ) -> tuple[list[Message], int]:
+        """Return the messages after the first `seen` that match, and how many there were ever."""
+
+        async def look(_: Server) -> tuple[list[Published], int]:
+            record = self._owner.record_of(self.vhost)
+            return record.since(seen), record.count
+
+        # Decoded in this thread: the broker's loop has clients to serve.
+        published, count = self._owner.submit(look).result()
+        found = [
             message
-            for message in self._owner.record_of(self.vhost).messages()
-            if (queue is None or queue in message.queues)
-            and exchange in (None, message.exchange)
-            and routing_key in (None, message.routing_key)
+            for message in (
+                Message.decode(octets, queues)
+                for octets, queues in published
+                if queue is None or queue in queues
+            )
+            if exchange in (None, message.exchange) and routing_key in (None, message.routing_key)
         ]
+        return found, count
 
     # Start and stop
 

@@ -246,6 +246,8 @@ def test_the_record_is_bounded() -> None:
             opened.queue_declare("end")
         found = broker.published()
         assert (len(found), found[0].body) == (MESSAGES_MAX, b"5")
+        last = found[-1]
+        assert broker.assert_published(body=b"%d" % (MESSAGES_MAX + 4)) == last
         with channel(broker.url) as opened:
             for _ in range(3):
                 opened.basic_publish("", "missing", bytes(8 << 20))
