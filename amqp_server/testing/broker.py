@@ -240,8 +240,10 @@ class Broker:
         """
         starting = self._begin()
         try:
-            self._running = starting.result()
+            starting.result()
         except BaseException:
+            # Also when a signal handler raised: a start that still goes on must not win.
+            starting.cancel()
             self.close()
             raise
         return self
@@ -270,6 +272,7 @@ class Broker:
     def close(self) -> None:
         """Stop, and remove everything; a second call does nothing."""
         if self._is_ours() and self._thread is not None:
+            self._is_closed = True
             try:
                 self._thread.submit(self._end()).result()
             finally:
@@ -290,7 +293,7 @@ class Broker:
     async def __aenter__(self) -> Self:
         starting = self._begin()
         try:
-            self._running = await asyncio.wrap_future(starting)
+            await asyncio.wrap_future(starting)
         except BaseException:
             self.close()
             raise
@@ -303,13 +306,15 @@ class Broker:
         traceback: TracebackType | None,
     ) -> None:
         # Clients on the caller's loop can only answer connection.close while that loop runs.
-        if self._is_ours() and self._thread is not None:
-            await asyncio.wrap_future(self._thread.submit(self._end()))
-        self.close()
+        try:
+            if self._is_ours() and self._thread is not None:
+                await asyncio.wrap_future(self._thread.submit(self._end()))
+        finally:
+            self.close()
 
     # Steps
 
-    def _begin(self) -> Future[RunningServer]:
+    def _begin(self) -> Future[None]:
         """Get what the server needs, and begin to start it."""
         if self._is_closed:
             raise BrokerStateError("the broker is closed: make a new Broker()")
@@ -329,20 +334,21 @@ class Broker:
         filesystem = FileSystem() if self._is_durable else UnsyncedFileSystem()
         return self._thread.submit(self._serve(config, filesystem))
 
-    async def _serve(self, config: ServerConfig, filesystem: FileSystem) -> RunningServer:
+    async def _serve(self, config: ServerConfig, filesystem: FileSystem) -> None:
         running = await start(config, filesystem, CalmSensor(), self._clock, owns_process=False)
         # No client has sent anything yet: the loop reads in its next turn.
         for name, vhost in running.server.broker.vhosts.items():
             vhost.publish_watch = self.record_of(name).note
-        return running
+        self._running = running
 
     def _acquire(self) -> None:
         try:
             self._reserved = ReservedPort(self._config.host, self._config.port)
             parent = disk_directory() if self._is_durable else memory_directory()
             self._directory = TemporaryDirectory(parent)
-            self._thread = LoopThread("amqp-broker")
             self._pid = os.getpid()
+            self._thread = LoopThread("amqp-broker")
+            self._thread.start()
         except BaseException:
             self._release()
             raise

@@ -27,6 +27,9 @@ class LoopThread:
         self._ending = asyncio.Event()
         self._has_begun = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; return when its loop runs."""
         self._thread.start()
         self._has_begun.wait()
 
@@ -37,6 +40,8 @@ class LoopThread:
     def close(self) -> None:
         """End the loop, its worker threads and the thread; a second call does nothing."""
         if self._thread.is_alive():
+            # An exception of a signal handler may have ended the wait in `start`.
+            self._has_begun.wait()
             self._loop.call_soon_threadsafe(self._ending.set)
             self._thread.join()
 

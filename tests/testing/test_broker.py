@@ -185,6 +185,7 @@ def test_settings_of_the_server_can_be_given() -> None:
 def test_it_runs_without_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "uvloop", None)
     thread = LoopThread("without uvloop")
+    thread.start()
     module = thread.submit(module_of_the_loop()).result()
     thread.close()
     assert module.startswith("asyncio.")

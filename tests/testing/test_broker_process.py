@@ -11,6 +11,8 @@ import pytest
 from amqp_server.testing import BrokerProcess, BrokerProcessError, BrokerStateError
 from tests.testing.test_broker import left, publish_three_kinds
 
+pytestmark = pytest.mark.crash
+
 
 def test_a_kill_loses_nothing_that_was_confirmed_and_the_url_stays() -> None:
     before = set(threading.enumerate())

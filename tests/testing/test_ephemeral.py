@@ -19,6 +19,7 @@ from cli.ephemeral import is_ephemeral
 from cli.main import command
 from tests.servers import REPOSITORY
 
+pytestmark = pytest.mark.crash
 URL = re.compile(r"amqp://guest:guest@127\.0\.0\.1:(\d+)/%2F\n")
 COMMAND = (sys.executable, "-P", "-m", "amqp_server", "--ephemeral")
 

@@ -1,5 +1,6 @@
 """The broker changes nothing that belongs to the process of the tests, and leaves nothing."""
 
+import asyncio
 import gc
 import logging
 import os
@@ -10,13 +11,18 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
+import uvloop
 
 from amqp_server.testing import Broker, temporary_directory
+from amqp_server.testing.loop_thread import LoopThread
 from amqp_server.testing.temporary_directory import MEMORY, PREFIX, TemporaryDirectory
 from tests.testing.test_broker import PERSISTENT, channel, left, publish_three_kinds
 
@@ -64,6 +70,8 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     """Fail if threads, open files or directories are left that were not there before."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(temporary_directory, "MEMORY", tmp_path)
+    # Its library opens a pipe for signals once in a process, and never closes it.
+    uvloop.new_event_loop().close()
     before = set(threading.enumerate()), open_files(), directories()
     yield
     assert (set(threading.enumerate()), open_files(), directories()) == before
@@ -100,6 +108,45 @@ def test_nothing_is_left_of_a_broker_whose_client_is_still_connected() -> None:
 def test_nothing_is_left_of_a_start_that_fails() -> None:
     with Broker() as broker, pytest.raises(Exception, match="in use"):
         Broker(port=broker.port).start()
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("turns", [0, 1, 50, 200, 1000])
+async def test_nothing_is_left_of_a_start_that_is_cancelled(turns: int) -> None:
+    broker = Broker()
+    starting = asyncio.create_task(broker.__aenter__())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    starting.cancel()
+    with suppress(asyncio.CancelledError):
+        await starting
+    await broker.__aexit__(None, None, None)
+    assert not broker.is_running
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("is_started", [False, True])
+def test_nothing_is_left_of_a_start_that_a_signal_handler_interrupts(
+    is_started: bool,
+) -> None:
+    submit = LoopThread.submit
+    patch = pytest.MonkeyPatch()
+
+    def interrupted(thread: LoopThread, coroutine: Coroutine[Any, Any, object]) -> Future[object]:
+        """Return a future whose wait is interrupted, as by Ctrl-C."""
+        patch.undo()
+        future = submit(thread, coroutine)
+        if is_started:
+            future.result()
+        patch.setattr(future, "result", interrupt)
+        return future
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    patch.setattr(LoopThread, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Broker().start()
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -250,12 +297,14 @@ def run(code: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.crash
 def test_a_program_that_forgets_to_close_the_broker_ends_and_leaves_no_directory() -> None:
     ended = run(FORGETTING)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert not Path(ended.stdout.strip()).exists()
 
 
+@pytest.mark.crash
 def test_a_unittest_case_has_a_broker_and_each_test_a_virtual_host() -> None:
     ended = run(CASES, "-W", "error")
     assert ended.returncode == 0, ended.stderr

@@ -11,6 +11,7 @@ from tests.servers import REPOSITORY
 from tests.testing.test_ephemeral import wait_for_end
 
 pytest_plugins = "pytester"
+pytestmark = pytest.mark.crash
 
 OURS = ("-p", "amqp_server.testing.plugin")
 XDIST = ("-p", "xdist.plugin")
