@@ -21,6 +21,8 @@ from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.parked_publishes import ParkedPublishes, cost_bytes
 from amqp_server.products import qos_reaches_consumers
 from amqp_server.protocol import framing
+from amqp_server.protocol.channel_machine import ChannelMachine, ChannelState
+from amqp_server.protocol.close_methods import channel_close, close_error_for, connection_close
 from amqp_server.protocol.connection_machine import ConnectionMachine, ConnectionState
 from amqp_server.protocol.constants import ClassId
 from amqp_server.protocol.errors import (
@@ -36,17 +38,12 @@ from amqp_server.protocol.errors import (
 )
 from amqp_server.protocol.framing import (
     AckRun,
-    BrokenFrame,
-    ContentBody,
-    ContentHeader,
-    HeartbeatFrame,
     MethodFrame,
     PublishRow,
     PublishRun,
 )
 from amqp_server.protocol.methods import (
     BasicPublish,
-    ChannelClose,
     ChannelCloseOk,
     ChannelOpenOk,
     ConnectionClose,
@@ -55,16 +52,9 @@ from amqp_server.protocol.methods import (
     method_frame,
     method_name,
 )
+from amqp_server.protocol.misplaced_publish import misplaced_publish
 from amqp_server.reply_queue import ReplyQueue
 from amqp_server.time_slice import TimeSlice
-from amqp_server.unexpected_frames import (
-    channel_close,
-    check_opens_channel,
-    close_error_for,
-    connection_close,
-    misplaced_publish,
-    unexpected_frame,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -84,7 +74,6 @@ With the compiled kernel that is one whole read, and the frame that the read bef
 """
 _WAITING = "waiting"
 """Reason not to read: what the client has sent is not handled yet."""
-_CONTENT_FRAMES = (ContentHeader, ContentBody)
 _SEE_LOG = "internal error, see the server's log"
 
 
@@ -142,7 +131,8 @@ class ClientSession:
         # Whether the client is not read, because what it has sent is not handled yet.
         self._is_waiting = False
         self._virtual_host: VirtualHost | None = None
-        self._closing_channels: set[int] = set()
+        # Of the open channels, and of those whose close the client has not confirmed.
+        self._channel_machines: dict[int, ChannelMachine] = {}
         self._replies = ReplyQueue(self.resume_handling)
         self._turn = server.broker.turn
         self.line = self._turn.new_line()
@@ -268,7 +258,7 @@ class ClientSession:
 
         Every event before it must be handled.
         """
-        publish = misplaced_publish(octets, at, end, self.channels)
+        publish = misplaced_publish(octets, at, end, self._channel_machines)
         if publish is None:
             return False
         self._events.append(publish)
@@ -280,6 +270,11 @@ class ClientSession:
     def capability(self, name: str) -> bool:
         """Return whether the client has declared a capability."""
         return self._machine.capability(name)
+
+    def awaits_content(self, number: int) -> bool:
+        """Return whether the content of a publish is incomplete on a channel."""
+        machine = self._channel_machines.get(number)
+        return machine is not None and machine.awaits_content
 
     def handle_again(self, events: Iterable[Event]) -> None:
         """Handle events, in this order, before all other waiting ones."""
@@ -378,6 +373,9 @@ class ClientSession:
         channels, self.channels = list(self.channels.values()), {}
         for channel in channels:
             channel.end()
+        machines, self._channel_machines = self._channel_machines, {}
+        for machine in machines.values():
+            machine.close()
         closings, self._closings = self._closings, deque()
         if self._closing is not None and self._steps is self._closing:
             closings.appendleft(self._closing)
@@ -488,7 +486,7 @@ class ClientSession:
     def _forget_octets(self) -> None:
         """Keep the name of the last method for the log of stalls, but no octets of messages."""
         if self._steps is None and self._event is not None:
-            self._event = _without_octets(self._event)
+            self._event = MethodFrame(self._event.channel, self._event.identity)
 
     def _take_all(self, steps: Iterator[None], time_slice: TimeSlice | None) -> bool:
         """Take steps until the slice is over or a commit must end; return whether all are taken."""
@@ -532,24 +530,15 @@ class ClientSession:
 
     def _handle(self, event: Event) -> Iterator[None] | None:
         """Handle an event; return the steps that are left of it, or None."""
-        if self._machine.state is ConnectionState.CLOSED:
-            return None
         if self.parked.is_watching and self.is_open and self.parked.parks(event):
             return None
+        if not self._machine.admits(event):
+            return None
         number = event.channel
-        if number == 0 and isinstance(event, MethodFrame):
+        if number == 0:
+            assert isinstance(event, MethodFrame), "on channel 0 only methods are admitted"
             self._handle_connection_method(event.payload)
             return None
-        if isinstance(event, BrokenFrame):
-            raise FrameError(event.text)
-        if self._machine.state is ConnectionState.CLOSING:
-            return None
-        if isinstance(event, HeartbeatFrame):
-            if number != 0:
-                raise unexpected_frame(event)
-            return None
-        if self._machine.state is not ConnectionState.OPEN:
-            raise unexpected_frame(event)
         channel = self.channels.get(number)
         if channel is None:
             self._handle_without_channel(event)
@@ -557,7 +546,8 @@ class ClientSession:
         if self._is_lost and channel.virtual_host.is_deleted:
             # The deletion waits for what open connections do, but not for the rest of lost ones.
             return None
-        return self._handle_on_channel(channel, event)
+        due = self._channel_machines[number].receive(event)
+        return None if due is None else self._handle_on_channel(channel, due)
 
     def _handle_on_channel(self, channel: Channel, event: Event) -> Iterator[None] | None:
         publishing = channel.publishing
@@ -571,14 +561,9 @@ class ClientSession:
                     event.method_payloads, event.messages, event.checked_flags, event.shared_flags
                 )
             case AckRun():
-                publishing.expect_method()
                 return channel.settle_ranges(event.ranges)
             case MethodFrame():
                 return self._handle_method(channel, event)
-            case ContentHeader():
-                return publishing.take_header(event.payload)
-            case ContentBody():
-                return publishing.take_body(event.payload)
         return None
 
     def _handle_connection_method(self, payload: bytes) -> None:
@@ -630,16 +615,20 @@ class ClientSession:
         self._connection.begin_heartbeats(self._machine.heartbeat_seconds)
 
     def _handle_without_channel(self, event: Event) -> None:
+        """Open a channel, or take an event of one that is closing."""
         number = event.channel
-        if number in self._closing_channels:
-            # As AMQP requires: ignore everything until close-ok, without decoding it, but answer
-            # a crossing close.
-            if event.identity == ChannelCloseOk.identity:
-                self._closing_channels.discard(number)
-            elif event.identity == ChannelClose.identity:
+        machine = self._channel_machines.get(number) or ChannelMachine(
+            self._server.config.max_message_bytes, self._server.broker.assembly_budget, self
+        )
+        is_closing = machine.state is ChannelState.CLOSING
+        due = machine.receive(event)
+        if is_closing:
+            if due is not None:
+                # The client's close has crossed ours.
                 self.write(method_frame(number, ChannelCloseOk()))
+            elif machine.state is ChannelState.UNOPENED:
+                del self._channel_machines[number]
             return
-        check_opens_channel(event, self._machine)
         if len(self.channels) >= self._machine.channel_max:
             # As in RabbitMQ, the limit counts channels; it does not limit their numbers.
             raise NotAllowed(
@@ -650,13 +639,13 @@ class ClientSession:
         if vhost is None or vhost.is_deleted:
             # The virtual host was deleted a moment ago: connection.close comes next.
             return
+        self._channel_machines[number] = machine
         channel = self.channels[number] = Channel(number, self, vhost, self._server.broker)
         channel.send(ChannelOpenOk())
 
     def _handle_method(self, channel: Channel, event: MethodFrame) -> Iterator[None] | None:
-        channel.publishing.expect_method()
         if event.identity == BasicPublish.identity:
-            channel.publishing.begin_content(event.payload)
+            channel.publishing.check_target(event.payload)
             return None
         method = decode_method(event.payload)
         if not method.is_utf8:
@@ -715,6 +704,7 @@ class ClientSession:
     def forget_channel(self, number: int) -> None:
         """Forget a channel that the client has closed."""
         del self.channels[number]
+        del self._channel_machines[number]
 
     def close_channel(self, number: int, error: SoftError) -> None:
         """Close a channel with an error; ignore its frames until close-ok."""
@@ -723,7 +713,7 @@ class ClientSession:
             return
         logger.warning("channel error peer=%s channel=%d error=%s", self.name, number, error)
         self.parked.forget(number)
-        self._closing_channels.add(number)
+        self._channel_machines[number].close()
         channel.end()
         self._closings.append(self._close(channel, error))
         self.resume_handling()
@@ -737,15 +727,9 @@ class ClientSession:
         self.write(method_frame(channel.number, channel_close(error)))
 
 
-def _without_octets(event: Event) -> MethodFrame:
-    """Return channel and method of an event; content is named for the `basic.publish` before it."""
-    is_content = isinstance(event, _CONTENT_FRAMES)
-    return MethodFrame(event.channel, BasicPublish.identity if is_content else event.identity)
-
-
 def _text_of(client: str, event: Event | None) -> str:
     """Return client, channel and method; the method may be one that cannot be decoded."""
     if event is None:
         return f"client={client!r}"
-    method = method_name(_without_octets(event).identity)
+    method = method_name(event.identity)
     return f"client={client!r} channel={event.channel} method={method}"

@@ -74,6 +74,7 @@ _FULL = "parked"
 """Reason not to read: the budget for parked publishes is used up."""
 
 
+_CONTENT_FRAMES = (ContentHeader, ContentBody)
 _PUBLISHES = (PublishRun, PublishRow)
 _ANSWER_IDS = {method.identity for method in (BasicAck, BasicNack, BasicReject)}
 _PASSING_IDS = _ANSWER_IDS | {
@@ -112,6 +113,9 @@ class Publisher(Protocol):
 
     def capability(self, name: str) -> bool:
         """Return whether the client has declared a capability."""
+
+    def awaits_content(self, number: int) -> bool:
+        """Return whether the content of a publish is incomplete on a channel."""
 
     def handle_again(self, events: Iterable[Event]) -> None:
         """Handle events, in this order, before all other waiting ones."""
@@ -222,10 +226,10 @@ class ParkedPublishes:
             return bool(self._events) and event.identity == ConnectionClose.identity
         if channel is None or channel in self._closing_channels or channel.publishing.is_refusing:
             return False
-        if channel.publishing.is_unfinished:
+        if self._publisher.awaits_content(channel.number):
             # The message began before the alarm: methods that pass must not split its content.
             return False
-        if event.identity != BasicPublish.identity:
+        if event.identity != BasicPublish.identity or isinstance(event, _CONTENT_FRAMES):
             return False
         if not self.is_blocked:
             self._block()
@@ -342,7 +346,7 @@ class ParkedPublishes:
 def _message_count(event: Event) -> int:
     if isinstance(event, _PUBLISHES):
         return len(event.messages)
-    return event.identity == BasicPublish.identity
+    return isinstance(event, MethodFrame) and event.identity == BasicPublish.identity
 
 
 def cost_bytes(event: Event) -> int:

@@ -12,7 +12,6 @@ from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definition_writer import DefinitionWriter
 from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
 from amqp_server.broker.job import Job
-from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.expiry_timer import ExpiryTimer
@@ -30,6 +29,7 @@ from amqp_server.broker.transfers.delay_queue import (
 from amqp_server.broker.transfers.forwarder import Forwarder
 from amqp_server.broker.transfers.transfer_order import TransferOrder
 from amqp_server.broker.virtual_host import VirtualHost, vhost_of
+from amqp_server.protocol.content_assembly import AssemblyBudget
 from amqp_server.protocol.errors import PreconditionFailed
 from appendlog import LogIdentity
 from metadata.errors import MetadataError

@@ -3,6 +3,9 @@
 cimport cython
 
 
+cdef Py_ssize_t _METHOD_ID_BYTES
+
+
 cdef class ScannedEvent:
     pass
 

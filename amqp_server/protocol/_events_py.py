@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from amqp_server.protocol.methods import BasicAck, BasicPublish
-from amqp_server.protocol.methods.codec import METHOD_ID_BYTES
+
+_METHOD_ID_BYTES = 4
 
 
 class ScannedEvent:
@@ -30,7 +31,10 @@ class ScannedEvent:
 
     @property
     def identity(self) -> bytes:
-        """Class id and method id, as in `Method.identity`; empty if the frames name no method."""
+        """Class id and method id, as in `Method.identity`; those of content are its method's.
+
+        Empty if there is no method.
+        """
         return b""
 
     def __eq__(self, other: object) -> bool:
@@ -141,7 +145,7 @@ class MethodFrame(ScannedEvent):
     @property
     def identity(self) -> bytes:
         """Class id and method id, as in `Method.identity`."""
-        return self.payload[:METHOD_ID_BYTES]
+        return self.payload[:_METHOD_ID_BYTES]
 
 
 class ContentHeader(ScannedEvent):
@@ -155,6 +159,7 @@ class ContentHeader(ScannedEvent):
 
     __match_args__ = ("channel", "payload")
     __slots__ = __match_args__
+    identity = BasicPublish.identity
 
     def __init__(self, channel: int, payload: bytes) -> None:
         self.channel = channel
@@ -171,6 +176,7 @@ class ContentBody(ScannedEvent):
 
     __match_args__ = ("channel", "payload")
     __slots__ = __match_args__
+    identity = BasicPublish.identity
 
     def __init__(self, channel: int, payload: bytes) -> None:
         self.channel = channel

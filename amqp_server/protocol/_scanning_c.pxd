@@ -3,6 +3,7 @@
 cimport cython
 
 from amqp_server.protocol cimport _events_c as _events
+from amqp_server.protocol._events_c cimport PublishRow, PublishRun, ScannedEvent
 from amqp_server.protocol._octets_c cimport contains, is_repeated, is_same, joined, message_of, octets
 
 cdef bint COMPILED
@@ -43,7 +44,7 @@ cpdef unsigned int checked_flags_of(
 cdef bint _holds(octets data, Py_ssize_t start, Py_ssize_t end, bytes part)
 
 
-cdef _events.ScannedEvent single_frame(int kind, int channel, bytes payload)
+cdef ScannedEvent single_frame(int kind, int channel, bytes payload)
 
 
 cdef class FrameScanner:
@@ -107,8 +108,8 @@ cdef class FrameScanner:
     cdef bytes _message(self, octets data, Py_ssize_t body_at, Py_ssize_t body_end)
 
     @cython.locals(
-        row=_events.PublishRow,
-        before=_events.PublishRun,
+        row=PublishRow,
+        before=PublishRun,
         payloads=list,
         messages=list,
         run=list,

@@ -25,6 +25,13 @@ from amqp_server.protocol.errors import (
     NotAllowed,
 )
 from amqp_server.protocol.field_values import FieldValue
+from amqp_server.protocol.framing import (
+    BrokenFrame,
+    ContentBody,
+    ContentHeader,
+    HeartbeatFrame,
+    MethodFrame,
+)
 from amqp_server.protocol.methods import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -38,9 +45,11 @@ from amqp_server.protocol.methods import (
     ConnectionUpdateSecretOk,
 )
 from amqp_server.protocol.tables import decode_table_body
+from amqp_server.protocol.unexpected_frames import failed_method, unexpected_frame
 
 if TYPE_CHECKING:
     from amqp_server.protocol.field_values import Table
+    from amqp_server.protocol.framing import Event
     from amqp_server.protocol.methods import Method
 
 MECHANISMS = b"PLAIN AMQPLAIN"
@@ -57,6 +66,12 @@ class ConnectionState(Enum):
     CLOSED = auto()
 
 
+_OPEN = ConnectionState.OPEN
+"""Every event is compared with it, and looking up a member of an `Enum` is slow."""
+
+_CONTENT_FRAMES = (ContentHeader, ContentBody)
+_OF_CONNECTION = (HeartbeatFrame, BrokenFrame)
+"""Events that are the connection's, whatever channel they name."""
 _RABBITMQ_STATES = {
     ConnectionState.AWAITING_START_OK: "starting",
     ConnectionState.AWAITING_TUNE_OK: "tuning",
@@ -161,6 +176,32 @@ class ConnectionMachine:
             return False
         value = capabilities.value.get(name)
         return value is not None and value.value is True
+
+    def admits(self, event: Event) -> bool:
+        """Return whether to handle an event in the present state; False: it is ignored.
+
+        Events on channel 0 are admitted if they are methods.
+
+        Raises:
+            FrameError: The octets are no frame.
+            HardError: The event may not come in this state, or not on channel 0.
+        """
+        is_of_connection = isinstance(event, _OF_CONNECTION)
+        if self.state is _OPEN and event.channel and not is_of_connection:
+            return True
+        if self.state is ConnectionState.CLOSED:
+            return False
+        if isinstance(event, MethodFrame) and not event.channel:
+            return True
+        if isinstance(event, BrokenFrame):
+            raise FrameError(event.text)
+        if self.state is ConnectionState.CLOSING:
+            return False
+        if isinstance(event, HeartbeatFrame) and not event.channel:
+            return False
+        if is_of_connection or self.state is not _OPEN or isinstance(event, _CONTENT_FRAMES):
+            raise unexpected_frame(event)
+        raise self.unexpected(*failed_method(event))
 
     def receive(self, method: Method) -> Method | None:
         """Process a method of class connection; return the reply, if there is one.

@@ -11,8 +11,8 @@ from typing import Any
 
 from pamqp import body, commands, frame, header, heartbeat
 
-from amqp_server.broker.publishing.content_assembly import AssemblyBudget, ContentAssembly
 from amqp_server.protocol._scanning_py import REPEATS_MAX
+from amqp_server.protocol.content_assembly import AssemblyBudget, ContentAssembly
 from amqp_server.protocol.framing import (
     AckRun,
     BrokenFrame,

@@ -1,1 +1,1 @@
-"""What clients publish: assembled, checked, enqueued, confirmed."""
+"""What clients publish: checked, enqueued, confirmed."""

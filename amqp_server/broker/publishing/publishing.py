@@ -8,7 +8,6 @@ from weakref import ref
 
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.publishing.confirms import PublisherConfirms
-from amqp_server.broker.publishing.content_assembly import ContentAssembly
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.publishing.publish_checks import (
     RequestingChannel,
@@ -32,15 +31,13 @@ from amqp_server.broker.transactions.transaction import DeferredPublish
 from amqp_server.broker.transfers.large_body import without_large_body
 from amqp_server.broker.transfers.large_copy import with_body
 from amqp_server.protocol.constants import ReplyCode
-from amqp_server.protocol.errors import AmqpError, UnexpectedFrame
+from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.framing import CHECKED_PROPERTIES
 from amqp_server.protocol.large_delivery import content_of
 from amqp_server.protocol.methods import (
     BasicAck,
     BasicNack,
-    BasicPublish,
     BasicReturn,
-    decode_method,
 )
 from amqp_server.protocol.property_octets import HEADERS
 from appendlog.layout.message import HAS_HEADERS, routing_key_of
@@ -117,7 +114,6 @@ class Publishing:
         self._client = channel.client
         self.line = channel.client.line
         self._broker = channel.broker
-        self._assembly: ContentAssembly | None = None
         self._targets = channel.virtual_host.publish_targets
         self._visits_max = channel.broker.config.limits.route_visits_max
 
@@ -127,16 +123,8 @@ class Publishing:
         assert channel is not None, "only an open channel publishes and gets confirms"
         return channel
 
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether the content of a publish is still incomplete."""
-        return self._assembly is not None
-
     def close(self) -> None:
-        """Discard incomplete content, and publishes that are not confirmed yet."""
-        if self._assembly is not None:
-            self._assembly.release()
-            self._assembly = None
+        """Forget the publishes that are not confirmed yet."""
         self.confirms = None
 
     def publish_run(
@@ -156,10 +144,7 @@ class Publishing:
         Raises:
             AmqpError: The exchange is missing or refuses them, and no message was enqueued; or one
                 message is refused, and only those before it were enqueued.
-            UnexpectedFrame: The content of another message is still incomplete.
         """
-        if self._assembly is not None:
-            raise self._assembly.out_of_place
         if self.is_refusing and self.confirms is not None:
             self.confirms.add(len(messages), (), refused=True)
             self._broker.turn.mark(self)
@@ -216,12 +201,7 @@ class Publishing:
             The steps that are left, or None. A step raises AmqpError as `publish_run` does; the
             messages before that one were taken in.
         """
-        if (
-            self._assembly is not None
-            or self.is_refusing
-            or self._channel.transaction is not None
-            or checked_flags & HEADERS
-        ):
+        if self.is_refusing or self._channel.transaction is not None or checked_flags & HEADERS:
             pairs = zip(method_payloads, messages, strict=True)
             return self._publish_apart(pairs, checked_flags, message_flags)
         if not checked_flags:
@@ -255,39 +235,13 @@ class Publishing:
             row.add(target, message)
         return self._enqueue_row(row)
 
-    def begin_content(self, payload: bytes) -> None:
-        """Start a publish whose content arrives frame by frame."""
-        method = decode_method(payload)
-        assert isinstance(method, BasicPublish), "clients send content with basic.publish only"
-        self._targets.check(payload)
-        self._assembly = ContentAssembly(
-            method,
-            payload,
-            self._broker.config.max_message_bytes,
-            self._broker.assembly_budget,
-            self._client,
-        )
-
-    def take_header(self, payload: bytes) -> Iterator[None] | None:
-        """Accept a content header frame that is not part of a run; return the steps left."""
-        if self._assembly is None:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
-        return self._finish_content() if self._assembly.take_header(payload) else None
-
-    def take_body(self, payload: bytes) -> Iterator[None] | None:
-        """Accept a content body frame that is not part of a run; return the steps left."""
-        if self._assembly is None:
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
-        return self._finish_content() if self._assembly.take_body(payload) else None
-
-    def expect_method(self) -> None:
-        """Check that a method may come now.
+    def check_target(self, method_payload: bytes) -> None:
+        """Check the arguments of a publish before its content arrives.
 
         Raises:
-            UnexpectedFrame: The content of a publish is still incomplete.
+            AmqpError: The exchange is missing or refuses publishes, or an argument is invalid.
         """
-        if self._assembly is not None:
-            raise self._assembly.out_of_place
+        self._targets.check(method_payload)
 
     def wait_for_room(self, queues: Iterable[Queue]) -> None:
         """Stop reading from the client while one of the queues has no room."""
@@ -323,17 +277,6 @@ class Publishing:
     def run_turn(self) -> None:
         """Confirm the publishes that had no barriers to wait for."""
         self.release_confirms()
-
-    def _finish_content(self) -> Iterator[None] | None:
-        assembly, self._assembly = self._assembly, None
-        assert assembly is not None, "there is no content to finish"
-        assembly.release()
-        return self.publish_run(
-            assembly.method_payload,
-            [assembly.message],
-            assembly.checked_flags,
-            assembly.message_flags,
-        )
 
     def _publish_apart(
         self, pairs: Iterable[tuple[bytes, bytes]], checked_flags: int, message_flags: int

@@ -1,8 +1,8 @@
 """Assembles a publish that arrives frame by frame, because the scanner took it in no run.
 
 This happens to large messages, bodies in several frames, and publishes interrupted by frames of
-other channels. Frames in the wrong order end here too: they close the connection with 505, as
-the specification requires; a body that is too long closes it with 501.
+other channels. `ChannelMachine` lets them come in the right order only. A body that is too long
+closes the connection with 501.
 
 Source: AMQP 0-9-1 specification, section 4.2.6; texts as in RabbitMQ's command assembler.
 """
@@ -21,6 +21,7 @@ from amqp_server.protocol.errors import (
     UnexpectedFrame,
 )
 from amqp_server.protocol.framing import (
+    PublishRun,
     checked_flags_of,
     delivery_mode_position,
     property_list_end,
@@ -36,6 +37,19 @@ from appendlog.layout.message import (
 
 _BASIC_CLASS = int(ClassId.BASIC)
 _PUBLISH = BasicPublish.ids
+
+
+def header_expected() -> UnexpectedFrame:
+    """Return the error for another frame in the place of a content header."""
+    return UnexpectedFrame(
+        f"expected content header for class {_BASIC_CLASS}, got non content header frame instead",
+        *_PUBLISH,
+    )
+
+
+def body_expected() -> UnexpectedFrame:
+    """Return the error for another frame in the place of a content body frame."""
+    return UnexpectedFrame("expected content body, got non content body frame instead", *_PUBLISH)
 
 
 class AssemblyBudget:
@@ -119,34 +133,28 @@ class ContentAssembly:
         self._body_bytes = 0
 
     @property
-    def out_of_place(self) -> UnexpectedFrame:
-        """The error for a frame that is not the next part of this content."""
-        if self._properties is not None:
-            text = "expected content body, got non content body frame instead"
-        else:
-            text = (
-                f"expected content header for class {_BASIC_CLASS}, "
-                "got non content header frame instead"
-            )
-        return UnexpectedFrame(text, *_PUBLISH)
-
-    @property
     def message(self) -> bytes:
         """The complete message; reading it does not copy it."""
         assert self._properties is not None, "a message needs its content header"
         return self._message.getvalue()
 
+    def as_run(self, channel: int) -> PublishRun:
+        """Return the complete message as the scanner reports one that arrives in one piece."""
+        shared_flags = self.message_flags & ~HAS_HEADERS
+        return PublishRun(
+            channel, self.method_payload, [self.message], self.checked_flags, shared_flags
+        )
+
     def take_header(self, payload: bytes) -> bool:
         """Accept the content header; return whether the message is complete (an empty body).
 
         Raises:
-            UnexpectedFrame: There was a header already, or it is of another class.
+            UnexpectedFrame: The header is of another class.
             FieldSyntaxError: The header is malformed.
             PreconditionFailed: The body would be larger than allowed. Its frames still follow, and
                 the caller discards them.
         """
-        if self._properties is not None:
-            raise self.out_of_place
+        assert self._properties is None, "a content has one header"
         if len(payload) < 14:
             raise FieldSyntaxError("malformed content header", *_PUBLISH)
         class_id, weight, body_bytes, flags = unpack_from(">HHQH", payload)
@@ -157,7 +165,7 @@ class ContentAssembly:
                 *_PUBLISH,
             )
         if weight:
-            raise self.out_of_place
+            raise header_expected()
         if flags & 3 or property_list_end(payload, 14, len(payload), flags) != len(payload):
             raise FieldSyntaxError("malformed content header", *_PUBLISH)
         if body_bytes > self._message_bytes_max:
@@ -185,13 +193,11 @@ class ContentAssembly:
         """Accept a body frame; return whether the message is complete.
 
         Raises:
-            UnexpectedFrame: No header came before.
             FrameError: The body is longer than its header announced.
             ResourceError: All incomplete bodies together exceed the limit, and this connection
                 holds more than its share.
         """
-        if self._properties is None:
-            raise self.out_of_place
+        assert self._properties is not None, "the header comes before the body"
         if len(payload) > self._missing_bytes:
             raise FrameError("content body frame exceeds remaining content size", *_PUBLISH)
         self._budget.take(self._owner, len(payload))
