@@ -36,6 +36,7 @@ DIRECTIVES = {
     "cdivision": True,
     "embedsignature": False,
 }
+C_DIRECTORY = Path("build/cython")
 COMPILE_FLAGS = ["-O3", "-g0", "-Wall", "-Wextra", "-Wsign-compare", "-Wno-unused-parameter"]
 
 IS_PURE = os.environ.get("AMQP_SERVER_PURE_PYTHON") == "1"
@@ -68,6 +69,18 @@ def is_typed(name: str, source: str) -> bool:
     return Path(source).exists() and types.exists()
 
 
+def remove_outdated(source: str) -> None:
+    """Remove a kernel's C file if types beside its source have changed since it was written.
+
+    Cython looks for a `.pxd` with the name of the source, so it would not translate it again. One
+    kernel may use the types of another, whose layout must be the same in both.
+    """
+    translated = C_DIRECTORY / Path(source).with_suffix(".c")
+    types = [path.stat().st_mtime for path in Path(source).parent.glob("*.pxd")]
+    if translated.exists() and translated.stat().st_mtime < max(types):
+        translated.unlink()
+
+
 def kernels() -> list[Extension]:
     """Return the extensions to build, translated to C under build/."""
     sources = {name: source for name, source in KERNELS.items() if is_typed(name, source)}
@@ -80,12 +93,14 @@ def kernels() -> list[Extension]:
             raise
         warn_interpreted(str(error))
         return []
+    for source in sources.values():
+        remove_outdated(source)
     extensions = cythonize(
         [
             Extension(name, [source], extra_compile_args=COMPILE_FLAGS)
             for name, source in sources.items()
         ],
-        build_dir="build/cython",
+        build_dir=str(C_DIRECTORY),
         compiler_directives=DIRECTIVES,
         quiet=True,
     )
