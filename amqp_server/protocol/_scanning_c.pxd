@@ -3,12 +3,12 @@
 cimport cython
 
 from amqp_server.protocol cimport _events_c as _events
+from amqp_server.protocol cimport _octets_c as _octets
 from amqp_server.protocol._events_c cimport PublishRow, PublishRun, ScannedEvent
-from amqp_server.protocol._octets_c cimport contains, is_repeated, is_same, joined, message_of, octets
+from amqp_server.protocol._octets_c cimport octets
 
 cdef bint COMPILED
 cdef bytes EMPTY
-cdef tuple FLAGS_OCTETS
 cdef unsigned int _HEADERS
 cdef unsigned int _HAS_HEADERS
 cdef unsigned int _REPLY_TO
@@ -39,9 +39,6 @@ cpdef Py_ssize_t delivery_mode_position(
 cpdef unsigned int checked_flags_of(
     octets data, Py_ssize_t start, Py_ssize_t end, unsigned int flags
 )
-
-
-cdef bint _holds(octets data, Py_ssize_t start, Py_ssize_t end, bytes part)
 
 
 cdef ScannedEvent single_frame(int kind, int channel, bytes payload)
@@ -92,19 +89,10 @@ cdef class FrameScanner:
         self, octets data, Py_ssize_t start, Py_ssize_t end, list events
     )
 
-    @cython.locals(size=cython.Py_ssize_t, group_at=cython.Py_ssize_t)
-    cdef bint _is_repeated(self, octets data, Py_ssize_t at)
-
     cdef Py_ssize_t _fail(self, int channel, str text, Py_ssize_t end, list events)
 
     cdef void _keep_group(self, octets data)
 
-    @cython.locals(
-        route_at=cython.Py_ssize_t,
-        route_end=cython.Py_ssize_t,
-        start=cython.Py_ssize_t,
-        end=cython.Py_ssize_t,
-    )
     cdef bytes _message(self, octets data, Py_ssize_t body_at, Py_ssize_t body_end)
 
     @cython.locals(

@@ -16,7 +16,6 @@ Source: AMQP 0-9-1 specification, section 4.2 (frames) and 4.2.6 (content).
 
 from __future__ import annotations
 
-from struct import pack
 from typing import TYPE_CHECKING
 
 from amqp_server.protocol.frame_text import frame_text
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 COMPILED = __name__.endswith("_c")
 if not COMPILED:  # the compiled build has them from the .pxd
     from amqp_server.protocol import _events_py as _events
+    from amqp_server.protocol import _octets_py as _octets
 
 _HEADERS = 1 << 13
 _HAS_HEADERS = 2
@@ -36,8 +36,6 @@ CHECKED_PROPERTIES = _REPLY_TO | 1 << 8 | 1 << 4
 """Flags of reply-to, expiration and user-id, whose values the broker checks."""
 EMPTY = b""
 """Adding a slice to it makes bytes from both kinds of buffer; calling `bytes` costs more."""
-FLAGS_OCTETS = tuple(pack("B", flags) for flags in range(16))
-"""First octet of a message, by its flags."""
 REPEATS_MAX = 8
 """Most neighbours with equal method payloads in a row; more of them are a run of their own."""
 _MORE = -1
@@ -106,19 +104,13 @@ def checked_flags_of(data: bytes | bytearray, start: int, end: int, flags: int) 
     """
     checked = flags & CHECKED_PROPERTIES
     if flags & _HEADERS and (
-        _holds(data, start, end, b"\x02CC") or _holds(data, start, end, b"\x03BCC")
+        _octets.contains(data, start, end, b"\x02CC")
+        or _octets.contains(data, start, end, b"\x03BCC")
     ):
         checked |= _HEADERS
-    if flags & _REPLY_TO and not _holds(data, start, end, _DIRECT_REPLY_TO):
+    if flags & _REPLY_TO and not _octets.contains(data, start, end, _DIRECT_REPLY_TO):
         checked &= ~_REPLY_TO
     return checked
-
-
-def _holds(data: bytes | bytearray, start: int, end: int, part: bytes) -> bool:
-    """Return whether `part` is in `data[start:end]`."""
-    if COMPILED:  # pragma: no cover - as it is interpreted
-        return contains(data, start, end, part)  # type: ignore[name-defined, no-any-return]  # noqa: F821
-    return data.find(part, start, end) >= 0
 
 
 def single_frame(kind: int, channel: int, payload: bytes) -> Event:
@@ -196,13 +188,9 @@ class FrameScanner:
                     stop <= end
                     and (body_bytes == 0 or data[stop - 1] == 0xCE)
                     and (
-                        (
-                            is_same(data, at, group_prefix, prefix_bytes)  # type: ignore[name-defined]  # noqa: F821
-                            if COMPILED
-                            else data[at:body_at] == group_prefix
-                        )
+                        _octets.is_same(data, at, group_prefix, prefix_bytes)
                         if is_kept
-                        else self._is_repeated(data, at)
+                        else _octets.is_repeated(data, at, self.group_at, prefix_bytes)
                     )
                 ):
                     if not is_kept:
@@ -210,11 +198,8 @@ class FrameScanner:
                         group_prefix = self.group_prefix
                         message_prefix = self.message_prefix
                         is_kept = True
-                    if COMPILED and body_bytes != 0:  # pragma: no cover - as it is interpreted
-                        # This makes one object and one copy instead of two of each.
-                        message = joined(message_prefix, data, body_at, stop - 1)  # type: ignore[name-defined]  # noqa: F821
-                    elif body_bytes != 0:
-                        message = message_prefix + data[body_at : stop - 1]
+                    if body_bytes != 0:
+                        message = _octets.joined(message_prefix, data, body_at, stop - 1)
                     else:
                         message = message_prefix
                     if run is None:
@@ -312,14 +297,6 @@ class FrameScanner:
         events.append(_events.BrokenFrame(channel, text))
         return end
 
-    def _is_repeated(self, data: bytes | bytearray, at: int) -> bool:
-        """Return whether the frames at a position are those of the last publish in the buffer."""
-        size = self.group_prefix_bytes
-        group_at = self.group_at
-        if COMPILED:  # pragma: no cover - as it is interpreted
-            return is_repeated(data, at, group_at, size)  # type: ignore[name-defined, no-any-return]  # noqa: F821
-        return data[at : at + size] == data[group_at : group_at + size]
-
     def _keep_group(self, data: bytes | bytearray) -> None:
         """Copy what is remembered of the last publish; the buffer may change after that."""
         self.group_prefix = EMPTY + data[self.group_at : self.group_at + self.group_prefix_bytes]
@@ -327,20 +304,15 @@ class FrameScanner:
 
     def _message(self, data: bytes | bytearray, body_at: int, body_end: int) -> bytes:
         """Return the message of the last publish, with a body from the buffer."""
-        route_at, route_end = self.route_at, self.route_end
-        start, end = self.properties_at, self.properties_end
-        if COMPILED:  # pragma: no cover - one object and one copy instead of five of each
-            return message_of(  # type: ignore[name-defined, no-any-return]  # noqa: F821
-                self.message_flags, data, route_at, route_end, start, end, body_at, body_end
-            )
-        return b"".join(
-            (
-                FLAGS_OCTETS[self.message_flags],
-                data[route_at:route_end],
-                pack("<I", end - start),
-                data[start:end],
-                data[body_at:body_end],
-            )
+        return _octets.message_of(
+            self.message_flags,
+            data,
+            self.route_at,
+            self.route_end,
+            self.properties_at,
+            self.properties_end,
+            body_at,
+            body_end,
         )
 
     def _begin_run(self, message: bytes, events: list[Event]) -> list[bytes] | None:
@@ -487,14 +459,7 @@ class FrameScanner:
         message_flags |= (flags >> 13 & 1) << 1 | (flags >> 8 & 1) << 2 | (flags >> 11 & 1) << 3
         fresh = 0
         size = method_end - at
-        if (
-            len(self.method_frame) != size
-            or (
-                not is_same(data, at, self.method_frame, size)  # type: ignore[name-defined]  # noqa: F821
-                if COMPILED
-                else data[at:method_end] != self.method_frame
-            )
-        ):
+        if len(self.method_frame) != size or not _octets.is_same(data, at, self.method_frame, size):
             self.method_frame = EMPTY + data[at:method_end]
             self.method_payload = EMPTY + data[at + 7 : method_end - 1]
             channel = data[at + 1]
