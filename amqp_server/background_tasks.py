@@ -38,6 +38,11 @@ class BackgroundTasks:
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
 
+    def cancel(self) -> None:
+        """Cancel all tasks, because nothing that they do counts any more."""
+        for task in tuple(self._running):
+            task.cancel()
+
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from amqp_server.config import ServerConfig
+    from amqp_server.protocol.connection_machine import Authenticator
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +37,18 @@ class Handshakes:
         """Return the handshake of a new connection from the address `peer`."""
         limits = self._limits
         return ConnectionMachine(
-            PeerAuthenticator(peer, self._vhosts, self._warning, from_anywhere=self._from_anywhere),
+            self.authenticator(peer),
             self._properties,
             frame_max=limits.frame_bytes_max,
             frame_min=limits.frame_bytes_min,
             channel_max=limits.channels_per_connection_max,
             heartbeat_seconds=limits.heartbeat_seconds,
+        )
+
+    def authenticator(self, peer: str) -> Authenticator:
+        """Return what decides whether a client at the address `peer` may log in."""
+        return PeerAuthenticator(
+            peer, self._vhosts, self._warning, from_anywhere=self._from_anywhere
         )
 
 

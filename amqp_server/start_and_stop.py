@@ -42,13 +42,14 @@ from appendlog import FileSystem
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from amqp_server.alarms import Sensor
     from amqp_server.clock import Clock
     from amqp_server.config import ServerConfig
     from amqp_server.missing_parts import Part
     from amqp_server.server import Server
+    from amqp_server.server_context import ServerContext
     from amqp_server.start_report import StartReport
     from metadata.directory_lock import DirectoryLock
 
@@ -65,16 +66,24 @@ class RunningServer:
         server: Its parts.
         address: Host and port on which it listens.
         opened: How to end each step of the start.
+        last_writes: What a clean stop writes; a part of `opened`.
 
     Attributes:
         server: Its parts.
         address: Host and port on which it listens.
     """
 
-    def __init__(self, server: Server, address: tuple[str, int], opened: AsyncExitStack) -> None:
+    def __init__(
+        self,
+        server: Server,
+        address: tuple[str, int],
+        opened: AsyncExitStack,
+        last_writes: _LastWrites,
+    ) -> None:
         self.server = server
         self.address = address
         self._opened = opened
+        self._last_writes = last_writes
 
     async def stop(self) -> bool:
         """Stop cleanly: afterwards no settled message returns and redelivered flags are exact.
@@ -86,6 +95,15 @@ class RunningServer:
         await self._opened.aclose()
         return self.server.checkpointer.has_written_last
 
+    async def abandon(self) -> None:
+        """Release everything, but write nothing of what is only in memory.
+
+        The next start recovers as after a crash. Requests that the flusher has already are carried
+        out: use a file system that refuses them if they must not reach the files.
+        """
+        self._last_writes.are_skipped = True
+        await self._opened.aclose()
+
 
 async def start(
     config: ServerConfig,
@@ -94,6 +112,7 @@ async def start(
     clock: Clock | None = None,
     *,
     owns_process: bool = True,
+    make_connection: Callable[[ServerContext], ClientConnection] = ClientConnection,
 ) -> RunningServer:
     """Bind, recover and listen. The system refuses clients until the server listens.
 
@@ -106,6 +125,7 @@ async def start(
         owns_process: Whether the process exists for the server. If not, the server leaves alone
             what belongs to its host: it watches no garbage collections, and opens no control
             socket, because the bind of one changes the umask for a moment.
+        make_connection: Makes the connection of each client; tests pass one that can fail.
 
     Raises:
         StartupError: The data directory or the address cannot be used.
@@ -117,14 +137,14 @@ async def start(
         bound = await _bind(config, opened)
         directory = await _claim(config, filesystem or FileSystem(), opened)
         server, report = await _recover(config, directory, (), sensor, clock, opened)
-        await _begin_to_write(server, directory, report, opened)
-        address = await _serve(server, bound, opened)
+        last_writes = await _begin_to_write(server, directory, report, opened)
+        address = await _serve(server, bound, make_connection, opened)
         if owns_process:
             await _open_control_socket(server, address, opened)
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
         _run_in_background(server, opened)
-        return RunningServer(server, address, opened.pop_all())
+        return RunningServer(server, address, opened.pop_all(), last_writes)
 
 
 async def recover_and_stop(config: ServerConfig, accepted: Collection[Part] = ()) -> StartReport:
@@ -238,16 +258,43 @@ async def _recover(
 
 async def _begin_to_write(
     server: Server, directory: _Directory, report: StartReport, opened: AsyncExitStack
-) -> None:
+) -> _LastWrites:
     """Start the flusher; ends by writing everything that is only in memory."""
     if directory.upgrade is not None:
         await asyncio.to_thread(directory.upgrade.finish)
     queues = tuple(server.broker.queues())
     await asyncio.to_thread(server.imports.settle_all, queues)
     server.flusher.start()
-    opened.push_async_callback(_write_last, server)
+    last_writes = _LastWrites(server)
+    opened.push_async_callback(last_writes.write)
     path = server.config.storage_path
     await asyncio.to_thread(store_report, path, server.filesystem, report.as_json)
+    return last_writes
+
+
+class _LastWrites:
+    """What a clean stop writes.
+
+    Args:
+        server: Server that stops.
+
+    Attributes:
+        are_skipped: Whether the stop writes nothing, as if the process had been killed.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.are_skipped = False
+        self._server = server
+
+    async def write(self) -> None:
+        """Write everything that is only in memory, or drop it."""
+        if self.are_skipped:
+            self._server.broker.cancel_expiry_timers()
+            # They need the flusher, which is closed next.
+            self._server.broker.turn.finish_jobs()
+            self._server.tasks.cancel()
+        else:
+            await _write_last(self._server)
 
 
 async def _write_last(server: Server) -> None:
@@ -273,13 +320,18 @@ async def _write_last(server: Server) -> None:
         logger.error("stop is not clean error=%s", error)  # noqa: TRY400 - one line, no traceback
 
 
-async def _serve(server: Server, bound: BoundAddress, opened: AsyncExitStack) -> tuple[str, int]:
+async def _serve(
+    server: Server,
+    bound: BoundAddress,
+    make_connection: Callable[[ServerContext], ClientConnection],
+    opened: AsyncExitStack,
+) -> tuple[str, int]:
     """Listen for clients; return the address. Ends by closing all connections."""
     await server.alarms.look()
     await restore_reserve(server.reserve, server.alarms)
     seconds_max = min(server.config.limits.closing_seconds_max, SHUTDOWN_SECONDS_MAX / 2)
     opened.push_async_callback(server.connections.close, seconds_max)
-    address = await bound.listen(partial(ClientConnection, server.context))
+    address = await bound.listen(partial(make_connection, server.context))
     opened.callback(bound.close)
     return address
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         BrokerLeakWarning,
         BrokerProcessError,
         BrokerStateError,
+        FaultError,
+        NoSuchConnectionError,
         NoSuchQueueError,
     )
     from amqp_server.testing.message import Message
@@ -32,7 +34,9 @@ __all__ = [
     "BrokerProcessError",
     "BrokerStateError",
     "ClockError",
+    "FaultError",
     "Message",
+    "NoSuchConnectionError",
     "NoSuchQueueError",
     "TurnedClock",
     "VirtualHost",
@@ -45,7 +49,9 @@ _MODULES = {
     "BrokerProcessError": "errors",
     "BrokerStateError": "errors",
     "ClockError": "rest",
+    "FaultError": "errors",
     "Message": "message",
+    "NoSuchConnectionError": "errors",
     "NoSuchQueueError": "errors",
     "TurnedClock": "clock",
     "VirtualHost": "virtual_host",

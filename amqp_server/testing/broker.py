@@ -18,9 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from amqp_server.broker.vhost_changes import NoSuchVhostError, VhostExistsError
 from amqp_server.config import Limits, ServerConfig
 from amqp_server.start_and_stop import start
-from amqp_server.testing.calm_sensor import CalmSensor
 from amqp_server.testing.clock import TurnedClock
 from amqp_server.testing.errors import BrokerStateError
+from amqp_server.testing.faults.chaos import MESSAGES_MEAN
+from amqp_server.testing.faults.crash import kill
+from amqp_server.testing.faults.fault_points import FaultPoints
+from amqp_server.testing.faults.faults import Faults
+from amqp_server.testing.faults.saved_checkpoint import SavedCheckpoint
 from amqp_server.testing.loop_thread import LoopThread
 from amqp_server.testing.publish_record import PublishRecord
 from amqp_server.testing.reserved_port import ReservedPort
@@ -29,19 +33,19 @@ from amqp_server.testing.temporary_directory import (
     disk_directory,
     memory_directory,
 )
-from amqp_server.testing.unsynced_files import UnsyncedFileSystem
 from amqp_server.testing.urls import amqp_url
 from amqp_server.testing.virtual_host import VirtualHost
-from appendlog import FileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from concurrent.futures import Future
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from amqp_server.server import Server
     from amqp_server.start_and_stop import RunningServer
     from amqp_server.testing.broker_view import BrokerView
+    from amqp_server.testing.faults.chaos import Chaos
     from amqp_server.testing.message import Message
     from amqp_server.testing.queue_view import QueueView
 
@@ -107,6 +111,8 @@ class Broker:
         self._is_closed = False
         self._records: dict[str, PublishRecord] = {}
         self._default = VirtualHost(self, DEFAULT_VHOST)
+        self._points = FaultPoints()
+        self._faults = Faults(self, self._points)
 
     # Where it is
 
@@ -227,6 +233,49 @@ class Broker:
         assert self._thread is not None, "a server that runs has a thread"
         return self._thread.submit(make(server))
 
+    # Faults
+
+    @property
+    def faults(self) -> Faults:
+        """What may go wrong, on demand, in all virtual hosts."""
+        return self._faults
+
+    def save_checkpoint(self) -> SavedCheckpoint:
+        """Write what is acknowledged now to the files; return a copy for `crash`.
+
+        Raises:
+            BrokerStateError: The broker does not run.
+        """
+        return self.submit(SavedCheckpoint.write).result()
+
+    def crash(self, checkpoint: SavedCheckpoint | None = None) -> None:
+        """End as after `kill -9`, and start with the same port and files.
+
+        Connections are reset. Nothing that was only in memory reaches the files. Confirmed
+        persistent messages are there, all flagged as redelivered. Messages that were acknowledged
+        after the last checkpoint come again.
+
+        Args:
+            checkpoint: Forget what was acknowledged later than this, even if it was written since.
+
+        Raises:
+            BrokerStateError: The broker does not run.
+            ValueError: The checkpoint is that of another broker.
+        """
+        running = self._server()
+        if checkpoint is not None:
+            checkpoint.check_belongs_to(running.server)
+        self.submit(lambda _: self._crash(running)).result()
+        if checkpoint is not None:
+            checkpoint.restore()
+        self.start()
+
+    def chaos(
+        self, seed: int | None = None, *, messages_mean: int = MESSAGES_MEAN
+    ) -> AbstractContextManager[Chaos]:
+        """Let connections end, and confirms become nacks, at random; see `Faults.chaos`."""
+        return self._faults.chaos(seed, messages_mean=messages_mean)
+
     # Start and stop
 
     def start(self) -> Self:
@@ -331,11 +380,17 @@ class Broker:
             port=self.port,
             storage_path=self._storage_path or self._directory.path / "data",
         )
-        filesystem = FileSystem() if self._is_durable else UnsyncedFileSystem()
-        return self._thread.submit(self._serve(config, filesystem))
+        return self._thread.submit(self._serve(config))
 
-    async def _serve(self, config: ServerConfig, filesystem: FileSystem) -> None:
-        running = await start(config, filesystem, CalmSensor(), self._clock, owns_process=False)
+    async def _serve(self, config: ServerConfig) -> None:
+        running = await start(
+            config,
+            self._points.new_files(synced=self._is_durable),
+            self._points.sensor,
+            self._clock,
+            owns_process=False,
+            make_connection=self._points.connection,
+        )
         # No client has sent anything yet: the loop reads in its next turn.
         for name, vhost in running.server.broker.vhosts.items():
             vhost.publish_watch = self.record_of(name).note
@@ -372,6 +427,10 @@ class Broker:
     async def _stop(self, running: RunningServer) -> None:
         self._running = None
         await running.stop()
+
+    async def _crash(self, running: RunningServer) -> None:
+        self._running = None
+        await kill(running, self._points.files)
 
     def _server(self) -> RunningServer:
         if self._running is None or not self._is_ours():

@@ -15,3 +15,11 @@ class NoSuchQueueError(LookupError):
 
 class BrokerLeakWarning(UserWarning):
     """A test has left channels open or messages unacked; a filter of pytest makes it an error."""
+
+
+class NoSuchConnectionError(LookupError):
+    """No open connection matches; the message names those that there are."""
+
+
+class FaultError(RuntimeError):
+    """A fault cannot happen as it was asked for."""

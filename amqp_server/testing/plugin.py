@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from amqp_server.testing.faults import marker
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 
 LEAK_SECONDS: Final = 0.2
 """Seconds in which the broker notices that a client has closed its connection."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line("markers", marker.DESCRIPTION)
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +44,9 @@ def amqp_broker(
 ) -> Iterator[VirtualHost]:
     """An empty virtual host of the broker of this run, with `url`, `host`, `port` and `vhost`."""
     vhost = amqp_session_broker.new_vhost()
-    yield vhost
+    marks = [*request.node.iter_markers(marker.NAME)][::-1]
+    with marker.marked_faults(marks, vhost.faults):
+        yield vhost
     if not amqp_session_broker.is_running:
         # The test stopped it, and failed before the start: the next test must not fail too.
         amqp_session_broker.start()

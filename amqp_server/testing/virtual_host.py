@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from amqp_server.testing.broker_view import BrokerView
 from amqp_server.testing.expected_message import ANYTHING, ExpectedMessage
+from amqp_server.testing.faults.chaos import MESSAGES_MEAN
 from amqp_server.testing.message import Message
 from amqp_server.testing.queue_view import LOOK_SECONDS, QueueView, ServerLoop
 from amqp_server.testing.urls import amqp_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from amqp_server.server import Server
     from amqp_server.testing.clock import TurnedClock
+    from amqp_server.testing.faults.chaos import Chaos
+    from amqp_server.testing.faults.faults import Faults
+    from amqp_server.testing.faults.saved_checkpoint import SavedCheckpoint
     from amqp_server.testing.publish_record import Published, PublishRecord
 
 ARRIVAL_SECONDS: Final = 1.0
@@ -40,6 +45,21 @@ class VhostOwner(ServerLoop, Protocol):
     @property
     def clock(self) -> TurnedClock:
         """Clock of the broker."""
+
+    @property
+    def faults(self) -> Faults:
+        """What may go wrong in all virtual hosts."""
+
+    def save_checkpoint(self) -> SavedCheckpoint:
+        """Write what is acknowledged now to the files; return a copy."""
+
+    def crash(self, checkpoint: SavedCheckpoint | None = None) -> None:
+        """End as after `kill -9`, and start again."""
+
+    def chaos(
+        self, seed: int | None = None, *, messages_mean: int = MESSAGES_MEAN
+    ) -> AbstractContextManager[Chaos]:
+        """Let things go wrong at random."""
 
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host with everything in it."""
@@ -187,6 +207,30 @@ class VirtualHost:
             if exchange in (None, message.exchange) and routing_key in (None, message.routing_key)
         ]
         return found, count
+
+    # Faults
+
+    @property
+    def faults(self) -> Faults:
+        """What may go wrong, on demand, limited to connections and queues of this virtual host.
+
+        Alarms and the full disk are those of the whole broker.
+        """
+        return self._owner.faults.only(self.vhost)
+
+    def save_checkpoint(self) -> SavedCheckpoint:
+        """Write a checkpoint of the whole broker; see `Broker.save_checkpoint`."""
+        return self._owner.save_checkpoint()
+
+    def chaos(
+        self, seed: int | None = None, *, messages_mean: int = MESSAGES_MEAN
+    ) -> AbstractContextManager[Chaos]:
+        """Let the connections of this virtual host end at random; see `Faults.chaos`."""
+        return self.faults.chaos(seed, messages_mean=messages_mean)
+
+    def crash(self, checkpoint: SavedCheckpoint | None = None) -> None:
+        """Crash the whole broker; see `Broker.crash`."""
+        self._owner.crash(checkpoint)
 
     # Start and stop
 

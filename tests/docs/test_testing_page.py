@@ -1,4 +1,4 @@
-"""The examples of the page about tests run, and print what it says."""
+"""The examples of the pages about tests run, and print what they say."""
 
 import re
 import subprocess
@@ -11,6 +11,7 @@ pytestmark = pytest.mark.crash
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "testing-your-code.md").read_text()
+FAULTS_PAGE = (REPOSITORY / "docs" / "testing-faults.md").read_text()
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 PROGRAMS = [
     found for found in EXAMPLE.findall(PAGE) if "def test_" not in found[0].split("class")[0]
@@ -33,10 +34,11 @@ def test_a_program_prints_what_the_page_says(code: str, printed: str, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
-    programs = [code for code, _ in EXAMPLE.findall(PAGE) if "\ndef test_" in code]
-    for number, code in enumerate(programs):
-        (tmp_path / f"test_{number}.py").write_text(code)
+@pytest.mark.parametrize("page", [PAGE, FAULTS_PAGE])
+def test_the_tests_on_the_pages_pass(page: str, tmp_path: Path) -> None:
+    codes = [code for code, _ in EXAMPLE.findall(page) if "\ndef test_" in code]
+    for number, code in enumerate(codes):
+        (tmp_path / f"test_orders_{number}.py").write_text(code)
     ended = subprocess.run(
         [
             *(sys.executable, "-W", "error", "-P", "-m", "pytest", "-q", "--rootdir=."),
@@ -50,6 +52,6 @@ def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
         env={"PYTHONPATH": str(REPOSITORY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    count = sum(code.count("\ndef test_") for code in programs)
+    count = sum(code.count("\ndef test_") for code in codes)
     assert count >= 4
     assert f"{count} passed" in ended.stdout

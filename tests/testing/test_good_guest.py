@@ -95,6 +95,26 @@ def test_the_process_is_the_same_while_the_broker_runs_and_afterwards(
 
 
 @pytest.mark.usefixtures("nothing_left")
+def test_nothing_is_left_after_crashes() -> None:
+    with Broker() as broker:
+        for _ in range(2):
+            with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+                opened = connection.channel()
+                opened.confirm_delivery()
+                opened.queue_declare("orders", durable=True)
+                opened.queue_declare("exclusive", exclusive=True)
+                opened.basic_publish("", "orders", b"one", PERSISTENT)
+                opened.basic_publish("", "exclusive", b"one")
+                opened.basic_consume("orders", lambda *_: None)
+                broker.crash()
+                with pytest.raises(pika.exceptions.AMQPConnectionError):
+                    opened.queue_declare("orders", passive=True)
+        files = len(open_files())
+        broker.crash()
+        assert len(open_files()) <= files
+
+
+@pytest.mark.usefixtures("nothing_left")
 def test_nothing_is_left_of_a_broker_whose_client_is_still_connected() -> None:
     with Broker() as broker:
         publish_three_kinds(broker.url)

@@ -263,7 +263,8 @@ def test_a_run_that_uses_no_fixture_imports_nothing_of_the_broker(
         def test_nothing():
             rooms = ("amqp_server", "appendlog", "metadata", "offsets", "ring", "uvloop")
             assert {each for each in sys.modules if each.partition(".")[0] in rooms} == {
-                "amqp_server", "amqp_server.testing", "amqp_server.testing.plugin"
+                "amqp_server", "amqp_server.testing", "amqp_server.testing.plugin",
+                "amqp_server.testing.faults", "amqp_server.testing.faults.marker",
             }
         """
     )

@@ -1,0 +1,57 @@
+"""Where faults get into a broker: all that its server is started with instead of the real parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from amqp_server.testing.faults.faulty_connection import FaultyConnection
+from amqp_server.testing.faults.faulty_files import (
+    DiskSpace,
+    FaultyFileSystem,
+    UnsyncedFaultyFileSystem,
+)
+from amqp_server.testing.faults.faulty_logins import FaultyHandshakes
+from amqp_server.testing.faults.faulty_sensor import FaultySensor
+
+if TYPE_CHECKING:
+    from amqp_server.server_context import ServerContext
+    from amqp_server.testing.faults.faulty_connection import FrameFilter
+    from amqp_server.testing.faults.scope import Scope
+
+
+class FaultPoints:
+    """The faults that last, for all runs of one broker: a restart ends none of them.
+
+    Attributes:
+        filters: Filters of what clients are sent.
+        refusals: What is closed to clients.
+        sensor: Reports low resources.
+        space: Room on the disk.
+        files: File system of the newest run.
+    """
+
+    def __init__(self) -> None:
+        self.filters: list[FrameFilter] = []
+        self.refusals: list[Scope] = []
+        self.sensor = FaultySensor()
+        self.space = DiskSpace()
+        self.files = FaultyFileSystem(self.space)
+        self._known: ServerContext | None = None
+        self._context: ServerContext | None = None
+
+    def new_files(self, *, synced: bool) -> FaultyFileSystem:
+        """Return the file system of the next run.
+
+        Args:
+            synced: Whether each sync is real.
+        """
+        self.files = (FaultyFileSystem if synced else UnsyncedFaultyFileSystem)(self.space)
+        return self.files
+
+    def connection(self, context: ServerContext) -> FaultyConnection:
+        """Return the connection of a new client."""
+        if self._context is None or self._known is not context:
+            handshakes = FaultyHandshakes(context.config, context.broker.vhosts, self.refusals)
+            self._known, self._context = context, replace(context, handshakes=handshakes)
+        return FaultyConnection(self._context, self.filters)
