@@ -1,8 +1,9 @@
 """What clients see when something goes wrong on demand."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
 
 import aio_pika
 import pika
@@ -23,9 +24,8 @@ from amqp_server.testing import (
     NoSuchConnectionError,
     NoSuchQueueError,
 )
+from tests.amqp_client import AmqpClient, ConnectionLostError
 from tests.testing.test_broker import PERSISTENT, channel, left
-
-Connections = Callable[[str], BlockingChannel]
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,19 @@ def consume(found: BlockingChannel, count: int) -> list[tuple[bytes, bool, int]]
     raise AssertionError("the consumer was cancelled")
 
 
+def read_on(found: BlockingChannel) -> NoReturn:
+    """Read without sending anything, until an exception."""
+    while True:
+        found.connection.process_data_events(time_limit=5)
+
+
+def octets_to_end(client: AmqpClient) -> Iterator[bytes]:
+    """Iterate over what comes before the end of the stream."""
+    with suppress(ConnectionLostError):
+        while True:
+            yield client.receive_raw()
+
+
 def count_of(url: str) -> int:
     with channel(url) as found:
         return int(found.queue_declare("orders", passive=True).method.message_count)
@@ -98,13 +111,18 @@ def test_a_reset_connection_is_lost_and_its_unacked_messages_return(
         publish(shop, b"one")
         assert consume(worker, 1) == [(b"one", False, 1)]
         assert broker.faults.reset_connections(queue="orders") == 1
-        with pytest.raises(StreamLostError):
+        with pytest.raises(StreamLostError, match="reset by peer"):
             worker.queue_declare("orders", passive=True)
         assert consume(shop, 1) == [(b"one", True, 1)]
 
 
 def test_all_connections_of_one_virtual_host_and_no_others(broker: Broker, url: str) -> None:
-    with broker.new_vhost() as other, opened(other.url) as first, opened(other.url) as second:
+    with (
+        opened(url),
+        broker.new_vhost() as other,
+        opened(other.url) as first,
+        opened(other.url) as second,
+    ):
         assert other.faults.reset_connections() == 2
         for each in (first, second):
             with pytest.raises(StreamLostError):
@@ -112,6 +130,8 @@ def test_all_connections_of_one_virtual_host_and_no_others(broker: Broker, url: 
         assert count_of(url) == 0
         with pytest.raises(NoSuchConnectionError, match="no connection in vhost"):
             other.faults.close_connections()
+        with pytest.raises(NoSuchQueueError, match=r"no queue 'orders' in vhost.*: there are none"):
+            other.faults.redeliver("orders")
 
 
 def test_what_is_not_there_is_refused_with_what_is(broker: Broker, url: str) -> None:
@@ -151,6 +171,23 @@ def test_a_confirm_is_cut_in_the_middle_of_its_frame(broker: Broker, url: str) -
             publish(shop, b"one")
         assert cut.has_happened
     assert left(url, "orders") == [b"one"]
+
+
+@pytest.mark.parametrize("what", ["delivery", "confirm"])
+def test_what_comes_before_the_end_is_the_first_half_of_a_frame(
+    broker: Broker, url: str, what: str
+) -> None:
+    with AmqpClient((broker.host, broker.port)) as client:
+        client.open(vhost=url.rpartition("/")[2])
+        client.open_channel(confirms=what == "confirm")
+        if what == "delivery":
+            client.consume("orders")
+            broker.faults.cut_next_delivery("orders")
+        else:
+            broker.faults.cut_next_confirm()
+        client.publish(b"one", "orders")
+        octets = b"".join(octets_to_end(client))
+    assert 0 < len(octets) < 7 + int.from_bytes(octets[3:7], "big")
 
 
 def test_a_cancelled_fault_does_not_happen(broker: Broker, url: str) -> None:
@@ -236,7 +273,7 @@ async def test_confirms_are_held_until_the_end_of_the_block(broker: Broker, url:
 
 
 def test_confirms_that_are_held_at_the_end_of_their_channel_are_dropped(
-    broker: Broker, url: str
+    broker: Broker, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened(url) as shop:
         other = shop.connection.channel()
@@ -247,6 +284,7 @@ def test_confirms_that_are_held_at_the_end_of_their_channel_are_dropped(
             raw.basic_publish("", "orders", b"one")
             raw.close()
         assert other.queue_declare("orders", passive=True).method.message_count == 1
+    assert "unregistered channel" not in caplog.text
 
 
 def test_a_publisher_that_repeats_after_a_lost_confirm_publishes_twice(
@@ -352,20 +390,27 @@ def test_a_write_that_meets_the_full_disk_does_not_leave_a_queue_without_it(
 ) -> None:
     with opened(url) as shop:
         unconfirmed = shop.connection.channel()
-        for _ in range(10):
+        for _ in range(20):
             with broker.faults.full_disk():
                 publish(unconfirmed, b"perhaps")
+                # The broker has the message: its write is under way, or has failed.
+                unconfirmed.queue_declare("orders", passive=True)
             publish(shop, b"one")
-    assert left(url, "orders").count(b"one") == 10
+    assert left(url, "orders").count(b"one") == 20
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_after_a_crash_what_is_confirmed_is_there_and_flagged(durable: bool) -> None:
+def test_after_a_crash_what_is_confirmed_is_there_and_flagged(
+    caplog: pytest.LogCaptureFixture, durable: bool
+) -> None:
     with Broker(durable=durable, offset_checkpoint_interval_seconds=0) as broker:
         url = broker.url
         with opened(url) as shop:
             shop.queue_declare("orders", durable=True)
             shop.queue_declare("short-lived")
+            # At the end of its connection it would be deleted, but the broker is dead by then.
+            shop.queue_declare("of a consumer", durable=True, auto_delete=True)
+            shop.basic_consume("of a consumer", lambda *_: None)
             publish(shop, b"one", b"two", b"three")
             shop.basic_publish("", "orders", b"transient")
             shop.basic_ack(consume(shop, 1)[0][2])
@@ -374,14 +419,17 @@ def test_after_a_crash_what_is_confirmed_is_there_and_flagged(durable: bool) -> 
             shop.basic_ack(consume(shop, 1)[0][2])
             assert shop.queue_declare("orders", passive=True)
             broker.crash()
-            with pytest.raises(StreamLostError):
-                publish(shop, b"four")
+            with pytest.raises(StreamLostError, match="reset by peer"):
+                read_on(shop)
         assert broker.url == url
         with opened(url) as shop:
+            assert shop.queue_declare("of a consumer", passive=True)
             # The checkpoint has the first ack, and nothing has the second one.
             assert consume(shop, 2) == [(b"two", True, 1), (b"three", True, 2)]
             with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue"):
                 shop.connection.channel().queue_declare("short-lived", passive=True)
+    ours = [each for each in caplog.records if each.name.startswith(("amqp_server", "asyncio"))]
+    assert [each.message for each in ours if each.levelname == "ERROR"] == []
 
 
 def test_a_crash_with_an_older_checkpoint_brings_settled_messages_back() -> None:
