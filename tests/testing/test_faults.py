@@ -1,6 +1,8 @@
 """What clients see when something goes wrong on demand."""
 
 import asyncio
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
@@ -470,3 +472,35 @@ def test_the_block_of_a_fault_may_outlive_the_broker() -> None:
         broker.faults.refuse_logins(),
     ):
         broker.close()
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_no_confirmed_message_is_lost_over_crashes_in_the_middle_of_writes(durable: bool) -> None:
+    confirmed: list[bytes] = []
+    news = threading.Semaphore(0)
+    crashed = threading.Event()
+
+    def publish_on(url: str) -> None:
+        number = 0
+        while not crashed.is_set():
+            with suppress(AMQPConnectionError), opened(url) as shop:
+                while not crashed.is_set():
+                    number += 1
+                    publish(shop, b"%d" % number)
+                    confirmed.append(b"%d" % number)
+                    news.release()
+
+    with Broker(durable=durable) as broker:
+        with channel(broker.url) as found:
+            found.queue_declare("orders", durable=True)
+        publishers = [threading.Thread(target=publish_on, args=(broker.url,)) for _ in range(3)]
+        for each in publishers:
+            each.start()
+        for _ in range(5):
+            for _ in range(30):
+                news.acquire()
+            broker.crash()
+        crashed.set()
+        for each in publishers:
+            each.join()
+        assert Counter(confirmed) - Counter(left(broker.url, "orders")) == Counter()
