@@ -71,6 +71,7 @@ ROOMS: Final = (
         ("amqp_server/protocol/**/*.py",),
         (
             "tests/conformance/test_frames.py",
+            "tests/conformance/test_channel.py",
             "tests/conformance/test_wrong_octets.py",
             "tests/conformance/test_content.py",
             "tests/conformance/test_handshake.py",
