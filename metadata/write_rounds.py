@@ -103,6 +103,9 @@ class WriteRounds:
             change = self._new_change(path, needed, earlier, is_held=is_held, is_bulk=is_bulk)
         for each in refers_to:
             self._note_reference(change, each)
+        if content is not None:
+            # The caller expects the file again, whatever the disk has refused before.
+            self._left.discard(path)
         change.content = content
         change.is_note = is_note
         change.is_dependent = is_dependent

@@ -45,6 +45,7 @@ class FakeSender:
 
     def __init__(self, name: str, bench: Bench, seconds: float, times: int) -> None:
         self.clock_seconds = 0.0
+        self.is_sending = False
         self.times = times
         self._name = name
         self._bench = bench
@@ -140,3 +141,10 @@ def test_after_an_error_the_others_go_on(bench: Bench) -> None:
         bench.run()
 
     assert bench.run() == ["sound"]
+
+
+def test_what_a_sender_has_begun_it_sends_first(bench: Bench) -> None:
+    """Half of a copy is memory, and there would be one for each sender."""
+    for name in "ab":
+        bench.sender(name, seconds=1.0, times=3).is_sending = True
+    assert "".join(bench.run()) == "aaabbb"

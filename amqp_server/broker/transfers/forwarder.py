@@ -278,6 +278,11 @@ class Forwarder:
             self._queue.wake()
 
     @property
+    def is_sending(self) -> bool:
+        """Whether messages are being sent in steps."""
+        return self._steps is not None
+
+    @property
     def _is_busy(self) -> bool:
         """Whether messages wait to be read and sent, or are being sent in steps."""
         return self._steps is not None or bool(self._waiting)

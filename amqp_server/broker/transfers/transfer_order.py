@@ -2,7 +2,8 @@
 
 All transfers of the server together get the time of one client. Within it each source queue has a
 clock, as each client has one in the turn: so a few dead letters do not wait for those of hundreds
-of queues between which messages circulate.
+of queues between which messages circulate. What a queue has begun to send it sends first: copies that
+are half made are memory, and there would be one for each queue.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ class Sender(Protocol):
 
     clock_seconds: float
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether it has begun to send something, and the slice was over."""
+
     def send_some(self) -> None:
         """Forward messages until the turn's slice is over; ask again if there are more."""
 
@@ -47,6 +52,8 @@ class TransferOrder:
         # The sender that runs now, and whether it has more to send.
         self._running: Sender | None = None
         self._asks_again = False
+        # The sender that goes on before all others.
+        self._begun: Sender | None = None
 
     def ask(self, sender: Sender) -> None:
         """Let `sender` send in this turn, if there is time left, or in a later one."""
@@ -64,19 +71,21 @@ class TransferOrder:
         """Let senders send until the slice is over, one at least."""
         time_slice = self._turn.time_slice
         try:
-            while self._waiting:
+            while self._waiting or self._begun is not None:
                 self._run_next()
                 if time_slice.is_over:
                     return
         finally:
             # Also after an error of one sender: the others must go on.
-            if self._waiting:
+            if self._waiting or self._begun is not None:
                 self._turn.mark(self, self._turn.transfers)
 
     def _run_next(self) -> None:
-        _, _, sender = heappop(self._waiting)
-        self._is_waiting.discard(sender)
-        self._clock_seconds = sender.clock_seconds
+        sender, self._begun = self._begun, None
+        if sender is None:
+            _, _, sender = heappop(self._waiting)
+            self._is_waiting.discard(sender)
+            self._clock_seconds = sender.clock_seconds
         self._running, self._asks_again = sender, False
         began_seconds = perf_counter()
         try:
@@ -84,5 +93,7 @@ class TransferOrder:
         finally:
             sender.clock_seconds += perf_counter() - began_seconds
             self._running = None
-            if self._asks_again:
+            if self._asks_again and sender.is_sending:
+                self._begun = sender
+            elif self._asks_again:
                 self.ask(sender)
