@@ -336,7 +336,9 @@ async def test_a_binding_that_is_bound_again_stays_while_another_queue_is_delete
     await fill(store, files)
     await store.put(document("queues", "other"))
     files.refused = "remove b"
-    await asyncio.gather(*store.remove(Removal("/", [], [("bindings", "b")])), return_exceptions=True)
+    await asyncio.gather(
+        *store.remove(Removal("/", [], [("bindings", "b")])), return_exceptions=True
+    )
     files.refused = "remove other"
     if is_repeated:
         with pytest.raises(DocumentWriteError):
