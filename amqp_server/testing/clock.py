@@ -359,7 +359,9 @@ class TurnedClock:
         if self._loop is not None:
             raise ClockError("the broker is starting or stopping: wait until it runs, or has ended")
         if not self._was_used:
-            raise ClockError("no broker goes by this clock: pass it to start(..., clock=clock)")
+            raise ClockError(
+                "no broker goes by this clock: start the broker first, with Broker(clock=clock)"
+            )
         return None
 
     async def _turn(

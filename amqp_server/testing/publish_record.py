@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MESSAGES_MAX: Final = 10_000
 """Messages that are recorded; the oldest are forgotten."""
 BYTES_MAX: Final = 16 << 20
-"""Bytes of the recorded messages; the oldest are forgotten."""
+"""Bytes of the recorded messages; the oldest are forgotten, but never the last."""
 
 
 class PublishRecord:
@@ -39,7 +39,8 @@ class PublishRecord:
             self._messages.append((message, names))
             self._bytes += len(message)
         self.count += len(messages)
-        while self._messages and (len(self._messages) > MESSAGES_MAX or self._bytes > BYTES_MAX):
+        kept = self._messages
+        while len(kept) > 1 and (len(kept) > MESSAGES_MAX or self._bytes > BYTES_MAX):
             message, _ = self._messages.popleft()
             self._bytes -= len(message)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from amqp_server.broker.message_states import MessageState, states_of
 from amqp_server.broker.subscriptions.log_pages import LogPage, read_page
 from amqp_server.testing.broker_view import BrokerView, QueueCounts
-from amqp_server.testing.errors import NoSuchQueueError
+from amqp_server.testing.errors import BrokerStateError, NoSuchQueueError
 from amqp_server.testing.message import Message
 
 if TYPE_CHECKING:
@@ -94,16 +95,18 @@ class QueueView:
 
         Raises:
             AssertionError: That takes longer than `seconds_max`; shows what the broker holds.
+            BrokerStateError: The broker stops during that time.
         """
-        self._loop.submit(lambda server: self._until_empty(server, seconds_max)).result()
+        _wait(self._loop.submit(lambda server: self._until_empty(server, seconds_max)))
 
     def wait_for(self, count: int, seconds_max: float = SECONDS_MAX) -> None:
         """Return when the queue holds `count` messages or more, ready or unacked.
 
         Raises:
             AssertionError: That takes longer than `seconds_max`; shows what the broker holds.
+            BrokerStateError: The broker stops during that time.
         """
-        self._loop.submit(lambda server: self._until_holds(server, count, seconds_max)).result()
+        _wait(self._loop.submit(lambda server: self._until_holds(server, count, seconds_max)))
 
     async def until_empty(self, seconds_max: float = SECONDS_MAX) -> None:
         """Wait as `wait_empty`, without blocking the caller's event loop."""
@@ -189,3 +192,10 @@ async def _read(queue: Queue, start: int, end: int) -> LogPage:
     messages = store.read_memory(start, min(end, start + _PAGE_MESSAGES))
     offsets = list(range(start, start + len(messages)))
     return LogPage(start + len(messages), offsets, [0] * len(messages), messages)
+
+
+def _wait(waiting: Future[None]) -> None:
+    try:
+        waiting.result()
+    except CancelledError:
+        raise BrokerStateError("the broker was stopped while the test waited for a queue") from None

@@ -11,8 +11,8 @@ import aio_pika
 import pika
 import pytest
 
-from amqp_server.testing import Broker, NoSuchQueueError, VirtualHost
-from amqp_server.testing.publish_record import MESSAGES_MAX
+from amqp_server.testing import Broker, BrokerStateError, NoSuchQueueError, VirtualHost
+from amqp_server.testing.publish_record import BYTES_MAX, MESSAGES_MAX
 from tests.testing.test_broker import PERSISTENT, channel
 
 
@@ -325,3 +325,47 @@ def test_headers_are_python_values(vhost: VirtualHost) -> None:
     assert found.headers == headers
     assert (found.properties.headers, found.properties.delivery_mode) == (None, 2)
     vhost.assert_published(headers={"list": [1, "two", {"three": [3]}], "nothing": None})
+
+
+def test_headers_and_bodies_are_compared_by_value(vhost: VirtualHost) -> None:
+    with channel(vhost.url) as opened:
+        opened.queue_declare("orders")
+        table = pika.BasicProperties(headers={"place": {"a": 1, "b": 2}})
+        opened.basic_publish("", "orders", b"[" * 5000, table)
+    vhost.assert_published("orders", headers={"place": {"b": 2, "a": 1}})
+    for other in ({1: 2, "a": 3}, [1], 1.0):
+        with pytest.raises(AssertionError, match="none as expected"):
+            vhost.assert_published("orders", json=other, seconds_max=0)
+    with pytest.raises(AssertionError, match="none as expected"):
+        vhost.assert_published("orders", headers={"a": 1, 2: 3}, seconds_max=0)  # type: ignore[dict-item]
+
+
+def test_a_message_larger_than_the_record_is_remembered_until_the_next(vhost: VirtualHost) -> None:
+    body = bytes(BYTES_MAX + 1)
+    with channel(vhost.url) as opened:
+        opened.queue_declare("orders")
+        opened.basic_publish("", "orders", body)
+        assert [len(each.body) for each in vhost.published("orders")] == [len(body)]
+        opened.basic_publish("", "orders", b"next")
+        assert [each.body for each in vhost.published("orders")] == [b"next"]
+
+
+def test_a_wait_ends_with_the_broker() -> None:
+    with Broker() as broker:
+        with channel(broker.url) as opened:
+            opened.queue_declare("orders")
+        errors: list[BaseException] = []
+
+        def wait() -> None:
+            try:
+                broker.queue("orders").wait_for(1, seconds_max=30)
+            except BrokerStateError as error:
+                errors.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        # It is asked on the broker's loop, behind the wait.
+        assert broker.queue("orders").ready == 0
+        broker.close()
+        waiting.join()
+    assert "stop" in str(errors[0])
