@@ -162,9 +162,9 @@ def records_in(chunk: bytes) -> list[tuple[int, bytes]]:
 def test_times_do_not_go_back_with_the_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    writer = open_writer(tmp_path)
     clock = iter([1_000, 500, 2_000])
     monkeypatch.setattr("time.time_ns", lambda: next(clock))
-    writer = open_writer(tmp_path)
     for number in range(3):
         writer.append(b"%d" % number)
     monkeypatch.undo()

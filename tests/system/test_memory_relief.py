@@ -14,6 +14,7 @@ import pytest
 
 from amqp_server.broker.storing import memory_relief
 from amqp_server.broker.storing.message_store import MessageStore
+from amqp_server.broker.turn import Line
 from appendlog import FileSystem
 from appendlog.flushing.flusher import ThreadFlusher
 from appendlog.flushing.requests import FlushRequest, Request
@@ -113,6 +114,14 @@ def test_each_ring_is_relieved_in_a_turn_of_its_own(
         assert [large.ready_count(f"q{number}") for number in range(QUEUES)] == [8] * QUEUES
 
 
+def line_of(server: ThreadedServer, client: AmqpClient) -> Line:
+    """Return the line in which the events of a client are handled."""
+    port = client.socket.getsockname()[1]
+    (session,) = (each._session for each in server.connections if f":{port} " in each.name)
+    assert session is not None
+    return session.line
+
+
 def test_the_client_that_publishes_above_the_limit_pays_for_no_write(
     server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,9 +138,7 @@ def test_the_client_that_publishes_above_the_limit_pays_for_no_write(
         monkeypatch.setattr(ThreadFlusher, "submit", noted)
         exceed(server, small)
 
-        sessions = [each._session for each in server.connections]
-        assert payers
-        assert payers.isdisjoint(session.line for session in sessions if session is not None)
+        assert payers == {line_of(server, large)}, "whose messages are written"
 
 
 def test_no_more_is_written_than_makes_room(server: ThreadedServer, disk: HeldSpills) -> None:

@@ -22,8 +22,8 @@ STEP_STORES: Final = 256
 class MemoryRelief:
     """Makes rings release what their logs have, and write to their logs what these do not have.
 
-    No client pays for it: the client that publishes when the rings are full is rarely the one that
-    has filled them.
+    Its time is that of no client: the client that publishes when the rings are full is rarely the
+    one that has filled them. Each write is paid for by the client that has published the messages.
 
     Args:
         turn: Turn that runs it.
