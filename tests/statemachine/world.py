@@ -195,7 +195,8 @@ class World:
         """Tell the model that a consumer has ended."""
         del consumer.channel.consumers[consumer.tag]
         queue = consumer.queue
-        if queue.shape.auto_delete and not any(c.queue is queue for c in self.clients.consumers):
+        is_last = not any(each.queue is queue for each in self.clients.consumers)
+        if queue.shape.auto_delete and is_last and not queue.is_deleted:
             self.model.delete(queue.shape.name)
 
     def peer_gone(self, peer: Peer) -> None:
