@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from pamqp.commands import Basic, Exchange, Queue
+from pamqp.commands import Basic, Confirm, Exchange, Queue
 from pamqp.common import FieldTable
 
 from amqp_server import time_slice
 from amqp_server.broker.publishing import publishing
 from amqp_server.broker.routing.steps import Steps
 from amqp_server.broker.transfers import dead_letter, delay_queue
+from amqp_server.broker.transfers.large_body import LARGE_BYTES
 from amqp_server.broker.transfers.large_copy import STEP_BYTES, with_body
 from amqp_server.client_connection import ClientConnection
 from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
-from tests.threaded_server import ThreadedServer
+from tests.threaded_server import SECONDS_MAX, ThreadedServer
 
 BODY = bytes(range(256)) * 8192
 CONSUMERS = 3
@@ -294,3 +296,31 @@ def test_a_browsed_message_with_its_state(
         assert message.body == BODY
         assert message.properties.headers == {"x-browse-state": "ready", "x-stream-offset": 0}
     check(sent)
+
+
+def test_a_message_reaches_its_queues_if_its_exchange_is_deleted_while_it_is_copied(
+    server: ThreadedServer, client: AmqpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was there when the message was routed: a confirm must not stand for nothing."""
+    is_copying, is_deleted = threading.Event(), threading.Event()
+
+    def held(front: bytes, body: memoryview) -> Steps[bytes]:
+        is_copying.set()
+        while not is_deleted.is_set():
+            yield
+        return (yield from with_body(front, body))
+
+    client.declare("q")
+    client.call(Exchange.Declare(exchange="x", exchange_type="direct"), Exchange.DeclareOk)
+    client.call(Queue.Bind(queue="q", exchange="x", routing_key="k"), Queue.BindOk)
+    monkeypatch.setattr(publishing, "with_body", held)
+    client.call(Confirm.Select(), Confirm.SelectOk)
+    properties = Basic.Properties(delivery_mode=2, headers={"BCC": ["none"]})
+    client.publish(bytes(2 * LARGE_BYTES), "k", exchange="x", properties=properties)
+    assert is_copying.wait(SECONDS_MAX)
+    with connect(server.address) as other:
+        other.open_channel()
+        other.call(Exchange.Delete(exchange="x"), Exchange.DeleteOk)
+        is_deleted.set()
+        client.expect_confirmed()
+        assert other.ready_count("q") == 1

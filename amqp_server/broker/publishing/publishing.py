@@ -342,7 +342,8 @@ class Publishing:
     ) -> Steps[tuple[Sequence[Queue], tuple[str, ...], bytes]]:
         """Return a message's queues and reply keys, and the form in which the queues store it."""
         copies: tuple[str, ...] = ()
-        stored = message
+        front = taken = message
+        body: memoryview | None = None
         if message[0] & HAS_HEADERS:
             limits = self._broker.config.limits
             has_copies = may_have_copies(message)
@@ -351,17 +352,22 @@ class Publishing:
             if has_copies:
                 front, body = without_large_body(message)
                 copies, taken = take_copies(front, limits.copies_max)
-                if taken is not front:
-                    stored = taken if body is None else (yield from with_body(taken, body))
-        if not copies and not target.routes_singly:
-            return target.queues, target.reply_keys, stored
-        keys = (routing_key_of(message).decode("utf-8", "surrogateescape"), *copies)
-        envelope = Envelope(keys, stored, self._visits_max)
-        queues = yield from self._virtual_host.routing.route_in_steps(target.exchange, envelope)
-        if copies and queues == (self._virtual_host.delay_queues.get(target.exchange),):
-            # The delay queue stores the message unchanged; `BCC` is removed after the delay.
-            stored = message
-        return queues, reply_keys_of(target.exchange, keys), stored
+        # First the queues, then the copy: the exchange may be deleted while a large body is copied.
+        if copies or target.routes_singly:
+            keys = (routing_key_of(message).decode("utf-8", "surrogateescape"), *copies)
+            envelope = Envelope(keys, taken, self._visits_max)
+            routing = self._virtual_host.routing
+            queues: Sequence[Queue] = yield from routing.route_in_steps(target.exchange, envelope)
+            reply_keys = reply_keys_of(target.exchange, keys)
+            if copies and queues == (self._virtual_host.delay_queues.get(target.exchange),):
+                # The delay queue stores the message unchanged; `BCC` is removed after the delay.
+                taken = front
+        else:
+            queues, reply_keys = target.queues, target.reply_keys
+        if taken is front:
+            return queues, reply_keys, message
+        stored = taken if body is None else (yield from with_body(taken, body))
+        return queues, reply_keys, stored
 
     def _enqueue(
         self,

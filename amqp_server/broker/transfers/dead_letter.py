@@ -108,10 +108,11 @@ class DeadLetters:
             self._stamped = alike
         stamped = self._stamp
         letter = dead_letter(view, stamped, exchange.name)
-        if body is not None:
-            letter = yield from with_body(letter, body)
+        # First the queues, then the copy: the exchange may be deleted while a large body is copied.
         envelope = Envelope(stamped.routing_keys, letter)
         queues = yield from vhost.routing.route_in_steps(exchange, envelope)
+        if body is not None:
+            letter = yield from with_body(letter, body)
         if reason != REJECTED:
             queues = [queue for queue in queues if queue.name not in stamped.cycle]
         return Copy(tuple(queues), letter[0], letter)

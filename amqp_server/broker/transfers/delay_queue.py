@@ -79,16 +79,18 @@ class DelayedRelease:
     def forward(self, message: bytes, reason: str) -> Steps[Copy]:
         """Return the steps to the message with its delay negated, and its target queues."""
         copies: tuple[str, ...] = ()
+        body: memoryview | None = None
         if message[0] & HAS_HEADERS:
             message, body = without_large_body(message)
             message = with_delay_negated(message, Envelope(("",), message).headers)
             if may_have_copies(message):
                 copies, message = take_copies(message)
-            if body is not None:
-                message = yield from with_body(message, body)
         key = routing_key_of(message).decode("utf-8", "surrogateescape")
         envelope = Envelope((key, *copies), message)
+        # First the queues, then the copy: the exchange may be deleted while a large body is copied.
         queues = yield from self._virtual_host.routing.route_in_steps(self._exchange, envelope)
+        if body is not None:
+            message = yield from with_body(message, body)
         return Copy(tuple(queues), message[0], message)
 
 
