@@ -134,4 +134,8 @@ async def _all_in_turn(outcomes: list[Coroutine[None, None, None]]) -> None:
         if at % AWAITED_AT_ONCE == 0:
             await asyncio.sleep(0)
     if first is not None:
-        raise first
+        try:
+            raise first
+        finally:
+            # Otherwise the two refer to each other, and keep what the callers have.
+            del first

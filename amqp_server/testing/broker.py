@@ -409,16 +409,20 @@ class Broker:
             raise
 
     def _release(self) -> None:
-        """Give back what `_acquire` got; a second call does nothing."""
+        """Give back what `_acquire` got, also if Ctrl-C interrupts it; again, it does nothing."""
         thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.close()
         directory, self._directory = self._directory, None
-        if directory is not None:
-            directory.remove()
         reserved, self._reserved = self._reserved, None
-        if reserved is not None:
-            reserved.release()
+        try:
+            if thread is not None:
+                thread.close()
+        finally:
+            try:
+                if directory is not None:
+                    directory.remove()
+            finally:
+                if reserved is not None:
+                    reserved.release()
 
     async def _end(self) -> None:
         if self._running is not None:

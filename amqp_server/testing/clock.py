@@ -18,6 +18,7 @@ no time. So its heartbeats are not missed, unless the test asks for it (`heartbe
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
@@ -107,6 +108,7 @@ class TurnedClock:
         self._cancelled = 0
         self._rounds: list[_Round] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = 0
         self._handle: asyncio.TimerHandle | None = None
         self._handle_due_ns = 0
         self._server: ClockedServer | None = None
@@ -242,6 +244,7 @@ class TurnedClock:
         if self._loop is not None:
             raise ClockError("the clock belongs to a broker that runs: each needs one of its own")
         self._loop = asyncio.get_running_loop()
+        self._pid = os.getpid()
         # A generator would also end when the process does, in the middle of a server's work.
         using = ExitStack()
         using.callback(self._release)
@@ -354,6 +357,8 @@ class TurnedClock:
 
     def _begin(self) -> asyncio.AbstractEventLoop | None:
         """Return the loop of the running broker; None if its broker has stopped."""
+        if self._loop is not None and self._pid != os.getpid():
+            raise ClockError("the broker runs in the parent of this process: turn its clock there")
         if self._server is not None:
             return self._loop
         if self._loop is not None:

@@ -346,12 +346,14 @@ async def test_a_binding_that_is_bound_again_stays_while_another_queue_is_delete
     files.refused = ""
     binding = store.put(document("bindings", "b", 2), after=[Q])
     if is_repeated:
-        deleting = [store.make_removed("queues", "/", "other")]
+        repeated = store.make_removed("queues", "/", "other")
+        assert repeated is not None
+        deleting = [repeated]
     else:
         removal = store.open_removal("/")
         removal.add(RemovedEntity("queues", "other"))
         deleting = removal.finish()
-    await asyncio.gather(binding, *filter(None, deleting))
+    await asyncio.gather(binding, *deleting)
     assert "b" in await names(tmp_path)
     assert "other" not in await names(tmp_path)
 

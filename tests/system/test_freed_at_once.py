@@ -231,6 +231,12 @@ def _limited(client: AmqpClient) -> None:
     client.expect_delivery()
 
 
+def _refused_publish(client: AmqpClient) -> None:
+    client.open_channel()
+    client.publish(b"m", "shared", properties=Basic.Properties(user_id="another"))
+    client.expect(Channel.Close)
+
+
 SESSIONS: dict[str, Callable[[AmqpClient], None]] = {
     "idle": _idle,
     "direct reply": _asking,
@@ -240,6 +246,7 @@ SESSIONS: dict[str, Callable[[AmqpClient], None]] = {
     "transaction": _transactional,
     "closed channels": _closing_channels,
     "refused": _refused,
+    "refused publish": _refused_publish,
 }
 
 

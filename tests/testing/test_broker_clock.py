@@ -1,5 +1,7 @@
 """The clock of the broker in a test run."""
 
+import os
+
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
@@ -67,3 +69,22 @@ async def test_an_asyncio_test_turns_it_without_blocking_its_loop() -> None:
         before = broker.clock.now
         await broker.clock.advance_async(hours=1)
         assert (broker.clock.now - before).seconds >= 3_600
+
+
+def test_the_clock_of_a_parents_broker_is_not_turned_in_a_fork() -> None:
+    clock = TurnedClock()
+    with Broker(clock=clock):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                clock.advance(seconds=1)
+            except ClockError as error:
+                os.write(writer, str(error).encode())
+            finally:
+                os._exit(0)
+        os.close(writer)
+        os.waitpid(child, 0)
+        assert b"runs in the parent of this process" in os.read(reader, 1000)
+        os.close(reader)
+        clock.advance(seconds=1)

@@ -63,7 +63,8 @@ def checked(
             try:
                 new_head = _checked_head(head, checked_flags, channel)
             except PreconditionFailed as fault:
-                return good, fault
+                # Its traceback would refer to this call, and to all messages.
+                return good, fault.with_traceback(None)
         good.append(message if new_head is head else new_head + message[len(head) :])
     return good, None
 

@@ -182,9 +182,7 @@ class Publishing:
             steps = None
         if fault is None:
             return steps
-        if steps is None:
-            raise fault
-        return _raise_after(steps, fault)
+        return _raise_after(steps or (), fault)
 
     def publish_row(
         self,
@@ -549,7 +547,12 @@ class Publishing:
             )
 
 
-def _raise_after(steps: Iterator[None], error: AmqpError) -> Iterator[None]:
+def _raise_after(steps: Iterable[None], error: AmqpError) -> Iterator[None]:
     """Take all steps, then raise the error of the message behind them."""
     yield from steps
-    raise error
+    try:
+        raise error
+    finally:
+        # The error refers to this call, and the call would refer to the error: to nothing that may
+        # be as large as the messages, and freed by a full garbage collection only.
+        del error

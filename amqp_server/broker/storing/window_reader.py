@@ -101,6 +101,9 @@ class WindowReader:
         """
         if self._is_reading or len(self._windows) != 1 or self._windows[0].end >= until:
             return
+        if not self._budget.has_room_ahead:
+            # It would take the place of a window that another reader waits for.
+            return
         start = self._windows[0].end
 
         def done(result: ReadResult | Exception) -> None:

@@ -2,7 +2,7 @@
 
 All transfers of the server together get the time of one client. Within it each source queue has a
 clock, as each client has one in the turn: so a few dead letters do not wait for those of hundreds
-of queues between which messages circulate. What a queue has begun to send it sends first: copies that
+of queues between which messages circulate. What a queue has begun to send goes first: copies that
 are half made are memory, and there would be one for each queue.
 """
 
