@@ -1,5 +1,6 @@
 """Entry point of the installed command: handles Ctrl-C even during the imports."""
 
+import cli.parent  # noqa: F401 - first of all: the parent may end during the imports
 from cli.exit_codes import EXIT_INTERRUPTED
 
 

@@ -19,6 +19,7 @@ from cli.ephemeral import ephemeral_values, is_ephemeral, note_ephemeral
 from cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_REFUSED
 from cli.logs import configure_logging
 from cli.parameters import DURATION, SHARE, SIZE, WATERMARK
+from cli.parent import PARENT
 from cli.server_group import PROGRAM, ServerGroup
 from cli.settings import (
     ServerOption,
@@ -300,7 +301,7 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
     if is_ephemeral(ctx):
         from amqp_server.testing.ephemeral import run_ephemeral
 
-        return run_ephemeral(config)
+        return run_ephemeral(config, PARENT)
     from amqp_server.server_process import run
 
     return run(config)

@@ -32,9 +32,6 @@ from amqp_server.protocol.methods import (
 if TYPE_CHECKING:
     from amqp_server.protocol.framing import Event
 
-_METHOD_FRAME = b"\x01"
-_PUBLISH_BYTES_MIN = 17
-
 
 def failed_method(event: Event) -> tuple[int, int]:
     """Return class id and method id of an event that carries a method."""

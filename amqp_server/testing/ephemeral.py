@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,18 +16,19 @@ if TYPE_CHECKING:
     from amqp_server.config import ServerConfig
 
 
-def run_ephemeral(config: ServerConfig) -> int:
+def run_ephemeral(config: ServerConfig, parent: int) -> int:
     """Run a server whose files are removed at its end; return the process's exit code.
 
     It prints its URL as the first line of standard output, and ends with its parent process.
 
     Args:
         config: Settings; the data directory is replaced.
+        parent: Process that started this one, noted when this one began.
 
     Raises:
         StartupError: The server cannot start.
     """
-    watch = partial(end_of_parent, os.getppid())
+    watch = partial(end_of_parent, parent)
     directory = TemporaryDirectory(memory_directory())
     try:
         surroundings = Surroundings(UnsyncedFileSystem(), _print_url, watch)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from amqp_server.testing.broker_view import BrokerView
+from amqp_server.testing.errors import BrokerStateError
 from amqp_server.testing.expected_message import ANYTHING, ExpectedMessage
 from amqp_server.testing.faults.chaos import MESSAGES_MEAN
 from amqp_server.testing.message import Message
@@ -262,4 +264,6 @@ class VirtualHost:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.delete()
+        # A broker that the test has stopped deletes nothing, and the test's own error counts.
+        with suppress(BrokerStateError):
+            self.delete()

@@ -285,3 +285,14 @@ def test_a_durable_broker_has_its_files_on_the_disk(
         (directory,) = tmp_path.iterdir()
         assert (directory / "data" / "LOCK").exists()
     assert list(tmp_path.iterdir()) == []
+
+
+def _stop_and_fail(broker: Broker) -> None:
+    with broker.new_vhost():
+        broker.stop()
+        raise ZeroDivisionError
+
+
+def test_the_error_of_a_test_is_not_replaced_by_that_of_a_stopped_broker() -> None:
+    with Broker() as broker, pytest.raises(ZeroDivisionError):
+        _stop_and_fail(broker)
