@@ -281,7 +281,7 @@ def test_on_its_own_event_loop_a_broker_is_turned_with_await(
 
 
 def test_a_clock_without_a_broker_is_an_error_before_there_was_one() -> None:
-    with pytest.raises(ClockError, match=r"pass it to start"):
+    with pytest.raises(ClockError, match=r"start the broker first"):
         TurnedClock().advance(seconds=1)
 
 

