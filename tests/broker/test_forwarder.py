@@ -131,6 +131,55 @@ def test_a_queue_is_not_woken_again_and_again_while_there_is_no_room_for_what_le
     assert source.wake_count == woken + 1
 
 
+def test_a_stopped_queue_is_not_woken_by_room_for_what_it_no_longer_forwards() -> None:
+    source, target, turn = FakeQueue(), FakeQueue(), FakeTurn()
+    forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn), turn.order)
+    forwarder.add(0, 1000, "rejected")
+    turn.run(forwarder)
+    turn.run(forwarder)
+    woken = source.wake_count
+
+    forwarder.stop()
+    target.is_stalled = False
+    forwarder.release_confirms()
+    turn.run(forwarder)
+    turn.run(forwarder)
+
+    assert source.wake_count == woken
+
+
+class ToMany(ToOne):
+    """Everything goes to some queues at once."""
+
+    def __init__(self, queues: list[FakeQueue]) -> None:
+        self.queues = cast("tuple[Queue, ...]", tuple(queues))
+
+    def forward(self, message: bytes, reason: str) -> Steps[Copy]:
+        return Copy(self.queues, 0, message)
+        yield
+
+
+def test_a_queue_is_woken_once_when_all_full_queues_have_room_again() -> None:
+    source, turn = FakeQueue(), FakeTurn()
+    targets = [FakeQueue() for _ in range(3)]
+    forwarder = Forwarder(cast("Queue", source), ToMany(targets), cast("Turn", turn), turn.order)
+    forwarder.add(0, 1000, "rejected")
+    turn.run(forwarder)
+    turn.run(forwarder)
+
+    for target in targets:
+        assert forwarder.awaits_confirms
+        woken = source.wake_count
+        target.is_stalled = False
+        forwarder.release_confirms()
+        assert source.wake_count == woken + (target is targets[-1])
+
+    settled = source.settled_count
+    turn.run(forwarder)
+    turn.run(forwarder)
+    assert source.settled_count > settled
+
+
 class FailsAt(ToOne):
     """Cannot forward one of the messages: a mistake of ours."""
 

@@ -191,7 +191,7 @@ class Forwarder:
 
     def run_turn(self) -> None:
         """Settle the messages that have become safe, and ask for a slice to forward others."""
-        self.release_confirms()
+        self._settle_safe()
         if self._is_busy and not self._is_stopped:
             self._order.ask(self)
         elif not self._is_busy:
@@ -220,6 +220,7 @@ class Forwarder:
             self._end_steps(self._steps)
             self._steps = None
         self._is_stopped = True
+        self._stalled.clear()
         self._close_reader()
         wake(self._sent_waiters)
 
@@ -260,7 +261,16 @@ class Forwarder:
         )
 
     def release_confirms(self) -> None:
-        """Settle the messages that have become safe in their target queues."""
+        """Settle the messages that have become safe in their target queues.
+
+        Wakes the queue if it can forward more now.
+        """
+        has_settled = self._settle_safe()
+        if self._waiting and not self._is_stopped and (has_settled or self._has_room_again()):
+            self._queue.wake()
+
+    def _settle_safe(self) -> bool:
+        """Settle the messages that have become safe; return whether there were any."""
         results = self._confirms.release()
         resolved: list[tuple[_UnderWay, bool]] = []
         for result in results:
@@ -274,8 +284,7 @@ class Forwarder:
                 self._queue.settle(transfer.start, transfer.end)
         if not self._under_way:
             wake(self._settled_waiters)
-        if self._waiting and (results or self._has_room_again()):
-            self._queue.wake()
+        return bool(results)
 
     @property
     def is_sending(self) -> bool:
@@ -288,8 +297,16 @@ class Forwarder:
         return self._steps is not None or bool(self._waiting)
 
     def _has_room_again(self) -> bool:
-        """Return whether one of the full queues has room; the queue notifies us when it does."""
-        return any(not queue.is_stalled for queue in self._stalled)
+        """Forget the full queues that have room; return whether all have. Each notifies us."""
+        if not self._stalled:
+            return False
+        # Each notification looks at one queue that is still full, however many there are.
+        while self._stalled:
+            queue = next(iter(self._stalled))
+            if queue.is_stalled:
+                return False
+            self._stalled.remove(queue)
+        return True
 
     def _send_waiting(self) -> None:
         self._stalled = {queue for queue in self._stalled if queue.is_stalled}
