@@ -101,20 +101,16 @@ class ClientConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the octets that were read; copy those that must wait for the next read."""
         self._has_received = True
-        session = self._session
-        is_full = session is not None and nbytes == self._limits.read_buffer_bytes
-        if session is not None:
-            session.line.has_more_input = is_full
         end = len(self.rest) + nbytes
         at = end if self._is_ending else self._receive(end)
         # Handling the octets may have ended the connection: then nothing handles the rest.
         is_rest = at < end and not self._is_ending
         self.rest = bytes(self._server.read_view[at:end]) if is_rest else b""
-        if session is not None and is_full:
+        if nbytes == self._limits.read_buffer_bytes:
             # libuv would read up to 32 times in a row before it serves another connection.
             # Consumers would not get what this client publishes, and their queues would fill up.
             self.pause_reading(_SERVED)
-            self._server.read_on_later(self, session.line)
+            self._server.read_on_later(self)
 
     def eof_received(self) -> bool:
         """Return False: asyncio closes the transport when the peer has closed its side."""

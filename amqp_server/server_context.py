@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from amqp_server.alarms import Alarms
     from amqp_server.broker.broker import Broker
-    from amqp_server.broker.turn import Line
     from amqp_server.broker.turn_watch import TurnWatch
     from amqp_server.config import ServerConfig
     from amqp_server.connections import Connection, OpenConnections
@@ -49,16 +48,10 @@ class ServerContext:
     read_buffer: bytearray
     read_view: memoryview
 
-    def read_on_later(self, connection: Connection, line: Line) -> None:
+    def read_on_later(self, connection: Connection) -> None:
         """Resume reading a client after the turn that handles what it has sent so far.
 
         Args:
             connection: Connection whose last read filled the buffer; it does not read now.
-            line: Line in which its events are handled.
         """
-        asyncio.get_running_loop().call_soon(_read_on, connection, line)
-
-
-def _read_on(connection: Connection, line: Line) -> None:
-    line.has_more_input = False
-    connection.read_on()
+        asyncio.get_running_loop().call_soon(connection.read_on)

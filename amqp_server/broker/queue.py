@@ -135,9 +135,6 @@ class Queue:
         self._turn = turn
         self._on_changed = on_changed
         self._line: Line | None = None
-        # Line of the last publisher that sends on, and the end of what the others have published.
-        self._awaited_line: Line | None = None
-        self._urgent_end = 0
         self._had_consumer = False
         self.is_draining = False
         self._work_count = 0
@@ -270,11 +267,6 @@ class Queue:
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
         self.store.payer = self._turn.current_line
         end_offset = self.store.append(messages, persistent=is_persistent)
-        line = self._turn.current_line
-        if line.has_more_input:
-            self._awaited_line = line
-        else:
-            self._urgent_end = end_offset
         # Include messages that wait for a slot: the queue has accepted them, so every count and
         # rule has to see them.
         self.ready.extend(end_offset)
@@ -294,7 +286,7 @@ class Queue:
             return
         # What a commit publishes is one write: a start that finds a damaged log counts what it has.
         is_writing = self._storage.held and self.is_held
-        if not is_writing and self.store.run_journal(more_input=self._has_more_input):
+        if not is_writing and self.store.run_journal():
             self._turn.mark(self)
         if not self.is_draining and self._serve():
             self._turn.mark(self, self._line)
@@ -302,17 +294,6 @@ class Queue:
             wake(self._expiry_waiters)
         if self.forwarder is not None:
             self.forwarder.run_turn()
-
-    @property
-    def _has_more_input(self) -> bool:
-        """Whether a publisher sends on, and no other client waits for the next write."""
-        line = self._awaited_line
-        if line is None:
-            return False
-        if line.has_more_input:
-            return self._urgent_end <= self.store.written_end
-        self._awaited_line = None
-        return False
 
     def bring_up_to_date(self) -> bool:
         """Deliver, expire and drop what is due, before a count or a consumer change.

@@ -63,7 +63,6 @@ class Line:
     Attributes:
         clock_seconds: Seconds of the loop that the line has used, raised to those of the line that
             ran last when it was empty: waiting for nothing saves up no time.
-        has_more_input: Whether the last read filled the whole buffer, so that more is on its way.
     """
 
     __slots__ = (
@@ -71,14 +70,12 @@ class Line:
         "_marked",
         "_marked_number",
         "clock_seconds",
-        "has_more_input",
         "is_waiting",
     )
 
     def __init__(self, clock_seconds: float = 0.0) -> None:
         self.clock_seconds = clock_seconds
         self.is_waiting = False
-        self.has_more_input = False
         # Dicts keep the order: the task that was marked first runs first.
         self._due: dict[TurnTask, None] = {}
         self._marked: dict[TurnTask, None] = {}

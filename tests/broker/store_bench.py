@@ -141,7 +141,7 @@ class StoreBench:
         while seen != self.moves:
             seen = self.moves
             self.take_progress()
-            self.store.run_journal(more_input=False)
+            self.store.run_journal(may_wait=False)
 
     def until(self, is_reached: Callable[[], bool]) -> None:
         """Run the journal and take reports until something is reached."""

@@ -41,7 +41,7 @@ def test_messages_can_be_read_before_the_disk_has_them(tmp_path: Path, bench: Ma
     filesystem.sync_gate.clear()
     queue = bench(is_journaled=True, filesystem=filesystem)
     queue.publish(10)
-    queue.store.run_journal(more_input=False)
+    queue.store.run_journal(may_wait=False)
     filesystem.sync_waiting.wait()
 
     assert queue.read(0, 10) == list(queue.expected.values())
@@ -147,27 +147,35 @@ def test_each_durability_confirms_at_its_own_moment(
     assert (queue.store.confirmed_end, queue.store.recovery_point) == (synced, 10)
 
 
-def test_small_chunks_wait_for_company_only_while_input_goes_on(bench: MakeBench) -> None:
-    queue = bench(is_journaled=True, flush_bytes=1_000)
-    assert queue.store.run_journal(more_input=True) is False
+def test_messages_wait_to_share_a_write_until_a_turn_without_new_ones(bench: MakeBench) -> None:
+    queue = bench(is_journaled=True)
     queue.publish(1)
+    assert queue.store.run_journal() is False
+    assert queue.store.is_flushing, "the first message waits for nothing"
+    queue.settle_down()
+    queue.publish(2)
+    assert queue.store.run_journal() is False
+    assert queue.store.is_flushing, "the last write held one message"
+    queue.settle_down()
 
-    assert queue.store.run_journal(more_input=True) is True
+    queue.publish(1)
+    assert queue.store.run_journal() is True
+    queue.publish(1)
+    assert queue.store.run_journal() is True
     assert not queue.store.is_flushing
-    queue.publish(20)
-    assert queue.store.run_journal(more_input=True) is False
+    assert queue.store.run_journal() is False
     assert queue.store.is_flushing
     queue.settle_down()
+    assert queue.store.confirmed_end == 5
+
+
+def test_messages_that_may_not_wait_are_written(bench: MakeBench) -> None:
+    queue = bench(is_journaled=True)
+    queue.publish(2)
+    queue.settle_down()
     queue.publish(1)
-    assert queue.store.run_journal(more_input=False) is False
-    assert queue.store.is_flushing
 
-
-def test_a_chunk_waits_no_longer_than_the_interval(bench: MakeBench) -> None:
-    queue = bench(is_journaled=True, flush_interval_seconds=0.0)
-    queue.publish(1)
-
-    assert queue.store.run_journal(more_input=True) is False
+    assert queue.store.run_journal(may_wait=False) is False
     assert queue.store.is_flushing
 
 
@@ -271,7 +279,7 @@ def test_a_queue_drained_before_the_disk_had_it_holds_no_page(bench: MakeBench) 
     """Delivery runs ahead of the disk, so the last ack can come before the last flush."""
     queue = bench(is_journaled=True)
     queue.publish(100)
-    queue.store.run_journal(more_input=False)
+    queue.store.run_journal(may_wait=False)
     queue.settle(0, 100)
     queue.settle_down()
 

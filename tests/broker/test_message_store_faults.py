@@ -28,7 +28,7 @@ def test_what_finds_no_room_waits_and_is_claimed_in_order(
     queue = bench(is_journaled=is_journaled, filesystem=filesystem)
     for _ in range(30):
         queue.publish(100)
-        queue.store.run_journal(more_input=False)
+        queue.store.run_journal(may_wait=False)
 
     assert queue.store.is_stalled
     assert queue.store.end_offset == 3_000
@@ -111,7 +111,7 @@ def test_a_purge_holds_the_loop_for_one_ring_at_a_time(tmp_path: Path, bench: Ma
     seen = [queue.store.cursor]
     queue.settle(0, queue.store.end_offset)
     seen.append(queue.store.cursor)
-    while queue.store.run_journal(more_input=False):
+    while queue.store.run_journal(may_wait=False):
         seen.append(queue.store.cursor)
     assert [after - before for before, after in pairwise(seen)] == [0, *[RING_SLOTS] * 4]
     assert (queue.store.is_stalled, len(queue.ring)) == (False, 0)
@@ -150,7 +150,7 @@ def test_a_deleted_queue_answers_everybody_who_waited(tmp_path: Path, bench: Mak
     assert queue.store.confirmed_end >= wanted
     assert not queue.store.is_stalled
     assert queue.pool.lent_pages == 0
-    assert queue.store.run_journal(more_input=False) is False
+    assert queue.store.run_journal(may_wait=False) is False
     filesystem.sync_gate.set()
 
 

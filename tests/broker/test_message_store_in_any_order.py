@@ -96,7 +96,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def begin_to_write(self) -> None:
-        self.queue.store.run_journal(more_input=False)
+        self.queue.store.run_journal(may_wait=False)
 
     @rule()
     def let_the_disk_catch_up(self) -> None:

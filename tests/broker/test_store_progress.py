@@ -46,7 +46,7 @@ def test_an_answer_of_the_disk_waits_for_no_turn(bench: MakeBench) -> None:
     queue = bench(is_journaled=True)
     queue.publish(10)
     assert (queue.progress.confirmed_end, queue.progress.readable_end) == (0, 0)
-    queue.store.run_journal(more_input=False)
+    queue.store.run_journal(may_wait=False)
 
     queue.take_report()
 

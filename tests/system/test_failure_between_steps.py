@@ -142,7 +142,7 @@ class Failure:
 
     def _fail(self, queue: BrokerQueue) -> None:
         self.disk.bad_queue = queue.name
-        queue.store.run_journal(more_input=False)
+        queue.store.run_journal(may_wait=False)
         queue.store.request_roll()
         assert self.disk.has_refused.wait(10), "nothing was written"
         # The flusher has reported one round before it begins the next.

@@ -1,5 +1,6 @@
 """The server reads a client that sends at full speed once, and then the other clients."""
 
+import itertools
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -7,11 +8,11 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Confirm
 
-from amqp_server import server_context
-from amqp_server.broker.turn import Line, Turn
+from amqp_server.broker.storing import group_commit, storage
+from amqp_server.broker.storing.group_commit import Arrivals
+from amqp_server.broker.turn import Turn
 from amqp_server.client_connection import ClientConnection
 from amqp_server.config import Limits
-from amqp_server.connections import Connection
 from tests.amqp_client import PERSISTENT, connect
 from tests.threaded_server import ThreadedServer, two_clients
 
@@ -59,41 +60,44 @@ def test_other_clients_have_a_turn_between_two_full_reads_of_one_client(
     assert ("full", "full") not in pairwise(events)
 
 
-def test_messages_wait_for_more_input_of_their_own_publisher_only(
+class BusyServer(Arrivals):
+    """Somebody publishes between any two turns, until it is calm."""
+
+    def __init__(self) -> None:
+        self.is_calm = False
+        self._numbers = itertools.count()
+
+    @property
+    def count(self) -> int:
+        return 0 if self.is_calm else next(self._numbers)
+
+    @count.setter
+    def count(self, count: int) -> None:
+        pass
+
+
+def test_a_lone_message_waits_for_nobody_and_those_of_a_busy_queue_wait_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held: list[tuple[Connection, Line]] = []
-    read_on = server_context._read_on
-    monkeypatch.setattr(server_context, "_read_on", lambda *client: held.append(client))
-    limits = Limits(read_buffer_bytes=READ_BYTES)
-    with two_clients(tmp_path / "data", limits=limits, flush_interval_seconds=10.0) as (
-        server,
-        sender,
-        other,
-    ):
+    arrivals = BusyServer()
+    monkeypatch.setattr(storage, "Arrivals", lambda: arrivals)
+    monkeypatch.setattr(group_commit, "GROWTH_SECONDS_MAX", 10.0)
+    with two_clients(tmp_path / "data", flush_interval_seconds=10.0) as (server, sender, other):
         for client in (sender, other):
             client.call(Confirm.Select(), Confirm.SelectOk)
         for queue in ("orders", "invoices"):
             sender.declare(queue)
-        publish = Basic.Publish(0, "", "orders")
-        first = sender.publish_octets(publish, b".", PERSISTENT)
-        room = READ_BYTES - 2 * len(first) + 1
-        octets = first + sender.publish_octets(publish, b"." * room, PERSISTENT)
-        assert len(octets) == READ_BYTES
-        sender.send_raw(octets)
-        server.wait_until(lambda: bool(held))
-
-        other.publish(b"alone", "invoices", properties=PERSISTENT)
-        assert other.expect(Basic.Ack).delivery_tag == 1
-        orders = next(each for each in server.server.broker.queues() if each.name == "orders")
-        assert orders.store.written_end == 0, "they waited for nothing"
-        # The write that one client waits for takes the messages of the other along.
-        other.publish(b"shared", "orders", properties=PERSISTENT)
-        assert other.expect(Basic.Ack).delivery_tag == 2
+        octets = sender.publish_octets(Basic.Publish(0, "", "orders"), b".", PERSISTENT)
+        sender.send_raw(octets * 2)
         assert sender.expect(Basic.Ack).delivery_tag == 2
-
-        server.call(lambda: read_on(*held.pop()))
+        orders = next(each for each in server.server.broker.queues() if each.name == "orders")
         sender.send_raw(octets)
-        server.wait_until(lambda: bool(held))
-        server.call(lambda: read_on(*held.pop()))
-        assert sender.expect(Basic.Ack).delivery_tag == 4
+        server.wait_until(lambda: orders.store.end_offset == 3)
+
+        for tag in (1, 2):
+            other.publish(b"alone", "invoices", properties=PERSISTENT)
+            assert other.expect(Basic.Ack).delivery_tag == tag
+        assert orders.store.written_end == 2, "it waited for nothing"
+
+        arrivals.is_calm = True
+        assert sender.expect(Basic.Ack).delivery_tag == 3

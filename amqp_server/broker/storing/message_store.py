@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.broker.storing.group_commit import Arrivals, GroupCommit
 from amqp_server.broker.storing.journal_requests import JournalRequests
 from amqp_server.broker.storing.log_windows import LogWindows
 from amqp_server.broker.storing.message_run import messages_of
@@ -65,6 +65,8 @@ class MessageStore:
         read_in_worker: Runs a function in a worker and calls back on the event loop.
         owner: Queue that is notified of progress.
         throttled_queues: Queues of the server whose publishers are throttled.
+        arrivals: What is published into the server's journaled queues; None: this store has its
+            own.
         window_budget: Memory limit for the windows of all logs; None limits this log alone.
 
     Attributes:
@@ -87,6 +89,7 @@ class MessageStore:
         read_in_worker: ReadInWorker,
         owner: StoreOwner,
         throttled_queues: ThrottledQueues,
+        arrivals: Arrivals | None = None,
         window_budget: WindowBudget | None = None,
     ) -> None:
         assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
@@ -115,7 +118,7 @@ class MessageStore:
         self._is_sync_due = False
         self._reopening: ReopenRequest | None = None
         self._persistent_end = 0
-        self._oldest_waiting_seconds = 0.0
+        self._group = GroupCommit(settings, Arrivals() if arrivals is None else arrivals)
         self._lost: list[tuple[int, int]] = []
 
     @property
@@ -190,6 +193,8 @@ class MessageStore:
                 self._overflow.add(messages, claimed)
         else:
             self._overflow.add(messages)
+        if self._is_journaled:
+            self._group.note_arrival()
         if persistent:
             self._persistent_end = self.end_offset
         return self.end_offset
@@ -271,7 +276,7 @@ class MessageStore:
         while self.recovery_point < end and not (
             self.is_failed or self.awaits_definition or self._is_discarded
         ):
-            self.run_journal(more_input=False)
+            self.run_journal(may_wait=False)
             self.request_sync()
             waiter = asyncio.get_running_loop().create_future()
             self._flush_waiters.append(waiter)
@@ -327,15 +332,14 @@ class MessageStore:
         append = Append([], self.written_end, sync=self._is_journaled)
         self._submit(FlushRequest(self.log, append, roll=True))
 
-    def run_journal(self, *, more_input: bool) -> bool:
+    def run_journal(self, *, may_wait: bool = True) -> bool:
         """Hand the next chunks to the flusher, if there is something to write.
 
         Args:
-            more_input: Whether clients are still sending. Small chunks then wait until they reach
-                `flush_bytes`, at most `flush_interval_seconds`.
+            may_wait: Whether the messages may wait for others (`group_commit`).
 
         Returns:
-            Whether the chunks wait; the caller calls again in the next turn.
+            Whether they wait; the caller calls again in the next turn.
         """
         if self._overflow.count and self.gating_sequence > self.ring.cursor:
             # Settled messages without a slot pass through the ring, one ring a turn, even while
@@ -360,8 +364,11 @@ class MessageStore:
             if self._is_sync_due:
                 self.request_sync()
             return False
-        if more_input and self._may_wait():
+        if may_wait and self._group.is_worth_waiting(
+            start, end, self.ring.held_bytes / len(self.ring)
+        ):
             return True
+        self._group.begin(end - start)
         self._start_request([(start, end)])
         return False
 
@@ -469,16 +476,6 @@ class MessageStore:
         assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
         wake(self._flush_waiters)
 
-    def _may_wait(self) -> bool:
-        now = time.monotonic()
-        if not self._oldest_waiting_seconds:
-            self._oldest_waiting_seconds = now
-        if now - self._oldest_waiting_seconds >= self._settings.flush_interval_seconds:
-            return False
-        # An estimate from the mean message size; evaluated again every turn.
-        waiting = self.ring.cursor - self.written_end
-        return waiting * self.ring.held_bytes < self._settings.flush_bytes * len(self.ring)
-
     def _spill(self) -> None:
         if self._request is not None or self.is_failed:
             return
@@ -494,7 +491,6 @@ class MessageStore:
 
     def _start_request(self, ranges: list[tuple[int, int]]) -> None:
         """Encode `ranges`, ascending, and submit them as one request; none may be under way."""
-        self._oldest_waiting_seconds = 0.0
         sync = self._is_sync_due or (
             self._is_journaled
             and self._settings.durability is Durability.FSYNC
