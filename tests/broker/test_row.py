@@ -13,10 +13,11 @@ from amqp_server.broker.publishing.confirms import Barrier
 from amqp_server.broker.publishing.publish_targets import PublishTarget
 from amqp_server.broker.publishing.row import (
     STEP_QUEUES,
+    barriers_in_steps,
     barriers_of,
-    barriers_of_all,
     by_queue,
     by_queue_in_steps,
+    parts_of,
     put_into,
 )
 from amqp_server.broker.queue import Queue
@@ -95,8 +96,8 @@ def put(
 
 
 def ended(
-    steps: Steps[tuple[list[Barrier], bool]],
-) -> tuple[int, tuple[list[Barrier], bool]]:
+    steps: Steps[tuple[list[Barrier], list[Queue]]],
+) -> tuple[int, tuple[list[Barrier], list[Queue]]]:
     """Return how many steps there are, and their result."""
     count = 0
     while True:
@@ -107,7 +108,7 @@ def ended(
         count += 1
 
 
-def test_a_queue_whose_log_failed_refuses_the_groups_that_go_to_it_and_no_others() -> None:
+def test_a_queue_whose_log_failed_refuses_what_goes_to_it_and_a_deleted_one_does_not() -> None:
     failed, other, deleted = TakenQueue(is_failed=True), TakenQueue(), TakenQueue(is_deleted=True)
     both, one = [cast("Queue", failed), cast("Queue", other)], [cast("Queue", other)]
     groups = [
@@ -117,21 +118,19 @@ def test_a_queue_whose_log_failed_refuses_the_groups_that_go_to_it_and_no_others
     ]
     queued, starts = put(groups)
 
-    assert list(barriers_of(groups, starts, 0)) == [
-        (1, [other.barrier(0, 1)], False),
-        (2, [other.barrier(1, 3)], True),
-        (1, [other.barrier(3, 4)], False),
-    ]
     assert (failed.end, failed.refused, deleted.end) == (0, 2, 0)
-    assert ended(barriers_of_all(queued, starts, 0)) == (0, ([other.barrier(0, 4)], True))
+    waited = [other.barrier(0, 4)], [cast("Queue", failed)]
+    assert barriers_of(queued, starts, 0) == waited
+    assert ended(barriers_in_steps(queued, starts, 0)) == (0, waited)
+    assert parts_of(groups) == [(one, 1), (both, 2), ([*one, cast("Queue", deleted)], 1)]
 
 
 def test_a_wide_row_makes_one_barrier_for_each_queue_in_steps() -> None:
     queues = [cast("Queue", TakenQueue()) for _ in range(3 * STEP_QUEUES)]
     groups = [group(queues, b"1"), group(queues[1:], b"2"), group(queues, b"3")]
     queued, starts = put(groups)
-    count, (barriers, is_refused) = ended(barriers_of_all(queued, starts, 0))
+    count, (barriers, refusing) = ended(barriers_in_steps(queued, starts, 0))
 
     assert count == 3
-    assert not is_refused
+    assert not refusing
     assert barriers == [(queues[0], 0, 2), *((queue, 0, 3) for queue in queues[1:])]

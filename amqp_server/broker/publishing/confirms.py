@@ -4,6 +4,11 @@ A publish waits for *barriers*: the durable queues that took it, each with the o
 `confirmed_end` must reach (at durability `fsync`: its recovery point). Entries are removed only
 from the front, so one `basic.ack(multiple)` confirms everything that became safe since the last
 one. The publishes of one entry are confirmed or refused together.
+
+Neighbours that go into different queues are one entry too, a *row*: with one barrier for each of
+its queues, instead of one for each publish. They wait for each other; in their order they nearly
+always would. If the log of a queue fails, the entry is taken apart: what that queue did not take is
+confirmed.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from amqp_server.broker.publishing.target_queue import TargetQueue
 
@@ -36,6 +41,8 @@ class _Waiting:
     refused: bool
     # Barriers that were seen to be reached; they stay reached.
     reached_count: int = 0
+    # Of a row: what each part went into, in order, and how many publishes it has.
+    parts: Sequence[tuple[Sequence[TargetQueue], int]] = ()
 
 
 class ConfirmResult(NamedTuple):
@@ -67,6 +74,27 @@ class PublisherConfirms:
                 return
         self._waiting.append(_Waiting(self.last_tag, barriers, refused))
 
+    def add_row(
+        self,
+        parts: Sequence[tuple[Sequence[TargetQueue], int]],
+        barriers: Sequence[Barrier],
+        refusing: Collection[TargetQueue] = (),
+    ) -> None:
+        """Add neighbours that went into different queues.
+
+        Args:
+            parts: The queues of each part and how many publishes it has, in order.
+            barriers: One for each queue that some of them wait for: from where their messages
+                begin in it to where they end.
+            refusing: Queues that did not take what was for them, because their logs have failed.
+        """
+        self.last_tag += sum(count for _, count in parts)
+        entry = _Waiting(self.last_tag, barriers, refused=False, parts=parts)
+        if refusing:
+            self._waiting.extend(_apart(entry, refusing))
+        else:
+            self._waiting.append(entry)
+
     def refuse(self, queue: TargetQueue) -> list[int]:
         """Refuse publishes that wait for a failed log, and remove their messages from its queue.
 
@@ -77,6 +105,7 @@ class PublisherConfirms:
         Returns:
             The last delivery tags of the refused entries.
         """
+        self._take_rows_apart(queue)
         tags: list[int] = []
         for entry in self._waiting:
             for barrier in entry.barriers:
@@ -100,12 +129,55 @@ class PublisherConfirms:
                 break
             refused = entry.refused
             self._waiting.popleft()
+            if refused and entry.parts:
+                self._waiting.extendleft(reversed(list(_apart(entry))))
+                continue
             self.resolved_tag = entry.last_tag
             if results and results[-1].refused == refused:
                 results[-1] = ConfirmResult(entry.last_tag, refused)
             else:
                 results.append(ConfirmResult(entry.last_tag, refused))
         return results
+
+    def _take_rows_apart(self, queue: TargetQueue) -> None:
+        """Make an entry of each part of the rows that wait for `queue`, whose log has failed."""
+        if any(entry.parts and _waits_for(entry, queue) for entry in self._waiting):
+            self._waiting = deque(
+                each
+                for entry in self._waiting
+                for each in (
+                    _apart(entry) if entry.parts and _waits_for(entry, queue) else (entry,)
+                )
+            )
+
+
+def _waits_for(entry: _Waiting, queue: TargetQueue) -> bool:
+    """Return whether the confirmed end of a queue has not reached the barrier of an entry."""
+    return any(
+        barrier.queue is queue and queue.confirmed_end < barrier.end_offset
+        for barrier in entry.barriers
+    )
+
+
+def _apart(row: _Waiting, refusing: Collection[TargetQueue] = ()) -> Iterator[_Waiting]:
+    """Iterate over the parts of a row as entries of their own.
+
+    Args:
+        row: Entry of a row.
+        refusing: Queues that did not take what was for them.
+    """
+    without = set(refusing)
+    ends = {barrier.queue: barrier.start_offset for barrier in row.barriers}
+    last_tag = row.last_tag - sum(count for _, count in row.parts)
+    for queues, count in row.parts:
+        last_tag += count
+        barriers: list[Barrier] = []
+        for queue in queues:
+            start = ends.get(queue)
+            if start is not None:
+                ends[queue] = start + count
+                barriers.append(Barrier(queue, start, start + count))
+        yield _Waiting(last_tag, barriers, not without.isdisjoint(queues))
 
 
 def _is_known(entry: _Waiting) -> bool:

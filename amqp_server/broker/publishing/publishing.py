@@ -18,11 +18,12 @@ from amqp_server.broker.publishing.row import (
     BARRIERS_MAX,
     Row,
     barrier_count,
+    barriers_in_steps,
     barriers_of,
-    barriers_of_all,
     by_queue,
     by_queue_in_steps,
     may_refuse,
+    parts_of,
     put_into,
 )
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
@@ -476,6 +477,20 @@ class Publishing:
         if not barriers:
             self._broker.turn.mark(self)
 
+    def _await_row(
+        self, groups: Sequence[Group], barriers: Sequence[Barrier], refusing: Sequence[Queue]
+    ) -> None:
+        """Wait for the barriers of neighbours, which may be taken apart if a log fails."""
+        if not barriers and not refusing:
+            self._await_barriers(sum(len(messages) for _, messages in groups), ())
+            return
+        assert self.confirms is not None, "only a channel with confirms waits for barriers"
+        self.confirms.add_row(parts_of(groups), barriers, refusing)
+        for barrier in barriers:
+            barrier.queue.waiting_confirms.add(self)
+        if refusing:
+            self._broker.turn.mark(self)
+
     def _enqueue_row(self, row: Row) -> Iterator[None] | None:
         """Put neighbours into their queues, leave the row empty; return the steps left, or None."""
         groups = row.take()
@@ -499,8 +514,8 @@ class Publishing:
             put_into(queue, messages, row.flags, starts)
         self.wait_for_room(starts)
         if self.confirms is not None:
-            for count, barriers, is_refused in barriers_of(groups, starts, row.flags):
-                self._await_barriers(count, barriers, refused=is_refused)
+            barriers, refusing = barriers_of(queued, starts, row.flags)
+            self._await_row(groups, barriers, refusing)
         return None
 
     def _enqueue_groups_apart(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
@@ -525,14 +540,12 @@ class Publishing:
             yield
         if self.confirms is None:
             return
+        barriers, refusing = yield from barriers_in_steps(queued, starts, flags)
         if barrier_count(groups) > BARRIERS_MAX:
-            barriers, is_refused = yield from barriers_of_all(queued, starts, flags)
             count = sum(len(messages) for _, messages in groups)
-            self._await_barriers(count, barriers, refused=is_refused)
+            self._await_barriers(count, barriers, refused=bool(refusing))
         else:
-            for count, barriers, is_refused in barriers_of(groups, starts, flags):
-                self._await_barriers(count, barriers, refused=is_refused)
-                yield
+            self._await_row(groups, barriers, refusing)
         self._note_progress_between(starts)
 
     def basic_return(self, messages: list[bytes]) -> None:

@@ -6,6 +6,7 @@ the same queues is put together, so that each queue is asked for room, filled an
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.publishing.confirms import Barrier
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 STEP_QUEUES: Final = 1024
 """Queues that one step of sorting messages by queue, or of making barriers, looks at."""
 BARRIERS_MAX: Final = 2048
-"""Most barriers of a row whose groups are confirmed apart; one group has as many as queues."""
+"""Most barriers of a row that may be taken apart; one group has as many as queues."""
 
 
 class Row:
@@ -112,62 +113,51 @@ def put_into(queue: Queue, messages: list[bytes], flags: int, starts: dict[Queue
 
 
 def barrier_count(groups: Iterable[Group]) -> int:
-    """Return how many barriers some groups have, if they are confirmed apart."""
+    """Return how many barriers some groups have, if each is confirmed for itself."""
     return sum(len(target.queues) for target, _ in groups)
 
 
 def barriers_of(
-    groups: Sequence[Group], starts: Mapping[Queue, int], flags: int
-) -> Iterator[tuple[int, list[Barrier], bool]]:
-    """Iterate over groups that are in their queues, to confirm each group apart.
-
-    Args:
-        groups: Groups whose messages `put_into` has put into their queues.
-        starts: Where they begin in each queue.
-        flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
-
-    Yields:
-        How many messages a group has, what they wait for, and whether a queue refused them.
-    """
-    ends = dict(starts)
-    for target, messages in groups:
-        barriers: list[Barrier] = []
-        is_refused = False
-        for queue in target.queues:
-            start = ends.get(queue)
-            if start is None:
-                # It was deleted after the messages were routed, or its log has failed.
-                is_refused |= not queue.is_deleted
-                continue
-            end = ends[queue] = start + len(messages)
-            if queue.awaits(end, flags):
-                barriers.append(Barrier(queue, start, end))
-        yield len(messages), barriers, is_refused
-
-
-def barriers_of_all(
     queued: Mapping[Queue, list[bytes]], starts: Mapping[Queue, int], flags: int
-) -> Steps[tuple[list[Barrier], bool]]:
-    """Make one barrier for each queue of a row, to confirm all its messages together.
-
-    Groups that alternate between many queues would have groups x queues barriers.
+) -> tuple[list[Barrier], list[Queue]]:
+    """Return what a row waits for, and the queues that refused what was for them.
 
     Args:
         queued: The messages of the row for each queue.
-        starts: Where they begin in each queue that took them.
+        starts: Where `put_into` has put them in each queue that took them.
         flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
-
-    Returns:
-        The steps to the barriers, and whether a queue refused its messages.
     """
     barriers: list[Barrier] = []
-    is_refused = False
-    for at, (queue, messages) in enumerate(queued.items(), 1):
+    refusing: list[Queue] = []
+    for queue, messages in queued.items():
         start = starts.get(queue)
         if start is None:
-            is_refused |= not queue.is_deleted
-        elif queue.awaits(start + len(messages), flags):
-            barriers.append(Barrier(queue, start, start + len(messages)))
-        if at % STEP_QUEUES == 0:
+            # It was deleted after the messages were routed, or its log has failed.
+            if not queue.is_deleted:
+                refusing.append(queue)
+            continue
+        end = start + len(messages)
+        if queue.awaits(end, flags):
+            barriers.append(Barrier(queue, start, end))
+    return barriers, refusing
+
+
+def barriers_in_steps(
+    queued: Mapping[Queue, list[bytes]], starts: Mapping[Queue, int], flags: int
+) -> Steps[tuple[list[Barrier], list[Queue]]]:
+    """Do the same as `barriers_of`, a thousand queues in each step."""
+    barriers: list[Barrier] = []
+    refusing: list[Queue] = []
+    each = iter(queued.items())
+    while some := dict(islice(each, STEP_QUEUES)):
+        of_some, refused = barriers_of(some, starts, flags)
+        barriers += of_some
+        refusing += refused
+        if len(some) == STEP_QUEUES:
             yield
-    return barriers, is_refused
+    return barriers, refusing
+
+
+def parts_of(groups: Iterable[Group]) -> list[tuple[Sequence[Queue], int]]:
+    """Return what went into which queues: the queues of each group and its number of messages."""
+    return [(target.queues, len(messages)) for target, messages in groups]
