@@ -39,7 +39,8 @@ FAULT_OUTCOMES ?= 12
 FAULT_STRIDE ?= 1
 ROT_STRIDE ?= 1
 
-KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
+KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/routing/_*_c.pxd \
+	amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \

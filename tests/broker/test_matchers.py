@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from amqp_server.broker.binding import Binding
 from amqp_server.broker.routing.envelope import Envelope
+from amqp_server.broker.routing.known_routes import State
 from amqp_server.broker.routing.matchers import (
     MATCHERS,
     DirectMatcher,
@@ -267,7 +268,7 @@ def test_the_states_that_a_topic_exchange_forgets_are_freed_without_the_collecto
 
 
 def states_alive() -> int:
-    return sum(isinstance(each, topic_matcher._State) for each in gc.get_objects())
+    return sum(isinstance(each, State) for each in gc.get_objects())
 
 
 # Headers

@@ -35,7 +35,7 @@ There may be up to twice as many, of half a kilobyte each (1.2 with the longest 
 many queues counts more: `QUEUES_PER_STEP` of them as much as a frame.
 """
 HEADS_MAX: Final = 1024
-"""Exchanges of frames that are remembered for certain; twice as many at most."""
+"""Exchanges that are remembered for certain for each of a frame's flags; twice as many at most."""
 ROUTES_MAX: Final = 16_384
 """Routes whose targets are remembered for certain, with `mandatory` and without; see `FRAMES_MAX`.
 """
@@ -136,7 +136,8 @@ class PublishTargets:
     def __init__(self, virtual_host: PublishPlaces) -> None:
         self._virtual_host = virtual_host
         self._frames = RecentlyUsed[bytes, PublishTarget](FRAMES_MAX, _weight)
-        self._heads = RecentlyUsed[bytes, _Head](HEADS_MAX)
+        # By the name of their exchange, for each of the flags that they may have.
+        self._heads = tuple(RecentlyUsed[bytes, _Head](HEADS_MAX) for _ in range(_HEAD_FLAGS + 1))
         # Targets of routes that a route tree remembers: without and with `mandatory`.
         self._targets = (
             RecentlyUsed[Route, PublishTarget](ROUTES_MAX, _weight),
@@ -155,23 +156,24 @@ class PublishTargets:
     def forget_all(self) -> None:
         """Forget all targets."""
         self._frames.clear()
-        self._heads.clear()
-        for each in self._targets:
-            each.clear()
+        for heads in self._heads:
+            heads.clear()
+        for targets in self._targets:
+            targets.clear()
 
     def find_known(self, method_payload: bytes) -> PublishTarget | None:
         """Return the target of a frame if it is known, without a search of the bindings."""
         target = self._frames.get(method_payload)
         if target is not None and target.routes_version == target.exchange.routes_version:
             return target
-        if len(method_payload) < _PAYLOAD_BYTES_MIN:
+        length = len(method_payload)
+        if length < _PAYLOAD_BYTES_MIN:
             return None
         key_at = _EXCHANGE_AT + 1 + method_payload[_EXCHANGE_AT]
-        if key_at >= len(method_payload) or key_at + 2 + method_payload[key_at] != len(
-            method_payload
-        ):
+        if key_at >= length or key_at + 2 + method_payload[key_at] != length:
             return None
-        head = self._heads.get(_head_name(method_payload, key_at))
+        heads = self._heads[method_payload[-1] & _HEAD_FLAGS]
+        head = heads.get(method_payload[_EXCHANGE_AT:key_at])
         if head is None or head.routes_version != head.exchange.routes_version:
             return None
         if head.single is not None:
@@ -245,14 +247,15 @@ class PublishTargets:
         routing = self._virtual_host.routing
         forgotten_count = routing.forgotten_count
         key_at = _EXCHANGE_AT + 1 + method_payload[_EXCHANGE_AT]
-        name = _head_name(method_payload, key_at)
-        head = self._heads.get(name)
+        name = method_payload[_EXCHANGE_AT:key_at]
+        heads = self._heads[method_payload[-1] & _HEAD_FLAGS]
+        head = heads.get(name)
         if head is None or head.routes_version != head.exchange.routes_version:
             version = exchange.routes_version
             singly = yield from routing.singly_in_steps(exchange)
             head = _Head(exchange, version, mandatory=method.mandatory, routes_singly=singly)
             if routing.forgotten_count == forgotten_count:
-                self._heads.put(name, head)
+                heads.put(name, head)
         if head.single is not None:
             return head.single
         envelope = Envelope((method.routing_key,), None, visits_max)
@@ -313,9 +316,3 @@ class PublishTargets:
         if key in self._virtual_host.queues or replies:
             self._frames.put(method_payload, target)
         return target
-
-
-def _head_name(method_payload: bytes, key_at: int) -> bytes:
-    """Return what frames to one exchange have in common, whose routing key begins at `key_at`."""
-    flags = method_payload[-1] & _HEAD_FLAGS
-    return method_payload[_EXCHANGE_AT:key_at] + flags.to_bytes(1, "big")

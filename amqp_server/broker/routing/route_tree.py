@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.broker.routing.known_routes import KNOWN_WORDS_MAX, Step, known_route
+
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Iterable
 
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.queue import Queue
-
-
-KNOWN_WORDS_MAX: Final = 128
-"""Words of a key times exchanges on its way, up to which its known route is found quickly."""
 
 
 def is_quick(routing_key: str, exchange_count: int) -> bool:
@@ -40,23 +38,6 @@ class Route:
         self.queues = queues
 
 
-class _Step:
-    """A place on the way of a key: the exchange that looks at it next, or the end.
-
-    Attributes:
-        exchange: Exchange whose branches lead on; None at the end and before it is known.
-        following: The next steps, by branch.
-        route: The route, at the end.
-    """
-
-    __slots__ = ("exchange", "following", "route")
-
-    def __init__(self) -> None:
-        self.exchange: Exchange | None = None
-        self.following: dict[Hashable, _Step] = {}
-        self.route: Route | None = None
-
-
 class RouteTree:
     """The known routes of messages that are published to one exchange.
 
@@ -72,7 +53,7 @@ class RouteTree:
     def __init__(self, routes_version: int) -> None:
         self.routes_version = routes_version
         self.step_count = 1
-        self._start = _Step()
+        self._start = Step()
         # Equal routes are one object: thousands of keys may lead to the same thousand queues.
         self._routes: dict[tuple[Queue, ...], Route] = {}
 
@@ -81,19 +62,8 @@ class RouteTree:
 
         O(words of the key), times the exchanges on its way, which is `KNOWN_WORDS_MAX` at most.
         """
-        step = self._start
-        exchange_count = 0
-        while step.route is None:
-            exchange = step.exchange
-            exchange_count += 1
-            if exchange is None or not is_quick(routing_key, exchange_count):
-                return None
-            branch = exchange.matcher.known_branch_of(routing_key)
-            after = step.following.get(branch) if branch is not None else None
-            if after is None:
-                return None
-            step = after
-        return step.route
+        route: Route | None = known_route(self._start, routing_key)
+        return route
 
     def learn(self, routing_key: str, exchanges: Iterable[Exchange], route: Route) -> Route:
         """Remember the route of a key that is not known.
@@ -116,13 +86,14 @@ class RouteTree:
                 return route
             after = step.following.get(branch)
             if after is None:
-                after = step.following[branch] = _Step()
+                after = step.following[branch] = Step()
                 self.step_count += 1
             step = after
-        if step.route is None:
+        remembered: Route | None = step.route
+        if remembered is None:
             known = self._routes.get(route.queues)
             if known is None:
                 known = self._routes[route.queues] = route
                 self.step_count += len(route.queues) // QUEUES_PER_STEP
-            step.route = known
-        return step.route
+            step.route = remembered = known
+        return remembered

@@ -20,6 +20,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.routing.envelope import Envelope
+from amqp_server.broker.routing.known_routes import State, known_end
 from amqp_server.broker.routing.matchers.matcher import Matcher
 from amqp_server.broker.routing.steps import STEP_VISITS, result_of
 
@@ -34,8 +35,6 @@ REMEMBERED_NODES_MAX: Final = 262_144
 
 A node of a state costs 8 octets, a state itself about 600.
 """
-NAMED_MAX: Final = 16
-"""Nodes of a state that may name the next word, up to which looking through them is quick."""
 _WORD_NODES: Final = 8
 """What a remembered word counts for."""
 _STATE_NODES: Final = 64
@@ -57,45 +56,14 @@ class _Node:
         self.takes_any = takes_any
 
 
-class _State:
-    """All nodes that some words lead to, and the states that one more word leads to.
-
-    Attributes:
-        number: Number that no other state of the exchange has had.
-        nodes: The nodes, each once. A node whose next word may be `#` has that child here too.
-        named: The next words of those nodes that have any.
-        following: The next state, by word; only words that a binding names at this place.
-        otherwise: The next state for all other words; None until one comes.
-        destinations: Where keys go that end here, each once; None until a key ends here.
-    """
-
-    __slots__ = ("destinations", "following", "named", "nodes", "number", "otherwise")
-
-    def __init__(
-        self, number: int, nodes: tuple[_Node, ...], named: list[dict[str, _Node]]
-    ) -> None:
-        self.number = number
-        self.nodes = nodes
-        self.named = named
-        self.following: dict[str, _State] = {}
-        self.otherwise: _State | None = None
-        self.destinations: tuple[Destination, ...] | None = None
-
-    def names(self, word: str) -> bool:
-        """Return whether a binding names this word at this place, which must be a small one."""
-        for words in self.named:  # noqa: SIM110 - a generator costs more than the search
-            if word in words:
-                return True
-        return False
-
-    def names_in_steps(self, word: str) -> Steps[bool]:
-        """Return the steps that find whether a binding names this word at this place."""
-        for at in range(0, len(self.named), STEP_VISITS):
-            if any(word in words for words in self.named[at : at + STEP_VISITS]):
-                return True
-            if at:
-                yield
-        return False
+def _names_in_steps(state: State, word: str) -> Steps[bool]:
+    """Return the steps that find whether a binding names this word at this place."""
+    for at in range(0, len(state.named), STEP_VISITS):
+        if any(word in words for words in state.named[at : at + STEP_VISITS]):
+            return True
+        if at:
+            yield
+    return False
 
 
 class TopicMatcher(Matcher):
@@ -105,10 +73,10 @@ class TopicMatcher(Matcher):
 
     def __init__(self) -> None:
         self._root = _Node()
-        self._states: dict[frozenset[_Node], _State] = {}
+        self._states: dict[frozenset[_Node], State] = {}
         self._numbers = count(1)
         self._remembered_nodes = 0
-        self._start: _State | None = None
+        self._start: State | None = None
         # How often bindings came or went.
         self._changes = 0
 
@@ -146,7 +114,7 @@ class TopicMatcher(Matcher):
         """Return the steps that find the same."""
         for _ in range(_TRIES_MAX):
             changes = self._changes
-            ends: dict[_State, None] = {}
+            ends: dict[State, None] = {}
             for key in envelope.routing_keys:
                 if ends:
                     yield
@@ -164,19 +132,12 @@ class TopicMatcher(Matcher):
 
     def known_branch_of(self, routing_key: str) -> int | None:
         """Return that number if each word on the way has led to a state before."""
-        state = self._start
-        if state is None:
+        if self._start is None:
             return None
-        for word in routing_key.split(".") if routing_key else ():
-            after = state.following.get(word)
-            if after is None:
-                after = state.otherwise
-                if after is None or len(state.named) > NAMED_MAX or state.names(word):
-                    return None
-            state = after
-        return state.number
+        end = known_end(self._start, routing_key)
+        return None if end is None else end.number
 
-    def _end_of(self, routing_key: str, envelope: Envelope) -> Steps[_State]:
+    def _end_of(self, routing_key: str, envelope: Envelope) -> Steps[State]:
         """Return the state that all words of a key lead to."""
         if self._remembered_nodes > REMEMBERED_NODES_MAX:
             self._forget_states()
@@ -193,9 +154,9 @@ class TopicMatcher(Matcher):
             state = after
         return state
 
-    def _step(self, state: _State, word: str, envelope: Envelope) -> Steps[_State]:
+    def _step(self, state: State, word: str, envelope: Envelope) -> Steps[State]:
         """Return the state that a word leads to, and remember it."""
-        is_named = word not in ("*", "#") and (yield from state.names_in_steps(word))
+        is_named = word not in ("*", "#") and (yield from _names_in_steps(state, word))
         if not is_named and state.otherwise is not None:
             # Only the word was looked for, which is much less work.
             envelope.visit(len(state.named) >> _NAMES_SHIFT)
@@ -220,7 +181,7 @@ class TopicMatcher(Matcher):
             state.otherwise = after_state
         return after_state
 
-    def _state_of(self, reached: Sequence[_Node]) -> Steps[_State]:
+    def _state_of(self, reached: Sequence[_Node]) -> Steps[State]:
         """Return the state of these nodes, with the `#` below each: it may stand for no word."""
         changes = self._changes
         nodes: dict[_Node, None] = {}
@@ -242,14 +203,14 @@ class TopicMatcher(Matcher):
             if changes != self._changes:
                 # Nodes that were looked at may have got a first word since: only this walk, which
                 # is repeated, may have such a state.
-                return _State(next(self._numbers), tuple(nodes), named)
+                return State(next(self._numbers), tuple(nodes), named)
             # Another walk may have found it between two steps.
             if key not in self._states:
-                self._states[key] = _State(next(self._numbers), tuple(nodes), named)
+                self._states[key] = State(next(self._numbers), tuple(nodes), named)
                 self._remembered_nodes += len(key) + _STATE_NODES
         return self._states[key]
 
-    def _destinations(self, state: _State, envelope: Envelope) -> Steps[tuple[Destination, ...]]:
+    def _destinations(self, state: State, envelope: Envelope) -> Steps[tuple[Destination, ...]]:
         """Return where keys go that end at a state, each destination once."""
         if state.destinations is None:
             found: dict[Destination, None] = {}
