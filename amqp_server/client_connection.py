@@ -14,11 +14,13 @@ from termios import TIOCOUTQ
 from typing import TYPE_CHECKING, cast
 
 from amqp_server.client_session import ClientSession
+from amqp_server.outbox import Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.large_delivery import LargeFrames
     from amqp_server.server_context import ServerContext
 
 logger = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._server = server
         self._limits = server.config.limits
         self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
         self._session: ClientSession | None = None
         self.rest = b""
         self._pauses: set[object] = set()
@@ -65,6 +68,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._written_bytes = 0
         self._is_lost = False
         self._is_ending = False
+        self._is_full = False
+        self._closes_when_sent = False
         self._is_logged_in = False
         self._is_aborted = False
         self._peer: object = None
@@ -80,6 +85,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._peer = peer
         self.name = f"{_address(peer)} -> {_address(local)}"
         transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
+        self._outbox = Outbox(
+            transport,
+            asyncio.get_running_loop().call_soon,
+            WRITE_BUFFER_HIGH_BYTES,
+            self._on_outbox_empty,
+        )
         if not self._server.connections.admit(self):
             logger.warning("connection refused peer=%s reason=too many connections", self.name)
             transport.abort()
@@ -120,6 +131,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Release everything that the client owned."""
         self._is_lost = True
         self.is_writable = False
+        if self._outbox is not None:
+            # The two refer to each other: only the garbage collector would free them.
+            self._outbox.clear()
+            self._outbox = None
         self._cancel_timer()
         self._server.heartbeats.remove(self)
         self._server.lingering.remove(self)
@@ -134,13 +149,28 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Stop deliveries: the client reads too slowly, or the connection is ending."""
+        self._is_full = True
         self.is_writable = False
 
     def resume_writing(self) -> None:
-        """Resume deliveries, and handle the requests that waited for room in the write buffer."""
-        if self._is_ending:
+        """Send what waits; then resume deliveries, and requests that waited for room."""
+        self._is_full = False
+        if self._outbox is not None and self._outbox.waiting_bytes:
+            self._outbox.go_on()
+        elif self._is_ending:
             self._linger()
-            return
+        else:
+            self._resume_deliveries()
+
+    def _on_outbox_empty(self) -> None:
+        if self._closes_when_sent and self._transport is not None:
+            self._transport.close()
+        elif self._is_ending:
+            self._end_writing()
+        elif not self._is_full:
+            self._resume_deliveries()
+
+    def _resume_deliveries(self) -> None:
         self.is_writable = True
         if self._session is not None:
             # Or more octets came before those that wait.
@@ -160,7 +190,10 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def unsent_bytes(self) -> int:
         """Bytes that wait in this process to be sent to the client, without the kernel's buffer."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if self._transport is None:
+            return 0
+        waiting_bytes = 0 if self._outbox is None else self._outbox.waiting_bytes
+        return waiting_bytes + self._transport.get_write_buffer_size()
 
     @property
     def unread_bytes(self) -> int:
@@ -226,6 +259,13 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._pauses.clear()
             self._transport.resume_reading()
         self._limit_draining()
+        if self._outbox is None or not self._outbox.waiting_bytes:
+            self._end_writing()
+
+    def _end_writing(self) -> None:
+        """Tell the peer that nothing follows what the transport has."""
+        if self._transport is None or self._is_lost:
+            return
         # With a limit of 0, `resume_writing` is called when everything is sent.
         self._transport.set_write_buffer_limits(high=0)
         self._transport.write_eof()
@@ -250,20 +290,22 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def write(self, octets: bytes | bytearray) -> None:
         """Send frames; the caller must not change `octets` afterwards."""
-        if self._transport is None or self._is_lost or self._is_ending:
+        if self._outbox is None or self._is_ending:
             return
         self._has_sent = True
         self._written_bytes += len(octets)
-        self._transport.write(octets)
+        self._outbox.write(octets)
         self._pause_if_clogged()
 
-    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
-        """Send frames given in pieces; the transport keeps the pieces until they are sent."""
-        if self._transport is None or self._is_lost or self._is_ending:
+    def write_large(self, frames: LargeFrames) -> None:
+        """Send the frames of a large message, a part at a time; what is sent later comes after."""
+        if self._outbox is None or self._is_ending:
             return
         self._has_sent = True
-        self._written_bytes += sum(map(len, pieces))
-        self._transport.writelines(pieces)
+        self._written_bytes += len(frames)
+        self._outbox.write_large(frames)
+        if self._outbox.waiting_bytes:
+            self.is_writable = False
         self._pause_if_clogged()
 
     def _pause_if_clogged(self) -> None:
@@ -391,7 +433,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Close the socket when everything is sent, or after `DRAIN_SECONDS_MAX`."""
         if self._transport is not None and not self._is_lost:
             self._limit_draining()
-            self._transport.close()
+            if self._outbox is not None and self._outbox.waiting_bytes:
+                self._closes_when_sent = True
+            else:
+                self._transport.close()
 
     def _limit_draining(self) -> None:
         self._cancel_timer()

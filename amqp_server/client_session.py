@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.client_socket import ClientSocket
     from amqp_server.protocol.framing import Event
+    from amqp_server.protocol.large_delivery import LargeFrames
     from amqp_server.server_context import ServerContext
 
 logger = logging.getLogger(__name__)
@@ -179,9 +180,9 @@ class ClientSession:
         """Send frames."""
         self._connection.write(octets)
 
-    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
-        """Send frames that are given in pieces, without copying them together."""
-        self._connection.write_pieces(pieces)
+    def write_large(self, frames: LargeFrames) -> None:
+        """Send the frames of a large message, a part at a time; what is sent later comes after."""
+        self._connection.write_large(frames)
 
     def reply_in_order(self, send: Callable[[], None]) -> None:
         """Send a method's reply after the replies to all methods before it."""

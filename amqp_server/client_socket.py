@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from amqp_server.protocol.large_delivery import LargeFrames
 
 
 class ClientSocket(Protocol):
@@ -26,8 +29,8 @@ class ClientSocket(Protocol):
     def write(self, octets: bytes | bytearray) -> None:
         """Send frames; the caller must not change `octets` afterwards."""
 
-    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
-        """Send frames that are given in pieces; the caller must not change them afterwards."""
+    def write_large(self, frames: LargeFrames) -> None:
+        """Send the frames of a large message, a part at a time; what is sent later comes after."""
 
     def pause_reading(self, reason: object) -> None:
         """Stop reading the socket until every reason is lifted."""

@@ -24,7 +24,7 @@ from amqp_server.broker.queue import Queue
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.protocol.errors import PreconditionFailed
-from amqp_server.protocol.large_delivery import apart, deliveries_of
+from amqp_server.protocol.large_delivery import LargeFrames, apart, deliveries_of
 from amqp_server.protocol.methods import BasicAck, method_frame
 
 if TYPE_CHECKING:
@@ -149,9 +149,9 @@ class Channel:
         self.write(octets)
 
     def write(self, octets: Octets) -> None:
-        """Send frames; those that are in pieces are not copied together."""
-        if isinstance(octets, list):
-            self.client.write_pieces(octets)
+        """Send frames; those of a large message are not copied together."""
+        if isinstance(octets, LargeFrames):
+            self.client.write_large(octets)
         else:
             self.client.write(octets)
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.turn import Line
     from amqp_server.protocol.errors import SoftError
+    from amqp_server.protocol.large_delivery import LargeFrames
 
 
 class Client(Protocol):
@@ -37,8 +38,8 @@ class Client(Protocol):
     def write(self, octets: bytes | bytearray) -> None:
         """Send frames; never blocks."""
 
-    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
-        """Send frames that are given in pieces, without copying them together."""
+    def write_large(self, frames: LargeFrames) -> None:
+        """Send the frames of a large message, a part at a time; what is sent later comes after."""
 
     def reply_in_order(self, send: Callable[[], None]) -> None:
         """Call `send` when the replies to all earlier methods are sent, perhaps at once."""

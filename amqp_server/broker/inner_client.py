@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.errors import SoftError
+    from amqp_server.protocol.large_delivery import LargeFrames
 
 
 class InnerClient:
@@ -38,7 +39,7 @@ class InnerClient:
     def write(self, octets: bytes | bytearray) -> None:
         """Drop frames: there is no connection."""
 
-    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
+    def write_large(self, frames: LargeFrames) -> None:
         """Drop frames: there is no connection."""
 
     def reply_in_order(self, send: Callable[[], None]) -> None:

@@ -4,7 +4,8 @@ The kernels copy each body into the octets for one client. That is right for sma
 one write carries many of them. For twenty consumers that do not read, copies of a large body would
 fill the memory, and a copy of 127 MB holds the event loop for as long as it takes. So this module
 creates only the heads of the frames for each client, and the pieces of the body are views of the
-one message.
+one message. They are made a part at a time, when the client has room for them: with frames of 4 KiB
+such a message has 31,000.
 """
 
 from __future__ import annotations
@@ -24,10 +25,65 @@ _FRAME_START_BYTES: Final = 7
 _BODY_SIZE_AT: Final = 4
 """Position of the body's length in the payload of a content header."""
 
-Pieces = list[bytes | memoryview]
-"""Octets in pieces; the views are of the message, which they keep alive."""
-Octets = bytes | bytearray | Pieces
-"""Octets of frames, in one piece or in several."""
+
+class LargeFrames:
+    """The frames of a method, its content header and a large body, for one client.
+
+    Args:
+        head: Method and content header, encoded for a message without a body.
+        body: View of the body; it keeps the message alive.
+        channel: Channel of the frames.
+        frame_max: Most octets of a frame, as negotiated.
+    """
+
+    __slots__ = ("_at", "_body", "_channel", "_front", "_piece_bytes_max", "_waiting_bytes")
+
+    def __init__(
+        self, head: bytes | bytearray, body: memoryview, channel: int, frame_max: int
+    ) -> None:
+        front = bytearray(head)
+        method_bytes = int.from_bytes(front[3:_FRAME_START_BYTES], "big")
+        header_at = _FRAME_START_BYTES + method_bytes + len(_FRAME_END)
+        pack_into(">Q", front, header_at + _FRAME_START_BYTES + _BODY_SIZE_AT, len(body))
+        # What comes before the next piece of the body.
+        self._front: bytes | bytearray = front
+        self._body = body
+        self._at = 0
+        self._channel = channel
+        overhead_bytes = _FRAME_START_BYTES + len(_FRAME_END)
+        self._piece_bytes_max = frame_max - overhead_bytes
+        frame_count = -(-len(body) // self._piece_bytes_max)
+        self._waiting_bytes = len(front) + len(body) + frame_count * overhead_bytes
+
+    def __len__(self) -> int:
+        """Return how many octets are not taken yet."""
+        return self._waiting_bytes
+
+    def take(self, bytes_max: int) -> list[bytes | memoryview]:
+        """Return the next octets in pieces: a frame at least, and no frame behind `bytes_max`.
+
+        Heads of frames are bytes, and what is between them views of the message.
+        """
+        pieces: list[bytes | memoryview] = []
+        front = self._front
+        end = min(self._at + max(bytes_max, 1), len(self._body))
+        for at in range(self._at, end, self._piece_bytes_max):
+            piece = self._body[at : at + self._piece_bytes_max]
+            head = pack(">BHI", _BODY_FRAME, self._channel, len(piece))
+            pieces += (bytes(front) + head, piece)
+            front = _FRAME_END
+            self._at = at + len(piece)
+        self._front = front
+        if self._at == len(self._body):
+            pieces.append(bytes(front))
+            self._waiting_bytes = 0
+        else:
+            self._waiting_bytes -= sum(map(len, pieces))
+        return pieces
+
+
+Octets = bytes | bytearray | LargeFrames
+"""Octets of frames, made already or to be made a part at a time."""
 
 
 class LargeMessage:
@@ -62,14 +118,14 @@ class LargeMessage:
         """Return the octets of the delivery; see `amqp_server.protocol.framing`."""
         places = (channel, consumer_tag, first_tag, redelivered, frame_max, first_offset)
         head = encode_deliveries([self.front], *places)
-        return _with_body(head, self.body, channel, frame_max)
+        return LargeFrames(head, self.body, channel, frame_max)
 
     def encode_content(
         self, channel: int, before_route: bytes, after_route: bytes, frame_max: int
     ) -> Octets:
         """Return the octets of another method with content; see `encode_content` there."""
         head = encode_content(self.front, channel, before_route, after_route, frame_max)
-        return _with_body(head, self.body, channel, frame_max)
+        return LargeFrames(head, self.body, channel, frame_max)
 
 
 def deliveries_of(
@@ -81,7 +137,7 @@ def deliveries_of(
     frame_max: int,
     first_offset: int = -1,
 ) -> Octets:
-    """Return what `encode_deliveries` returns; in pieces if it is one large message.
+    """Return what `encode_deliveries` returns; as `LargeFrames` if it is one large message.
 
     Raises:
         ValueError: The lengths in a message are inconsistent.
@@ -96,7 +152,7 @@ def deliveries_of(
 def content_of(
     message: bytes, channel: int, before_route: bytes, after_route: bytes, frame_max: int
 ) -> Octets:
-    """Return what `encode_content` returns; in pieces if the message is large.
+    """Return what `encode_content` returns; as `LargeFrames` if the message is large.
 
     Raises:
         ValueError: The lengths in the message are inconsistent.
@@ -124,20 +180,3 @@ def apart(messages: list[bytes]) -> list[list[bytes]]:
 def _split(message: bytes) -> tuple[bytes, memoryview]:
     _, _, body_at = message_borders(message)
     return message[:body_at], memoryview(message)[body_at:]
-
-
-def _with_body(head: bytes | bytearray, body: memoryview, channel: int, frame_max: int) -> Pieces:
-    """Return the frames of a method and its content header, encoded without a body, with one."""
-    front = bytearray(head)
-    method_bytes = int.from_bytes(front[3:_FRAME_START_BYTES], "big")
-    header_at = _FRAME_START_BYTES + method_bytes + len(_FRAME_END)
-    pack_into(">Q", front, header_at + _FRAME_START_BYTES + _BODY_SIZE_AT, len(body))
-    pieces: Pieces = []
-    piece_bytes_max = frame_max - _FRAME_START_BYTES - len(_FRAME_END)
-    for at in range(0, len(body), piece_bytes_max):
-        piece = body[at : at + piece_bytes_max]
-        front += pack(">BHI", _BODY_FRAME, channel, len(piece))
-        pieces += (bytes(front), piece)
-        front = bytearray(_FRAME_END)
-    pieces.append(bytes(front))
-    return pieces

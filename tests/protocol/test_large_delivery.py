@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from amqp_server.protocol import large_delivery
 from amqp_server.protocol.framing import encode_content, encode_deliveries
-from amqp_server.protocol.large_delivery import Octets, apart, content_of, deliveries_of
+from amqp_server.protocol.large_delivery import (
+    LargeFrames,
+    Octets,
+    apart,
+    content_of,
+    deliveries_of,
+)
 from amqp_server.protocol.properties import Properties
 from appendlog.layout.message import encode_message, message_borders
 
@@ -23,7 +29,9 @@ messages = st.builds(
     st.integers(0, 20_000),
 )
 channels = st.integers(1, 65_535)
-frame_sizes = st.integers(4096, 9_000)
+FRAME_MAX = 9_000
+frame_sizes = st.integers(4096, FRAME_MAX)
+parts = st.sampled_from((1, 4096, 10_000, 1 << 20))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -33,11 +41,20 @@ def _every_message_is_large() -> Iterator[None]:
         yield
 
 
-def check_shared(octets: Octets, message: bytes, expected: bytes | bytearray) -> None:
-    """Check what is sent, and that it contains the body as views of the message."""
-    assert isinstance(octets, list)
-    assert b"".join(octets) == expected
-    views = [piece for piece in octets if isinstance(piece, memoryview)]
+def check_shared(
+    octets: Octets, message: bytes, expected: bytes | bytearray, part_bytes: int
+) -> None:
+    """Check what is sent in parts, and that it contains the body as views of the message."""
+    assert isinstance(octets, LargeFrames)
+    assert len(octets) == len(expected)
+    pieces: list[bytes | memoryview] = []
+    while len(octets):
+        some = octets.take(part_bytes)
+        assert sum(map(len, some)) <= part_bytes + 2 * FRAME_MAX
+        pieces += some
+        assert len(octets) == len(expected) - sum(map(len, pieces))
+    assert b"".join(pieces) == expected
+    views = [piece for piece in pieces if isinstance(piece, memoryview)]
     assert all(view.obj is message for view in views)
     assert sum(map(len, views)) == len(message) - message_borders(message)[2]
 
@@ -50,6 +67,7 @@ def check_shared(octets: Octets, message: bytes, expected: bytes | bytearray) ->
     redelivered=st.booleans(),
     frame_max=frame_sizes,
     offset=st.sampled_from((-1, 0, 1 << 40)),
+    part_bytes=parts,
 )
 def test_the_octets_are_those_of_every_delivery(
     message: bytes,
@@ -60,10 +78,12 @@ def test_the_octets_are_those_of_every_delivery(
     redelivered: bool,
     frame_max: int,
     offset: int,
+    part_bytes: int,
 ) -> None:
     places = (channel, consumer_tag, tag, redelivered, frame_max, offset)
 
-    check_shared(deliveries_of([message], *places), message, encode_deliveries([message], *places))
+    octets = deliveries_of([message], *places)
+    check_shared(octets, message, encode_deliveries([message], *places), part_bytes)
 
 
 @given(
@@ -72,13 +92,20 @@ def test_the_octets_are_those_of_every_delivery(
     before_route=st.binary(min_size=4, max_size=300),
     after_route=st.binary(max_size=4),
     frame_max=frame_sizes,
+    part_bytes=parts,
 )
 def test_the_octets_are_those_of_every_other_method_with_content(
-    message: bytes, channel: int, before_route: bytes, after_route: bytes, frame_max: int
+    message: bytes,
+    channel: int,
+    before_route: bytes,
+    after_route: bytes,
+    frame_max: int,
+    part_bytes: int,
 ) -> None:
     places = (channel, before_route, after_route, frame_max)
 
-    check_shared(content_of(message, *places), message, encode_content(message, *places))
+    octets = content_of(message, *places)
+    check_shared(octets, message, encode_content(message, *places), part_bytes)
 
 
 def test_several_messages_are_encoded_in_one_piece() -> None:

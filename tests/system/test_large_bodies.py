@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from pamqp.commands import Basic, Confirm, Exchange, Queue
+from pamqp import frame
+from pamqp.body import ContentBody
+from pamqp.commands import Basic, Confirm, Connection, Exchange, Queue
 from pamqp.common import FieldTable
+from pamqp.header import ContentHeader
 
 from amqp_server import time_slice
 from amqp_server.broker.publishing import publishing
@@ -18,7 +22,8 @@ from amqp_server.broker.transfers import dead_letter, delay_queue
 from amqp_server.broker.transfers.large_body import LARGE_BYTES
 from amqp_server.broker.transfers.large_copy import STEP_BYTES, with_body
 from amqp_server.client_connection import ClientConnection
-from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES
+from amqp_server.lingering import Lingering
+from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, LargeFrames
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.threaded_server import SECONDS_MAX, ThreadedServer
 
@@ -49,19 +54,20 @@ class Sent:
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     sent = Sent()
-    write, write_pieces = ClientConnection.write, ClientConnection.write_pieces
+    write, take = ClientConnection.write, LargeFrames.take
 
     def note(self: ClientConnection, octets: bytes | bytearray) -> None:
         sent.note(octets)
         write(self, octets)
 
-    def note_all(self: ClientConnection, pieces: list[bytes | memoryview]) -> None:
+    def note_all(self: LargeFrames, bytes_max: int) -> list[bytes | memoryview]:
+        pieces = take(self, bytes_max)
         for piece in pieces:
             sent.note(piece)
-        write_pieces(self, pieces)
+        return pieces
 
     monkeypatch.setattr(ClientConnection, "write", note)
-    monkeypatch.setattr(ClientConnection, "write_pieces", note_all)
+    monkeypatch.setattr(LargeFrames, "take", note_all)
     return sent
 
 
@@ -324,3 +330,67 @@ def test_a_message_reaches_its_queues_if_its_exchange_is_deleted_while_it_is_cop
         is_deleted.set()
         client.expect_confirmed()
         assert other.ready_count("q") == 1
+
+
+@pytest.mark.parametrize("lingers", [True, False])
+def test_a_client_that_closes_at_once_gets_all_frames_that_come_before_the_answer(
+    server: ThreadedServer, client: AmqpClient, lingers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not lingers:
+        monkeypatch.setattr(Lingering, "admit", lambda *_: False)
+    client.declare("q")
+    body = BODY * 4
+    client.publish(body, "q", properties=PERSISTENT)
+    client.expect_confirmed()
+    with connect(server.address, frame_max=4096) as hasty:
+        hasty.open_channel()
+        get = frame.marshal(Basic.Get(queue="q", no_ack=True), 1)
+        close = frame.marshal(Connection.Close(200, "", 0, 0), 0)
+        hasty.send_raw(get + close)
+
+        hasty.expect(Basic.GetOk)
+        _, header = hasty.receive()
+        assert isinstance(header, ContentHeader)
+        received = bytearray()
+        while len(received) < len(body):
+            _, value = hasty.receive()
+            assert isinstance(value, ContentBody)
+            received += value.value
+        assert received == body
+        hasty.expect(Connection.CloseOk, 0)
+        assert hasty.socket.recv(1) == b""
+
+
+def test_others_are_served_between_two_parts_of_a_large_delivery(
+    server: ThreadedServer, client: AmqpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = server.server.broker.turn
+    turn_count = 0
+    parts: list[int] = []
+    take = LargeFrames.take
+
+    def note_take(self: LargeFrames, bytes_max: int) -> list[bytes | memoryview]:
+        parts.append(turn_count)
+        return take(self, bytes_max)
+
+    class Other:
+        """There is always something to do for others."""
+
+        def run_turn(self) -> None:
+            nonlocal turn_count
+            turn_count += 1
+            if len(parts) < 8:
+                turn.mark(self)
+
+    client.declare("q")
+    client.publish(BODY * 4, "q", properties=PERSISTENT)
+    client.expect_confirmed()
+    monkeypatch.setattr(LargeFrames, "take", note_take)
+    server.call(lambda: turn.mark(Other()))
+    message = client.get("q")
+
+    assert message is not None
+    assert message.body == BODY * 4
+    assert len(parts) >= 8
+    # One when the socket has room, and one in the turn of the loop.
+    assert max(Counter(parts).values()) <= 3

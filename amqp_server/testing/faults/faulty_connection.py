@@ -14,6 +14,7 @@ from amqp_server.testing.faults.taken_back import TakenBack
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from amqp_server.protocol.large_delivery import LargeFrames
     from amqp_server.server_context import ServerContext
     from amqp_server.testing.faults.frames import Frame
 
@@ -50,12 +51,12 @@ class FaultyConnection(ClientConnection):
         else:
             super().write(octets)
 
-    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
-        """Send frames given in pieces; the transport keeps the pieces until they are sent."""
+    def write_large(self, frames: LargeFrames) -> None:
+        """Send the frames of a large message."""
         if self._filters or self._is_cut:
-            self._send_filtered(b"".join(pieces))
+            self._send_filtered(b"".join(frames.take(len(frames))))
         else:
-            super().write_pieces(pieces)
+            super().write_large(frames)
 
     def _send_filtered(self, octets: bytes) -> None:
         if self._is_cut:
