@@ -386,9 +386,13 @@ class Queue:
         self._line = None
         return rules is not None and rules.after_delivery()
 
-    def wake(self) -> None:
-        """Take a turn: a consumer can take more, or the store has progressed."""
-        self._turn.mark(self)
+    def wake(self, line: Line | None = None) -> None:
+        """Take a turn: a consumer can take more, or the store has progressed.
+
+        Args:
+            line: Line to wait in; None: that of the task that runs now.
+        """
+        self._turn.mark(self, line)
 
     def settle(self, start: int, end: int) -> None:
         """Mark the unacked offsets `[start, end)` as done for good."""

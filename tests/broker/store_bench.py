@@ -12,11 +12,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from uuid import UUID
 
+from amqp_server.broker.storing.group_commit import WaitingWrites
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
 from amqp_server.broker.storing.store_progress import StoreProgress
 from amqp_server.broker.storing.store_settings import StoreSettings
-from amqp_server.broker.turn import TurnTask
+from amqp_server.broker.turn import Line, Turn, TurnTask
+from amqp_server.clock import Timer
 from amqp_server.config import Durability
 from appendlog import (
     FileSystem,
@@ -80,6 +82,9 @@ class StoreBench:
         self.throttled_queues = throttled_queues or ThrottledQueues(
             self._mark_after, lambda: self.seconds
         )
+        # Turns of the loop, of which the test runs each.
+        self.turns: list[Callable[[], None]] = []
+        self.waiting_writes = WaitingWrites(Turn(self.turns.append, self._call_later))
         self.store = MessageStore(
             log=self.log,
             ring=self.ring,
@@ -90,6 +95,7 @@ class StoreBench:
             read_in_worker=self._read_in_worker,
             owner=self,
             throttled_queues=self.throttled_queues,
+            waiting_writes=self.waiting_writes,
         )
         self.progress = self.store.take_progress()
 
@@ -101,7 +107,7 @@ class StoreBench:
 
     # The owner's part
 
-    def wake(self) -> None:
+    def wake(self, line: Line | None = None) -> None:
         self.moves += 1
         self.known_cursor = self.store.cursor
 
@@ -120,6 +126,15 @@ class StoreBench:
         self.lost += progress.lost
 
     # The loop's part
+
+    def _call_later(self, seconds: float, run: Callable[[], None]) -> Timer:
+        raise AssertionError("nothing here waits for time")
+
+    def turn(self) -> None:
+        """Run what waits for a turn, once."""
+        turns, self.turns[:] = self.turns.copy(), []
+        for run in turns:
+            run()
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass and run what is due then."""

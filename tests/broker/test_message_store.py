@@ -150,23 +150,29 @@ def test_each_durability_confirms_at_its_own_moment(
 def test_messages_wait_to_share_a_write_until_a_turn_without_new_ones(bench: MakeBench) -> None:
     queue = bench(is_journaled=True)
     queue.publish(1)
-    assert queue.store.run_journal() is False
+    queue.store.run_journal()
     assert queue.store.is_flushing, "the first message waits for nothing"
     queue.settle_down()
     queue.publish(2)
-    assert queue.store.run_journal() is False
+    queue.store.run_journal()
     assert queue.store.is_flushing, "the last write held one message"
     queue.settle_down()
 
     queue.publish(1)
-    assert queue.store.run_journal() is True
-    queue.publish(1)
-    assert queue.store.run_journal() is True
+    queue.store.run_journal()
     assert not queue.store.is_flushing
-    assert queue.store.run_journal() is False
+    for _ in range(3):
+        queue.publish(1)
+        moves = queue.moves
+        queue.turn()
+        assert queue.moves == moves
+    queue.turn()
+    assert queue.moves == moves + 1, "nothing was published since the last turn"
+    queue.store.run_journal()
     assert queue.store.is_flushing
     queue.settle_down()
-    assert queue.store.confirmed_end == 5
+    assert queue.store.confirmed_end == 7
+    assert not queue.turns
 
 
 def test_messages_that_may_not_wait_are_written(bench: MakeBench) -> None:

@@ -8,28 +8,20 @@ and publishers send, instead of a fixed time. An idle broker writes at once.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.broker.storing.store_settings import StoreSettings
+    from amqp_server.broker.turn import Turn
 
 GROWTH_SECONDS_MAX: Final = 0.003
 """Longest time without a new message after which a queue writes what it has."""
-
-
-class Arrivals:
-    """Counts what is published into the journaled queues of one server.
-
-    Attributes:
-        count: Grows with each append of messages.
-    """
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
+STEP_STORES: Final = 256
+"""Waiting stores that are looked at between two looks at the time."""
 
 
 class GroupCommit:
@@ -37,60 +29,51 @@ class GroupCommit:
 
     Args:
         settings: Bounds of the wait.
-        arrivals: Of the server; only `note_arrival` changes them.
         now_seconds: Clock of the waits; it never goes back.
     """
 
     __slots__ = (
-        "_arrivals",
         "_end_offset",
         "_grown_seconds",
         "_now_seconds",
-        "_seen_count",
         "_settings",
         "_since_seconds",
         "_written_count",
     )
 
     def __init__(
-        self,
-        settings: StoreSettings,
-        arrivals: Arrivals,
-        now_seconds: Callable[[], float] = time.monotonic,
+        self, settings: StoreSettings, now_seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._settings = settings
-        self._arrivals = arrivals
         self._now_seconds = now_seconds
-        self._seen_count = 0
         self._written_count = 0
         self._end_offset = 0
         # When the messages began to wait, 0 before they do, and when the last of them came.
         self._since_seconds = 0.0
         self._grown_seconds = 0.0
 
-    def note_arrival(self) -> None:
-        """Count messages that the store has just appended."""
-        self._arrivals.count += 1
-
     def begin(self, messages: int) -> None:
         """Note that a write of `messages` messages begins: the next ones wait anew."""
         self._written_count = messages
         self._since_seconds = 0.0
 
-    def is_worth_waiting(self, start: int, end: int, message_bytes: float) -> bool:
-        """Return whether the messages of `[start, end)` should wait; asked once in each turn.
+    def end_wait(self) -> None:
+        """Let the next write wait for nothing."""
+        self._written_count = 0
 
-        They wait while all of this holds: the last write held several messages; something was
-        published since the last turn; the queue itself has grown lately; they are less than
-        `flush_bytes`; and they have not waited for `flush_interval_seconds`.
+    def is_worth_waiting(self, start: int, end: int, message_bytes: float) -> bool:
+        """Return whether the messages of `[start, end)` should wait while publishers send.
+
+        They should while all of this holds: the last write held several messages; the queue has
+        grown lately; they are less than `flush_bytes`; and they have not waited for
+        `flush_interval_seconds`.
 
         Args:
             start: End of what is written.
             end: End of what could be written now, above `start`.
             message_bytes: Mean size of a message.
         """
-        seen_count, self._seen_count = self._seen_count, self._arrivals.count
-        if self._written_count <= 1 or seen_count == self._seen_count:
+        if self._written_count <= 1:
             return False
         now_seconds = self._now_seconds()
         if not self._since_seconds:
@@ -103,3 +86,63 @@ class GroupCommit:
             and now_seconds - self._grown_seconds < GROWTH_SECONDS_MAX
             and (end - start) * message_bytes < self._settings.flush_bytes
         )
+
+
+class WaitingStore(Protocol):
+    """A store whose messages wait for others."""
+
+    @property
+    def is_worth_waiting(self) -> bool:
+        """Whether they should wait on while publishers send."""
+
+    def wake_for_write(self) -> None:
+        """Let the queue write in the line of the client that published."""
+
+
+class WaitingWrites:
+    """The stores whose messages wait for others. A task in a line of its own.
+
+    It looks at all of them in each turn, which costs less than a turn of each queue.
+
+    Args:
+        turn: Turn that runs it.
+    """
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._line = Line()
+        # A dict keeps the order.
+        self._stores: dict[WaitingStore, None] = {}
+        self._arrival_count = 0
+        self._seen_count = 0
+
+    def note_arrival(self) -> None:
+        """Count messages that were appended to a store, whichever it is."""
+        self._arrival_count += 1
+
+    def add(self, store: WaitingStore) -> None:
+        """Let the messages of a store wait until a turn in which nothing was published."""
+        if not self._stores:
+            self._seen_count = self._arrival_count
+        if store not in self._stores:
+            self._stores[store] = None
+            self._turn.mark(self, self._line)
+
+    def run_turn(self) -> None:
+        """Wake the queues that need not wait any more."""
+        is_flowing = self._seen_count != self._arrival_count
+        self._seen_count = self._arrival_count
+        stores = tuple(self._stores)
+        for at, store in enumerate(stores, 1):
+            if not is_flowing or not store.is_worth_waiting:
+                del self._stores[store]
+                store.wake_for_write()
+            if at % STEP_STORES == 0 and self._turn.time_slice.is_over:
+                # The others come first in the next turn.
+                for each in stores[:at]:
+                    if each in self._stores:
+                        del self._stores[each]
+                        self._stores[each] = None
+                break
+        if self._stores:
+            self._turn.mark(self, self._line)

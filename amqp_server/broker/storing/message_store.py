@@ -21,7 +21,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.broker.storing.group_commit import Arrivals, GroupCommit
+from amqp_server.broker.storing.group_commit import GroupCommit
 from amqp_server.broker.storing.journal_requests import JournalRequests
 from amqp_server.broker.storing.log_windows import LogWindows
 from amqp_server.broker.storing.message_run import messages_of
@@ -36,6 +36,7 @@ from appendlog.layout.format import OFFSET_MAX
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.client_writes import Writes
+    from amqp_server.broker.storing.group_commit import WaitingWrites
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.spill_delay import ThrottledQueues
     from amqp_server.broker.storing.store_settings import StoreSettings
@@ -65,8 +66,7 @@ class MessageStore:
         read_in_worker: Runs a function in a worker and calls back on the event loop.
         owner: Queue that is notified of progress.
         throttled_queues: Queues of the server whose publishers are throttled.
-        arrivals: What is published into the server's journaled queues; None: this store has its
-            own.
+        waiting_writes: Stores of the server whose messages wait to share a write.
         window_budget: Memory limit for the windows of all logs; None limits this log alone.
 
     Attributes:
@@ -89,7 +89,7 @@ class MessageStore:
         read_in_worker: ReadInWorker,
         owner: StoreOwner,
         throttled_queues: ThrottledQueues,
-        arrivals: Arrivals | None = None,
+        waiting_writes: WaitingWrites,
         window_budget: WindowBudget | None = None,
     ) -> None:
         assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
@@ -118,7 +118,8 @@ class MessageStore:
         self._is_sync_due = False
         self._reopening: ReopenRequest | None = None
         self._persistent_end = 0
-        self._group = GroupCommit(settings, Arrivals() if arrivals is None else arrivals)
+        self._group = GroupCommit(settings)
+        self._waiting_writes = waiting_writes
         self._lost: list[tuple[int, int]] = []
 
     @property
@@ -194,7 +195,7 @@ class MessageStore:
         else:
             self._overflow.add(messages)
         if self._is_journaled:
-            self._group.note_arrival()
+            self._waiting_writes.note_arrival()
         if persistent:
             self._persistent_end = self.end_offset
         return self.end_offset
@@ -339,7 +340,7 @@ class MessageStore:
             may_wait: Whether the messages may wait for others (`group_commit`).
 
         Returns:
-            Whether they wait; the caller calls again in the next turn.
+            Whether there is more to do at once; the caller calls again in the next turn.
         """
         if self._overflow.count and self.gating_sequence > self.ring.cursor:
             # Settled messages without a slot pass through the ring, one ring a turn, even while
@@ -364,13 +365,25 @@ class MessageStore:
             if self._is_sync_due:
                 self.request_sync()
             return False
-        if may_wait and self._group.is_worth_waiting(
-            start, end, self.ring.held_bytes / len(self.ring)
-        ):
-            return True
+        if may_wait and self.is_worth_waiting:
+            self._waiting_writes.add(self)
+            return False
         self._group.begin(end - start)
         self._start_request([(start, end)])
         return False
+
+    @property
+    def is_worth_waiting(self) -> bool:
+        """Whether unwritten messages should wait for others while publishers send."""
+        start, end = self.written_end, self.ring.cursor
+        if start == end or self._is_discarded:
+            return False
+        return self._group.is_worth_waiting(start, end, self.ring.held_bytes / len(self.ring))
+
+    def wake_for_write(self) -> None:
+        """Let the queue write what waits, in the line of the client that published."""
+        self._group.end_wait()
+        self._owner.wake(self.payer)
 
     def flushed(self, result: FlushResult) -> None:
         """Apply the flusher's result of this store's request."""

@@ -21,7 +21,7 @@ from amqp_server.limits import KIB, MIB
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.broker.turn import TurnTask
+    from amqp_server.broker.turn import Line, TurnTask
     from offsets.settlement import Settlement
     from ring import Ring
 
@@ -45,8 +45,12 @@ class SpillDelayOwner(Protocol):
     def is_being_read(self) -> bool:
         """Whether there is a consumer whose own client is not throttled."""
 
-    def wake(self) -> None:
-        """Take a turn: the store may have progressed, or may throttle no longer."""
+    def wake(self, line: Line | None = None) -> None:
+        """Take a turn: the store may have progressed, or may throttle no longer.
+
+        Args:
+            line: Line to wait in; None: that of the task that runs now.
+        """
 
 
 class ThrottledQueues:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.job import Job
 from amqp_server.broker.storing.client_writes import ClientWrites
 from amqp_server.broker.storing.failed_stores import FailedStores
-from amqp_server.broker.storing.group_commit import Arrivals
+from amqp_server.broker.storing.group_commit import WaitingWrites
 from amqp_server.broker.storing.log_mark import LogMark, QueueLogsMark
 from amqp_server.broker.storing.memory_relief import MemoryRelief
 from amqp_server.broker.storing.message_store import MessageStore
@@ -94,7 +94,7 @@ class QueueStorage:
         self._window_budget = WindowBudget(turn=turn)
         self.throttled_queues = ThrottledQueues(turn.mark_after_real)
         self._turn = turn
-        self._arrivals = Arrivals()
+        self._waiting_writes = WaitingWrites(turn)
         self._filesystem = filesystem
         self._directories = DurableDirectories(config.storage_path)
         # Most queues have no arguments: they share these.
@@ -211,7 +211,7 @@ class QueueStorage:
             read_in_worker=self._read_in_worker,
             owner=owner,
             throttled_queues=self.throttled_queues,
-            arrivals=self._arrivals,
+            waiting_writes=self._waiting_writes,
             window_budget=self._window_budget,
         )
         self._stores[log] = store
