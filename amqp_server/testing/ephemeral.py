@@ -13,13 +13,16 @@ from amqp_server.testing.unsynced_files import UnsyncedFileSystem
 from amqp_server.testing.urls import amqp_url
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from amqp_server.config import ServerConfig
 
 
 def run_ephemeral(config: ServerConfig, parent: int) -> int:
     """Run a server whose files are removed at its end; return the process's exit code.
 
-    It prints its URL as the first line of standard output, and ends with its parent process.
+    It prints two lines on standard output: its URL, and the data directory, by which commands such
+    as `amqp-server stats` find it. It ends with its parent process.
 
     Args:
         config: Settings; the data directory is replaced.
@@ -31,11 +34,16 @@ def run_ephemeral(config: ServerConfig, parent: int) -> int:
     watch = partial(end_of_parent, parent)
     directory = TemporaryDirectory(memory_directory())
     try:
-        surroundings = Surroundings(UnsyncedFileSystem(), _print_url, watch)
-        return run(replace(config, storage_path=directory.path / "data"), surroundings)
+        storage_path = directory.path / "data"
+        surroundings = Surroundings(
+            UnsyncedFileSystem(), partial(_print_place, storage_path=storage_path), watch
+        )
+        return run(replace(config, storage_path=storage_path), surroundings)
     finally:
         directory.remove()
 
 
-def _print_url(host: str, port: int) -> None:
-    print(amqp_url(host, port, "/"), flush=True)  # noqa: T201 - the line that the parent waits for
+def _print_place(host: str, port: int, storage_path: Path) -> None:
+    # In one write: a parent that closes the pipe after the first line breaks nothing.
+    lines = f"{amqp_url(host, port, '/')}\n{storage_path}"
+    print(lines, flush=True)  # noqa: T201 - the lines that the parent waits for

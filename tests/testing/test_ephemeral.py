@@ -1,5 +1,6 @@
 """`amqp-server --ephemeral`, as a test suite in another language uses it."""
 
+import json
 import os
 import re
 import select
@@ -55,6 +56,7 @@ def ephemeral(
             assert process.stdout is not None
             url = process.stdout.readline()
             directory = directory_of(process.pid)
+            assert process.stdout.readline() == f"{directory / 'data'}\n"
             yield process, url
             assert not directory.exists()
             assert list(tmp_path.iterdir()) == []
@@ -79,6 +81,31 @@ def test_the_first_line_is_its_url_and_its_end_leaves_nothing(tmp_path: Path) ->
             channel.queue_declare("orders", durable=True)
             channel.basic_publish("", "orders", b"one", pika.BasicProperties(delivery_mode=2))
             assert channel.basic_get("orders")[2] == b"one"
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_the_second_line_is_where_commands_find_it(tmp_path: Path) -> None:
+    with ephemeral(tmp_path) as (process, url):
+        with pika.BlockingConnection(pika.URLParameters(url.strip())) as connection:
+            channel = connection.channel()
+            channel.queue_declare("orders")
+            channel.basic_publish("", "orders", b"one")
+            channel.basic_publish("", "orders", b"two")
+            assert channel.basic_get("orders")[2] == b"one"
+            storage_path = directory_of(process.pid) / "data"
+            command = (*COMMAND[:-1], "stats", "--json", "--queue", "orders")
+            ended = subprocess.run(
+                (*command, "--storage-path", str(storage_path)),
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+                timeout=60,
+                check=True,
+            )
+        stats = json.loads(ended.stdout)
+        assert (stats["ready"], stats["unacked"]) == (1, 1)
         process.terminate()
         assert process.wait(30) == 0
 
