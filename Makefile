@@ -5,7 +5,8 @@
 #   lint types test      formatting and rules; mypy --strict; every test
 #   conformance  every feature on the wire; AMQP_URL=amqp://... tests that broker instead of ours
 #   check-tools  all of conformance against the installed RabbitMQ, which it starts and stops: what
-#                we say of RabbitMQ holds, strictly; five minutes (`test` runs a part of it)
+#                we say of RabbitMQ holds, strictly; five minutes (`test` runs a part of it). Then
+#                the files of the pages for tests in Go and Java
 #   interop crash      parts of the tests alone
 #   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
 #                MUTANTS_WORKERS; docs/testing.md)
@@ -44,7 +45,7 @@ KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/rou
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
-	check check-long long-search long-crash long-faults long-pure java tools node programs prepare
+	check check-long long-search long-crash long-faults long-pure java tools clients node programs prepare
 
 setup: $(COMPILED) $(INSTALLED)
 
@@ -70,6 +71,9 @@ java:
 
 tools:
 	.ci/tools
+
+clients: tools
+	.ci/tools clients
 
 # What the tests drive; one after the other, because two installations from Debian would meet.
 programs:
@@ -107,8 +111,9 @@ conformance: setup
 
 # One test at a time: what RabbitMQ does not do is waited for, and some chunks of streams and some
 # timeouts differ when it has more to do.
-check-tools: tools setup
+check-tools: tools clients setup
 	$(BIN)/python -m tests.conformance.rabbitmq $(BIN)/python -m pytest tests/conformance
+	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
 
 interop: tools setup node
 	$(BIN)/python -m pytest tests/interop
