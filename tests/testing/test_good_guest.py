@@ -312,6 +312,40 @@ unittest.main()
 """
 
 
+ASYNC_CASES = """
+import asyncio, threading, unittest
+from amqp_server.testing import Broker
+import aio_pika
+
+class Orders(unittest.IsolatedAsyncioTestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.broker = cls.enterClassContext(Broker())
+
+    async def asyncSetUp(self):
+        self.vhost = self.enterContext(self.broker.new_vhost())
+        connection = await aio_pika.connect(self.vhost.url)
+        self.channel = await (await self.enterAsyncContext(connection)).channel()
+
+    async def test_one(self):
+        await self.publish()
+
+    async def test_two(self):
+        await self.publish()
+
+    async def publish(self):
+        queue = await self.channel.declare_queue("orders")
+        self.assertEqual(queue.declaration_result.message_count, 0)
+        await self.channel.default_exchange.publish(aio_pika.Message(b"left behind"), "orders")
+        await self.vhost.queue("orders").until_holds(1)
+
+def tearDownModule():
+    assert threading.enumerate() == [threading.main_thread()], threading.enumerate()
+
+unittest.main()
+"""
+
+
 def run(code: str, *options: str) -> subprocess.CompletedProcess[str]:
     command = (sys.executable, *options, "-c", code)
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -325,8 +359,9 @@ def test_a_program_that_forgets_to_close_the_broker_ends_and_leaves_no_directory
 
 
 @pytest.mark.crash
-def test_a_unittest_case_has_a_broker_and_each_test_a_virtual_host() -> None:
-    ended = run(CASES, "-W", "error")
+@pytest.mark.parametrize("cases", [CASES, ASYNC_CASES], ids=["TestCase", "IsolatedAsyncioTestCase"])
+def test_a_unittest_case_has_a_broker_and_each_test_a_virtual_host(cases: str) -> None:
+    ended = run(cases, "-W", "error")
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.startswith("..\n")
     assert "Warning" not in ended.stderr

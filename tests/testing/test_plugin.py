@@ -17,10 +17,16 @@ OURS = ("-p", "amqp_server.testing.plugin")
 XDIST = ("-p", "xdist.plugin")
 ASYNCIO = ("-p", "pytest_asyncio.plugin")
 
-# Tells at the end of a run, and of each xdist worker, what is left of the broker.
+# Gives the brokers of a run a place of their own for files, and tells at the end of the run, and of
+# each xdist worker, what is left of threads and sockets.
 CONFTEST = """
-import gc, pathlib, threading
+import gc, pathlib, tempfile, threading
 from amqp_server.testing import temporary_directory
+
+FILES = pathlib.Path(__file__).parent / "files"
+FILES.mkdir(exist_ok=True)
+temporary_directory.MEMORY = FILES
+tempfile.tempdir = str(FILES)
 
 def pytest_unconfigure(config):
     gc.collect()
@@ -129,6 +135,7 @@ def run(pytester: pytest.Pytester, *options: str, passed: int) -> None:
     result.assert_outcomes(passed=passed)
     assert "warning" not in result.stdout.str().lower()
     assert result.stderr.str() == ""
+    assert list((pytester.path / "files").iterdir()) == []
     reports = list(pytester.path.glob("left*"))
     assert [report.read_text() for report in reports] == ["([], [])"] * len(reports)
     assert reports
