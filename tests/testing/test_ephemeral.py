@@ -165,6 +165,26 @@ def test_a_port_can_be_given(tmp_path: Path) -> None:
     reserved.release()
 
 
+def test_it_starts_again_where_it_was_and_is_empty(tmp_path: Path) -> None:
+    port = None
+    for _ in range(2):
+        options = () if port is None else ("--port", port)
+        with ephemeral(tmp_path, *options) as (process, url):
+            match = URL.fullmatch(url)
+            assert match
+            assert port in (None, match[1])
+            port = match[1]
+            connection = pika.BlockingConnection(pika.URLParameters(url.strip()))
+            channel = connection.channel()
+            assert channel.queue_declare("orders", durable=True).method.message_count == 0
+            channel.basic_publish("", "orders", b"one")
+            # A client that is still connected: the broker is the one that closes.
+            process.terminate()
+            assert process.wait(30) == 0
+            with pytest.raises(pika.exceptions.AMQPConnectionError):
+                channel.queue_declare("orders", passive=True)
+
+
 @pytest.mark.parametrize(
     ("options", "environment", "reason"),
     [
