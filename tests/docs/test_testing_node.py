@@ -11,6 +11,8 @@ from tests.interop.test_amqplib import NODE_DIRECTORY
 
 pytestmark = pytest.mark.interop
 
+FILES = ["broker.js", "orders.test.js", "worker.test.js"]
+
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
@@ -19,7 +21,7 @@ def suite(tmp_path: Path) -> Path:
     assert (modules / "amqplib").is_dir(), "run `make node` first"
     directory = tmp_path / "suite"
     directory.mkdir()
-    assert write_files("testing-node.md", directory) == ["broker.js", "orders.test.js"]
+    assert write_files("testing-node.md", directory) == FILES
     (directory / "node_modules").symlink_to(modules)
     return directory
 
@@ -27,13 +29,13 @@ def suite(tmp_path: Path) -> Path:
 def node_test(suite: Path, *options: str, fails: bool = False) -> str:
     node = shutil.which("node")
     assert node is not None, "Node.js is not installed"
-    command = (node, "--test", "--test-reporter=tap", *options, "orders.test.js")
+    command = (node, "--test", "--test-reporter=tap", *options, *FILES[1:])
     return run(*command, cwd=suite, env=environment(suite.parent), fails=fails).stdout
 
 
 def test_the_tests_of_the_page_pass(suite: Path) -> None:
     printed = node_test(suite)
-    assert re.findall(r"^# (?:pass|fail) (\d+)$", printed, re.MULTILINE) == ["3", "0"], printed
+    assert re.findall(r"^# (?:pass|fail) (\d+)$", printed, re.MULTILINE) == ["4", "0"], printed
 
 
 def test_a_test_of_the_page_fails_where_the_order_is_wrong(suite: Path) -> None:
