@@ -13,6 +13,7 @@ from amqp_server.testing.temporary_directory import TemporaryDirectory, disk_dir
 from amqp_server.testing.urls import amqp_url
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
 HOST: Final = "127.0.0.1"
@@ -23,6 +24,7 @@ STOP_SECONDS_MAX: Final = 30.0
 SHOWN_LINES: Final = 20
 """Last lines of the log that an error shows."""
 _LISTENING: Final = "listening on "
+_NOT_STARTED: Final = "the broker process has not started: use it inside `with BrokerProcess()`"
 
 
 class BrokerProcess:
@@ -55,9 +57,7 @@ class BrokerProcess:
             BrokerStateError: The broker has not started yet, or is closed.
         """
         if self._port is None:
-            raise BrokerStateError(
-                "the broker process has not started: use it inside `with BrokerProcess()`"
-            )
+            raise BrokerStateError(_NOT_STARTED)
         return self._port.port
 
     @property
@@ -73,6 +73,17 @@ class BrokerProcess:
             BrokerStateError: The broker has not started yet, or is closed.
         """
         return amqp_url(self.host, self.port, self.vhost)
+
+    @property
+    def storage_path(self) -> Path:
+        """Data directory, by which commands such as `amqp-server stats` find the process.
+
+        Raises:
+            BrokerStateError: The broker has not started yet, or is closed.
+        """
+        if self._directory is None:
+            raise BrokerStateError(_NOT_STARTED)
+        return self._directory.path / "data"
 
     @property
     def pid(self) -> int:
@@ -105,7 +116,7 @@ class BrokerProcess:
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             (
                 *(sys.executable, "-P", "-m", "amqp_server.testing.child"),
-                *(str(self.port), str(self._directory.path / "data")),
+                *(str(self.port), str(self.storage_path)),
             ),
             # The child watches the other end of this pipe.
             stdin=subprocess.PIPE,

@@ -1,14 +1,19 @@
 """A broker in a process of its own."""
 
 import errno
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
+from typing import Any
 
 import pytest
 
 from amqp_server.testing import BrokerProcess, BrokerProcessError, BrokerStateError
+from tests.servers import REPOSITORY
 from tests.testing.test_broker import left, publish_three_kinds
 
 pytestmark = pytest.mark.crash
@@ -27,10 +32,34 @@ def test_a_kill_loses_nothing_that_was_confirmed_and_the_url_stays() -> None:
         assert process.pid != pid
         assert process.url == url
         assert left(url, "durable") == [b"persistent"]
-        assert process._directory is not None
-        path = process._directory.path
+        path = process.storage_path
+        assert path.is_dir()
+    assert not path.parent.exists()
     assert not path.exists()
     assert set(threading.enumerate()) == before
+
+
+def test_commands_look_at_it_also_after_a_kill() -> None:
+    with BrokerProcess() as process:
+        publish_three_kinds(process.url)
+        assert stats(process, "durable")["ready"] == 2
+        process.kill()
+        process.restart()
+        assert stats(process, "durable")["ready"] == 1
+
+
+def stats(process: BrokerProcess, queue: str) -> dict[str, Any]:
+    """Return what `amqp-server stats` prints of a queue."""
+    command = (sys.executable, "-P", "-m", "amqp_server", "stats", "--json", "--queue", queue)
+    ended = subprocess.run(
+        (*command, "--storage-path", str(process.storage_path)),
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        timeout=60,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
 
 
 def test_a_restart_of_a_running_broker_is_a_clean_stop() -> None:
@@ -44,8 +73,7 @@ def test_a_restart_of_a_running_broker_is_a_clean_stop() -> None:
 def test_a_start_that_fails_shows_the_log() -> None:
     with BrokerProcess() as process:
         process.kill()
-        assert process._directory is not None
-        (process._directory.path / "data" / "FORMAT").write_text("99\n")
+        (process.storage_path / "FORMAT").write_text("99\n")
         with pytest.raises(BrokerProcessError, match=r"did not start:\n(.*\n)*.*FORMAT"):
             process.start()
 
@@ -54,6 +82,8 @@ def test_it_says_what_it_cannot_do() -> None:
     process = BrokerProcess()
     with pytest.raises(BrokerStateError, match="has not started"):
         _ = process.url
+    with pytest.raises(BrokerStateError, match="has not started"):
+        _ = process.storage_path
     with process:
         with pytest.raises(BrokerStateError, match="runs already at amqp://"):
             process.start()
