@@ -190,9 +190,11 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def unsent_bytes(self) -> int:
         """Bytes that wait in this process to be sent to the client, without the kernel's buffer."""
+        # Any thread may ask: read each once.
+        outbox = self._outbox
         if self._transport is None:
             return 0
-        waiting_bytes = 0 if self._outbox is None else self._outbox.waiting_bytes
+        waiting_bytes = 0 if outbox is None else outbox.waiting_bytes
         return waiting_bytes + self._transport.get_write_buffer_size()
 
     @property
