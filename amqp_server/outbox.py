@@ -108,7 +108,12 @@ class Outbox:
             if isinstance(octets, LargeFrames):
                 pieces = octets.take(left_bytes)
                 count = sum(map(len, pieces))
-                self._transport.writelines(pieces)
+                # `writelines` of asyncio in Python 3.12.0 to 3.12.8, 3.13.0 and 3.13.1 does not
+                # notice that the transport is full: nobody would hear that it has room again.
+                last = pieces.pop()
+                if pieces:
+                    self._transport.writelines(pieces)
+                self._transport.write(last)
                 is_done = not len(octets)
             else:
                 count = len(octets)
