@@ -175,6 +175,17 @@ def test_messages_wait_to_share_a_write_until_a_turn_without_new_ones(bench: Mak
     assert not queue.turns
 
 
+def test_messages_wait_for_no_others_while_the_ring_is_full(bench: MakeBench) -> None:
+    queue = bench(is_journaled=True, flush_bytes=1 << 20)
+    queue.publish(2)
+    queue.settle_down()
+    queue.publish(queue.store.ring.capacity + 1)
+
+    assert queue.store.is_stalled
+    assert queue.store.run_journal() is False
+    assert queue.store.is_flushing
+
+
 def test_messages_that_may_not_wait_are_written(bench: MakeBench) -> None:
     queue = bench(is_journaled=True)
     queue.publish(2)

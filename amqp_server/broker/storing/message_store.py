@@ -376,7 +376,8 @@ class MessageStore:
     def is_worth_waiting(self) -> bool:
         """Whether unwritten messages should wait for others while publishers send."""
         start, end = self.written_end, self.ring.cursor
-        if start == end or self._is_discarded:
+        # Nothing joins the messages of a full ring: its publishers wait for this write.
+        if start == end or self._is_discarded or self._overflow.count:
             return False
         return self._group.is_worth_waiting(start, end, self.ring.held_bytes / len(self.ring))
 
