@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from amqp_server.testing.faults import marker
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from amqp_server.testing.broker import Broker
     from amqp_server.testing.broker_process import BrokerProcess
+    from amqp_server.testing.celery_wiring import CeleryWiring
     from amqp_server.testing.virtual_host import VirtualHost
 
 LEAK_SECONDS: Final = 0.2
 """Seconds in which the broker notices that a client has closed its connection."""
+_CELERY: Final[pytest.StashKey[CeleryWiring]] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,6 +71,39 @@ def amqp_broker_process() -> Iterator[BrokerProcess]:
 
     with BrokerProcess() as process:
         yield process
+
+
+@pytest.fixture
+def amqp_celery_config(
+    amqp_broker: VirtualHost, request: pytest.FixtureRequest
+) -> Iterator[dict[str, Any]]:
+    """Settings with which Celery uses the broker of this test: return it from `celery_config`."""
+    from amqp_server.testing.celery_wiring import CeleryWiring
+
+    with CeleryWiring(amqp_broker.url) as wiring:
+        request.node.stash[_CELERY] = wiring
+        yield dict(wiring.settings)
+
+
+@pytest.fixture(scope="session")
+def amqp_celery_session_config(amqp_session_broker: Broker) -> Iterator[dict[str, Any]]:
+    """The same for `celery_session_app` and `celery_session_worker`: one broker for all tests."""
+    from amqp_server.testing.celery_wiring import CeleryWiring
+
+    with amqp_session_broker.new_vhost() as vhost, CeleryWiring(vhost.url) as wiring:
+        yield dict(wiring.settings)
+
+
+@pytest.fixture
+def amqp_celery_app(
+    amqp_celery_config: dict[str, Any], request: pytest.FixtureRequest
+) -> Callable[..., Any]:
+    """Call it with an application of yours, which uses the broker of this test until its end.
+
+    For Celery's own fixtures return the application from a fixture named `celery_app`.
+    """
+    wiring: CeleryWiring = request.node.stash[_CELERY]
+    return wiring.connect
 
 
 @pytest.hookimpl(wrapper=True)

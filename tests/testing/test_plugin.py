@@ -164,6 +164,16 @@ def test_a_broker_process_can_be_killed(pytester: pytest.Pytester) -> None:
     run(pytester, passed=1)
 
 
+FIXTURES = (
+    "amqp_broker",
+    "amqp_broker_process",
+    "amqp_celery_app",
+    "amqp_celery_config",
+    "amqp_celery_session_config",
+    "amqp_session_broker",
+    "amqp_url",
+)
+
 FAILING = """
 import pika
 
@@ -255,7 +265,7 @@ def test_leaks_are_errors_if_the_run_asks_for_that(pytester: pytest.Pytester) ->
 
 def test_the_fixtures_explain_themselves(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(*OURS, "--fixtures")
-    for name in ("amqp_broker", "amqp_broker_process", "amqp_session_broker", "amqp_url"):
+    for name in FIXTURES:
         result.stdout.fnmatch_lines([f"{name}*-- *plugin.py:*", "    ?*"])
 
 
