@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 LEAK_SECONDS: Final = 0.2
 """Seconds in which the broker notices that a client has closed its connection."""
+_FIXTURES_OF_CELERY: Final = frozenset(
+    {"celery_app", "celery_session_app", "celery_session_worker", "celery_worker"}
+)
 _CELERY: Final[pytest.StashKey[CeleryWiring]] = pytest.StashKey()
 
 
@@ -110,7 +113,7 @@ def amqp_celery_app(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the broker's view to the report of a test that failed."""
+    """Add what the broker holds to the report of a test that failed, and advice on Celery."""
     report = yield
     vhost = getattr(item, "funcargs", {}).get("amqp_broker")
     if call.when == "call" and report.failed and vhost is not None:
@@ -119,7 +122,24 @@ def pytest_runtest_makereport(
         except Exception as error:  # noqa: BLE001 - the test's own failure counts
             text = f"not available: {error}"
         report.sections.append(("AMQP broker", text))
+    if call.excinfo is not None and (advice := _advice(call.excinfo.value)):
+        report.sections.append(("Celery", advice))
     return report
+
+
+def _advice(error: BaseException) -> str:
+    """Return what helps against an error in the use of Celery's fixtures; empty for others."""
+    if isinstance(error, pytest.FixtureLookupError) and str(error.argname) in _FIXTURES_OF_CELERY:
+        return (
+            "Celery's fixtures are not loaded: run pytest with -p celery.contrib.pytest, or write "
+            "that into addopts of pytest's settings"
+        )
+    if "ScopeMismatch" in str(error) and "scoped fixture amqp_celery_config" in str(error):
+        return (
+            "return amqp_celery_config from a fixture without a scope: each test has a broker of "
+            "its own. Celery's fixtures for the whole run take amqp_celery_session_config"
+        )
+    return ""
 
 
 def _warn_of_leaks(vhost: VirtualHost, test: str) -> None:

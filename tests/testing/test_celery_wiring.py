@@ -173,3 +173,26 @@ def test_a_worker_of_an_application_of_the_user(
     pytester.makepyfile(OWN_APPLICATION)
     result = pytester.runpytest_subprocess("-W", "error", *OURS, timeout=60)
     result.assert_outcomes(passed=3)
+
+
+def test_a_test_without_celerys_fixtures_says_where_they_are(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(OWN_APPLICATION)
+    result = pytester.runpytest_subprocess(*OURS[:2], timeout=60)
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(
+        ["*fixture 'celery_worker' not found*", "*-p celery.contrib.pytest*"]
+    )
+
+
+def test_settings_of_one_test_in_a_wider_scope_say_what_to_do(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    code = WORKERS.replace("amqp_celery_SCOPED", "amqp_celery_config")
+    pytester.makepyfile(code.replace("SCOPED_", "").replace("SCOPE", "session"))
+    result = pytester.runpytest_subprocess(*OURS, timeout=60)
+    result.assert_outcomes(errors=5)
+    result.stdout.fnmatch_lines(["ScopeMismatch: *", "*amqp_celery_session_config"])
