@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _COUNT: Final = 1000
 _REPEATS: Final = 50
 _MIB: Final = 1 << 20
+_ROOT: Final = Path(__file__).resolve().parent.parent
 _FIRST: Final = """
 import time
 from amqp_server.testing import Broker
@@ -74,6 +76,7 @@ def testing() -> None:
         Figure("memory with the import", _memory_bytes() / _MIB, 40, "MiB"),
         *_figures_of_one_broker(),
         Figure(f"{_COUNT} brokers, one after the other", _seconds(_use_brokers), 10, "s"),
+        Figure("hours of Celery's retries, as a run of pytest", _celery_seconds(), 2, "s"),
     ]
     for figure in figures:
         verdict = "" if figure.is_kept else "  MISSED"
@@ -118,10 +121,27 @@ def _memory_bytes() -> float:
     return float(_run(_MEMORY))
 
 
+def _celery_seconds() -> float:
+    """Return the seconds of the example project of Celery, with pytest and Celery's imports."""
+    project = _ROOT / "docs" / "examples" / "testing" / "celery"
+    plugins = ("-p", "no:cacheprovider", "-p", "amqp_server.testing.plugin")
+    command = (sys.executable, "-m", "pytest", "-q", "-o", "required_plugins=", *plugins)
+    # Without the plugins that are installed here by chance.
+    own = {"PYTHONPATH": str(_ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+    def test() -> None:
+        ended = subprocess.run(
+            command, cwd=project, env={**os.environ, **own}, capture_output=True, text=True
+        )
+        if ended.returncode:
+            raise click.ClickException(f"the example project of Celery fails:\n{ended.stdout}")
+
+    return statistics.median(_seconds(test) for _ in range(3))
+
+
 def _run(code: str) -> str:
     command = (sys.executable, "-c", code)
-    root = Path(__file__).resolve().parent.parent
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def _seconds(work: Callable[[], object]) -> float:
