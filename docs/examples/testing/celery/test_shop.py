@@ -13,7 +13,6 @@ has, and for 5 seconds at most.
 
 from datetime import UTC, datetime, timedelta
 
-import pika
 import pytest
 import services
 import shop
@@ -125,9 +124,14 @@ def test_a_task_that_no_worker_knows_is_a_dead_letter(amqp_broker, pass_time):
 
 def test_celery_acknowledges_what_it_cannot_decode(amqp_broker, pass_time, mail):
     """This one is lost: no dead letter, only a line in the worker's log."""
-    with pika.BlockingConnection(pika.URLParameters(amqp_broker.url)) as connection:
-        properties = pika.BasicProperties(content_type="application/json")
-        connection.channel().basic_publish("orders", "orders", b"{poison", properties)
+    with shop.app.connection_for_write() as connection:
+        connection.Producer().publish(
+            b"{poison",
+            content_type="application/json",
+            content_encoding="utf-8",
+            exchange="orders",
+            routing_key="orders",
+        )
     shop.invoice.delay({"id": 2, "total": 5})
     pass_time()
     assert [order["id"] for order in mail.calls] == [2]
