@@ -166,13 +166,50 @@ def test_a_worker_works(amqp_broker, celery_worker, number):
 """
 
 
+QUORUM = """
+import pytest
+from celery import Celery
+from kombu import Exchange, Queue
+
+QUEUE = Queue(
+    "notes", Exchange("notes", "topic"), routing_key="notes",
+    queue_arguments={"x-queue-type": "quorum"},
+)
+app = Celery("notes")
+app.conf.update(task_default_queue="notes", task_queues=[QUEUE])
+done = []
+
+@app.task
+def note(number):
+    done.append(number)
+
+@pytest.fixture
+def celery_app(amqp_celery_app):
+    return amqp_celery_app(app)
+
+@pytest.fixture(scope="session")
+def celery_worker_parameters():
+    return {"perform_ping_check": False}
+
+def test_the_broker_delays_and_then_the_worker_waits_once_more(amqp_broker, celery_worker):
+    note.apply_async((1,), countdown=3600)
+    amqp_broker.clock.advance(minutes=59)
+    assert amqp_broker.queue("notes").published == 0
+    amqp_broker.clock.advance(minutes=2)
+    note.delay(2).get(timeout=5, interval=0.01)
+    assert amqp_broker.queue("notes").published == 2
+    assert done == [2]
+"""
+
+
+@pytest.mark.parametrize(("code", "passed"), [(OWN_APPLICATION, 3), (QUORUM, 1)])
 def test_a_worker_of_an_application_of_the_user(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, code: str, passed: int
 ) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.makepyfile(OWN_APPLICATION)
+    pytester.makepyfile(code)
     result = pytester.runpytest_subprocess("-W", "error", *OURS, timeout=60)
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=passed)
 
 
 def test_a_test_without_celerys_fixtures_says_where_they_are(
