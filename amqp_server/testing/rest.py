@@ -65,7 +65,8 @@ class Rest:
         server = self._server
         turns = spins = 0
         steps = server.steps
-        busy_seconds = time.perf_counter()
+        waited_seconds = 0.0
+        looked_seconds = time.perf_counter()
         while True:
             await asyncio.sleep(0 if spins < SPINS else PAUSE_SECONDS)
             spins += 1
@@ -73,17 +74,23 @@ class Rest:
                 raise ClockError("the broker stopped while its clock was turned")
             work = server.work
             now_seconds = time.perf_counter()
-            if work or steps != server.steps:
+            past_seconds, looked_seconds = now_seconds - looked_seconds, now_seconds
+            if steps != server.steps:
                 steps = server.steps
                 turns = 0
-                busy_seconds = now_seconds
+                waited_seconds = 0.0
+            elif work:
+                # Only steps begin the wait for answers again: the server also looks after itself
+                # once in a second, and would let no longer wait come to its end.
+                turns = 0
             elif turns < QUIET_TURNS:
                 turns += 1
-            elif self._is_answered or now_seconds - busy_seconds >= self._answer_seconds:
+            elif self._is_answered or waited_seconds >= self._answer_seconds:
                 self.count += 1
                 return
             else:
                 spins = SPINS
+                waited_seconds += past_seconds
             if now_seconds >= self._end_seconds:
                 raise NotAtRestError(work or "what clients send, or many timers")
 

@@ -64,6 +64,17 @@ def test_a_broker_that_has_not_started_cannot_be_turned() -> None:
         Broker().clock.advance(hours=1)
 
 
+def test_a_delivery_that_is_never_answered_is_waited_for_as_long_as_asked() -> None:
+    with Broker() as broker, pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("q")
+        channel.basic_publish("", "q", b"x")
+        channel.basic_get("q")
+        # The server looks after itself once in a second; that is no answer.
+        broker.clock.advance(answer_seconds=1.5, seconds_max=15)
+        assert broker.queue("q").unacked == 1
+
+
 async def test_an_asyncio_test_turns_it_without_blocking_its_loop() -> None:
     async with Broker() as broker:
         before = broker.clock.now
