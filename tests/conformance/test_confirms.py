@@ -2,7 +2,7 @@
 
 from pamqp.commands import Basic, Confirm, Queue
 
-from tests.amqp_client import AmqpClient
+from tests.amqp_client import PERSISTENT, AmqpClient
 from tests.conformance.conftest import Connect, NewName
 
 PUBLISHES = 500
@@ -79,6 +79,21 @@ def test_a_returned_message_is_confirmed_after_its_return(connect: Connect, name
         client.publish(b"%d" % tag, name, mandatory=True)
         assert client.expect_return().body == b"%d" % tag
         assert client.expect(Basic.Ack).delivery_tag == tag
+
+
+def test_no_answer_has_the_tag_of_all_publishes(connect: Connect, name: str) -> None:
+    """Tag 0 would mean all of them, also those that are not safe yet."""
+    client = connect(confirms=True)
+    client.declare(name)
+    client.call(Queue.Bind(queue=name, exchange="amq.headers"), Queue.BindOk)
+    octets = client.publish_octets(Basic.Publish(0, "amq.headers", name), b"", PERSISTENT)
+    octets += client.publish_octets(Basic.Publish(0, "", name), b"", PERSISTENT)
+    client.send_raw(octets)
+    tag = 0
+    while tag < 2:
+        answered = client.expect(Basic.Ack).delivery_tag
+        assert answered > tag
+        tag = answered
 
 
 def test_a_message_for_several_queues_is_confirmed_once(

@@ -66,6 +66,7 @@ class PublisherConfirms:
 
     def add(self, count: int, barriers: Sequence[Barrier], *, refused: bool = False) -> None:
         """Add `count` publishes, which wait for all `barriers` or are refused."""
+        assert count > 0, "an answer to no publish would be one to all"
         self.last_tag += count
         if not barriers and self._waiting:
             last = self._waiting[-1]
@@ -88,7 +89,9 @@ class PublisherConfirms:
                 begin in it to where they end.
             refusing: Queues that did not take what was for them, because their logs have failed.
         """
-        self.last_tag += sum(count for _, count in parts)
+        count = sum(count for _, count in parts)
+        assert count > 0, "an answer to no publish would be one to all"
+        self.last_tag += count
         entry = _Waiting(self.last_tag, barriers, refused=False, parts=parts)
         if refusing:
             self._waiting.extend(_apart(entry, refusing))

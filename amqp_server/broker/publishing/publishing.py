@@ -494,6 +494,8 @@ class Publishing:
     def _enqueue_row(self, row: Row) -> Iterator[None] | None:
         """Put neighbours into their queues, leave the row empty; return the steps left, or None."""
         groups = row.take()
+        if not groups:
+            return None
         if len(groups) == 1:
             ((target, messages),) = groups
             return self._enqueue(target, target.queues, (), messages, row.flags)
