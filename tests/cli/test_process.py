@@ -183,7 +183,7 @@ def test_with_json_logs_every_line_of_a_server_is_one_object(tmp_path: Path) -> 
 
 def test_with_json_logs_the_server_says_that_it_listens_at_every_level(tmp_path: Path) -> None:
     options = ("--log-format", "json", "--log-level", "error")
-    with RunningServer(tmp_path / "data", *options) as server:
+    with RunningServer(tmp_path / "data", *options, is_fork=False) as server:
         server.begin()
         server.wait_for_message('"event":"listening"')
         assert server.terminate() == 0

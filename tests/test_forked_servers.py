@@ -1,0 +1,66 @@
+"""A forked server is the process that a fresh start of Python makes."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.servers import REPOSITORY, RunningServer
+
+SECONDS_MAX = 10
+
+
+def about(server: RunningServer) -> dict[str, object]:
+    """Return what the system says of a server's process, and what would show a difference."""
+    process = Path("/proc") / str(server.pid)
+    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+    signals = {name: status[name].strip() for name in ("SigBlk", "SigIgn", "SigCgt", "Threads")}
+    opened = sorted(
+        str(path.readlink()).split(":")[0].replace(str(server.storage_path), "")
+        for path in (process / "fd").iterdir()
+    )
+    limits = (process / "limits").read_text()
+    return signals | {"opened": opened, "cwd": (process / "cwd").readlink(), "limits": limits}
+
+
+def test_a_fork_has_what_a_fresh_process_has(tmp_path: Path) -> None:
+    found = []
+    for is_fork in (False, True):
+        with RunningServer(tmp_path / f"data-{is_fork}", is_fork=is_fork).start() as server:
+            found.append(about(server))
+    assert found[0] == found[1]
+
+
+def test_exit_codes_of_forks_are_their_own(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data").start() as server:
+        assert server.terminate() == 0
+        assert not server.start().faults
+        server.signal(signal.SIGKILL)
+        assert server.wait() == -signal.SIGKILL
+    with RunningServer(tmp_path / "data", "--ring-size", "7") as refused:
+        refused.begin()
+        assert refused.wait() == 2
+        assert "ring-size" in "".join(refused.messages)
+
+
+def test_forks_end_with_the_tests_that_started_them(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from tests.servers import RunningServer;"
+        "print(RunningServer(Path(sys.argv[1])).start().pid, flush=True); sys.stdin.read()"
+    )
+    tests = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "data")],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with tests:
+        assert tests.stdout is not None
+        server = os.pidfd_open(int(tests.stdout.readline()))
+        tests.kill()
+    ended, _, _ = select.select([server], [], [], SECONDS_MAX)
+    os.close(server)
+    assert ended
