@@ -80,9 +80,10 @@ programs:
 	$(MAKE) tools
 	$(MAKE) java node
 
-# All that `check` needs, side by side.
+# All that `test` needs, side by side; lint and types need `setup` only, and do not wait for the
+# programs of the system.
 prepare:
-	$(MAKE) --jobs=3 setup programs
+	$(MAKE) --jobs=3 --output-sync=target setup programs lint types
 
 # Packages of the clients in Node.js.
 node: tools $(if $(wildcard $(NODE)/package.json),$(NODE)/node_modules/.installed)
@@ -139,9 +140,8 @@ docs: setup
 	cp -R bench/results build/pages/bench/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# Side by side what leaves a core idle; the tests for themselves: their closing line comes last.
+# The tests for themselves: their closing line comes last.
 check: prepare
-	$(MAKE) --jobs=2 --output-sync=target lint types
 	$(MAKE) test
 
 # One after the other; who finds one interrupted goes on with the next by its name.
