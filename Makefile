@@ -45,7 +45,8 @@ KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/rou
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
-	check check-long long-search long-crash long-faults long-pure java tools clients node programs prepare
+	check check-long long-search long-crash long-faults long-pure java tools clients node programs prepare \
+	bytecode
 
 setup: $(COMPILED) $(INSTALLED)
 
@@ -83,7 +84,11 @@ programs:
 # All that `test` needs, side by side; lint and types need `setup` only, and do not wait for the
 # programs of the system.
 prepare:
-	$(MAKE) --jobs=3 --output-sync=target setup programs lint types
+	$(MAKE) --jobs=3 --output-sync=target setup programs lint types bytecode
+
+# What each process of the tests would else compile at the same time; `test` says what is wrong.
+bytecode: setup
+	$(BIN)/python -m pytest --collect-only -qq &>/dev/null || true
 
 # Packages of the clients in Node.js.
 node: tools $(if $(wildcard $(NODE)/package.json),$(NODE)/node_modules/.installed)
