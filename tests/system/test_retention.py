@@ -299,8 +299,9 @@ def test_forced_removal_makes_dead_letters_where_the_queue_has_an_exchange_for_t
         dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
         fill(client, 61, {"x-force-remove-after": 1, **dead_letters})
         queues = server.server.broker.vhosts["/"].queues
-        server.run(server.server.checkpointer.write_round)
-        server.wait_until(lambda: queues["q"].settlement.ack_floor == 60)
+        # Segments that are not sealed yet when a round begins are removed in the next.
+        while queues["q"].settlement.ack_floor < 60:
+            server.run(server.server.checkpointer.write_round)
         do_rounds(server)
         assert files(tmp_path) == 1
         letter = client.get("dead")
