@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,19 @@ README_ROWS = (
     ("pika",),
     ("latency-p99", "latency-durable-p99"),
 )
-"""Keys of the figures in each row of the README's table, in its order."""
+"""Keys of the figures in each row of the README's table of alike messages, in its order."""
+README_TRAFFIC = (
+    "services-4x200-few",
+    "services-4x200-unbounded",
+    "services-16x50-few",
+    "single-writes",
+    "confirm-each",
+    "celery",
+    "rpc",
+    "gets-varied",
+    "bodies-64k",
+)
+"""Rows of the README's table of real traffic, in its order."""
 
 
 def linked_results(page: Path) -> dict[str, Any]:
@@ -70,7 +83,7 @@ def test_a_rounded_figure_is_recognized(cell: str, value: float) -> None:
 
 def test_the_readme_quotes_its_results() -> None:
     rows = {row["key"]: row for row in linked_results(README)["rows"]}
-    table = table_below(README, "## Numbers")
+    table = table_below(README, "### Alike messages")
 
     assert len(table) == len(README_ROWS)
     for (_, *cells), keys in zip(table, README_ROWS, strict=True):
@@ -107,3 +120,49 @@ def test_the_page_of_benchmarks_says_how_much_both_brokers_did_and_how_runs_diff
     page = BENCHMARKS.read_text()
     for figure in ("5,000,306", "500,284", "28.4 %, 0.4 % and 0.0 %"):
         assert figure in page
+
+
+def real_traffic(page: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the results of real traffic that a page links to, by row and broker."""
+    (name,) = set(re.findall(r"bench/results/([\w-]+-traffic\.json)", page.read_text()))
+    found = json.loads((REPOSITORY / "bench" / "results" / name).read_text())
+    return {(each["row"], each["broker"]): each for each in found["results"]}
+
+
+def server_us(result: dict[str, Any]) -> float:
+    """Return the median of the broker's CPU for a message, in microseconds."""
+    value: float = statistics.median(run["server_us"] for run in result["runs"])
+    return value
+
+
+def check_real_row(cells: list[str], row: str, results: dict[tuple[str, str], Any]) -> None:
+    """Check rate, RabbitMQ's, their ratio, and the CPU of both for a message."""
+    ours, theirs = results[row, OURS], results[row, RABBITMQ]
+    rates = ours["per_second"], theirs["per_second"]
+    expected = (*rates, rates[0] / rates[1], server_us(ours), server_us(theirs))
+    for cell, value in zip(cells, expected, strict=True):
+        check_quoted(cell, value)
+
+
+def test_the_page_of_benchmarks_quotes_every_row_of_real_traffic() -> None:
+    results = real_traffic(BENCHMARKS)
+    table = table_below(BENCHMARKS, "### Results of real traffic")
+
+    assert [cells[0].strip(" `") for cells in table] == list(
+        dict.fromkeys(row for row, _ in results)
+    )
+    for cells in table:
+        check_real_row(cells[2:7], cells[0].strip(" `"), results)
+    faults = ("lost", "repeated", "corrupt", "disordered")
+    assert not any(
+        run[fault] for each in results.values() for run in each["runs"] for fault in faults
+    )
+
+
+def test_the_readme_quotes_real_traffic() -> None:
+    results = real_traffic(BENCHMARKS)
+    table = table_below(README, "## Numbers")
+
+    assert len(table) == len(README_TRAFFIC)
+    for cells, row in zip(table, README_TRAFFIC, strict=True):
+        check_real_row(cells[1:], row, results)
