@@ -192,13 +192,16 @@ def test_a_broker_that_finds_no_rest_is_an_error_that_says_so(
     client.publish(b"again", "q")
     with connect(server.address) as consumer:
         consumer.open_channel()
+        consumer.consume("q", prefetch=1)
+        # The broker is not at rest when the call begins: this delivery is not acknowledged.
+        first = consumer.expect_delivery().tag
 
         def requeue() -> None:
+            tag = first
             try:
-                consumer.consume("q", prefetch=1)
                 while True:
-                    tag = consumer.expect_delivery().tag
                     consumer.send(Basic.Nack(tag, requeue=True))
+                    tag = consumer.expect_delivery().tag
             except (ConnectionLostError, OSError):
                 return
 
