@@ -49,7 +49,9 @@ class Ring:
         self.window_start = sequence
         self.cursor = sequence
         self._pool = pool
-        # The pages of the window and their bytes, by sequence divided by `PAGE_SLOTS`.
+        # Where page 0 begins: an empty ring has no page, and its next one begins at the cursor.
+        self._first_sequence = sequence
+        # The pages of the window and their bytes, by number: each holds `PAGE_SLOTS` sequences.
         self._pages: dict[int, Page] = {}
         self._page_bytes: dict[int, int] = {}
 
@@ -116,17 +118,20 @@ class Ring:
         taken = added_bytes = 0
         sequence = self.cursor
         while taken < count:
-            at = sequence % PAGE_SLOTS
+            number, at = divmod(sequence - self._first_sequence, PAGE_SLOTS)
             part = min(PAGE_SLOTS - at, count - taken)
             written = messages if part == count else messages[taken : taken + part]
             part_bytes = bytes_of(written)
-            number = sequence // PAGE_SLOTS
             page = self._pages.get(number)
             if page is None:
-                page = self._pages[number] = self._pool.lend()
+                # Only a first page may stay short: behind it there is a run of messages.
+                page = self._pool.lend(PAGE_SLOTS if number else part)
+                self._pages[number] = page
                 self._page_bytes[number] = part_bytes
             else:
                 self._page_bytes[number] += part_bytes
+                if at + part > len(page):
+                    self._pool.lengthen(page)
             page[at : at + part] = written
             added_bytes += part_bytes
             taken += part
@@ -150,7 +155,7 @@ class Ring:
             raise SequenceNotHeldError(missing, self.window_start, self.cursor)
         if start >= end:
             return []
-        number, at = divmod(start, PAGE_SLOTS)
+        number, at = divmod(start - self._first_sequence, PAGE_SLOTS)
         # Slots of the window hold messages, none of them None.
         messages: list[bytes] = self._pages[number][at : at + end - start]  # type: ignore[assignment]
         start += len(messages)
@@ -167,29 +172,25 @@ class Ring:
         sequence = self.window_start
         freed_bytes = 0
         while sequence < end:
-            at = sequence % PAGE_SLOTS
+            number, at = divmod(sequence - self._first_sequence, PAGE_SLOTS)
             part = min(PAGE_SLOTS - at, end - sequence)
             sequence += part
             if at + part == PAGE_SLOTS or sequence == self.cursor:
-                freed_bytes += self._return_page(sequence - 1)
+                self._pool.put_back(self._pages.pop(number))
+                freed_bytes += self._page_bytes.pop(number)
             else:
-                freed_bytes += self._empty_slots(sequence - part, part)
+                freed_bytes += self._empty_slots(number, at, part)
+        if sequence == self.cursor:
+            self._first_sequence = sequence
         if sequence > self.window_start:
             self.window_start = sequence
             self.held_bytes -= freed_bytes
             self._pool.held_bytes -= freed_bytes
 
-    def _empty_slots(self, sequence: int, count: int) -> int:
+    def _empty_slots(self, number: int, at: int, count: int) -> int:
         """Release a part of a page; return its bytes."""
-        number, at = divmod(sequence, PAGE_SLOTS)
         page = self._pages[number]
         freed_bytes = bytes_of(page[at : at + count])  # type: ignore[arg-type]
         page[at : at + count] = [None] * count
         self._page_bytes[number] -= freed_bytes
         return freed_bytes
-
-    def _return_page(self, sequence: int) -> int:
-        """Release everything that a page still holds; return its bytes."""
-        number = sequence // PAGE_SLOTS
-        self._pool.put_back(self._pages.pop(number))
-        return self._page_bytes.pop(number)

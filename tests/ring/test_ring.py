@@ -44,8 +44,8 @@ def test_what_was_published_is_read_back_across_page_edges() -> None:
 
     assert ring.read(1_000, ring.cursor) == messages
     assert ring.read(1_020, 1_030) == messages[20:30]
-    # The window starts in the middle of a page, so it touches one page more.
-    assert pool.lent_pages == 3
+    # The first page begins where the ring was empty.
+    assert pool.lent_pages == 2
     assert ring.remaining_capacity == 0
     assert ring.fill == 1.0
 
@@ -140,12 +140,12 @@ def test_holds_tells_the_window() -> None:
 
 
 def test_a_drained_ring_gives_all_pages_back() -> None:
-    start, end = PAGE_SLOTS // 2, PAGE_SLOTS // 2 + PAGE_SLOTS - 1
-    ring, pool = make_ring(sequence=start)
+    start, end = PAGE_SLOTS // 2, PAGE_SLOTS // 2 + 2 * PAGE_SLOTS - 1
+    ring, pool = make_ring(2 * PAGE_SLOTS, sequence=start)
     ring.publish(numbered(start, end))
     assert pool.lent_pages == 2
 
-    ring.release(PAGE_SLOTS)
+    ring.release(start + PAGE_SLOTS)
     assert pool.lent_pages == 1
     ring.release(end - 1)
     assert pool.lent_pages == 1
@@ -191,14 +191,14 @@ class RingMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pool = PagePool(bytes_max=1 << 30, spare_pages_max=2)
+        self.pool = PagePool(bytes_max=1 << 30, spare_slots_max=2 * PAGE_SLOTS)
         self.held: dict[int, bytes] = {}
         self.gate = 0
 
     @initialize(pages=st.integers(1, 3), sequence=st.integers(0, 5 * PAGE_SLOTS))
     def start(self, pages: int, sequence: int) -> None:
         self.ring = Ring(pages * PAGE_SLOTS, CAPACITY_BYTES, self.pool, sequence)
-        self.gate = self.next = sequence
+        self.gate = self.next = self.emptied = sequence
 
     @rule(batch=batches)
     def publish(self, batch: list[int]) -> None:
@@ -207,6 +207,8 @@ class RingMachine(RuleBasedStateMachine):
             for number, size in enumerate(batch)
         ]
         claimed = self.ring.try_claim(messages, self.gate)
+        if not len(self.ring):
+            self.emptied = self.next
         # No less was granted than fits beside what the gate protects.
         kept = [self.held[at] for at in range(self.gate, self.next)]
         if claimed < len(messages):
@@ -239,12 +241,14 @@ class RingMachine(RuleBasedStateMachine):
         ring = self.ring
         assert ring.cursor == self.next
         assert ring.window_start <= self.gate
+        if not len(ring):
+            self.emptied = ring.cursor
         messages = ring.read(ring.window_start, ring.cursor)
         assert messages == [self.held[at] for at in range(ring.window_start, ring.cursor)]
         assert ring.held_bytes == self.pool.held_bytes == sum(map(len, messages))
         assert ring.held_bytes <= CAPACITY_BYTES or len(ring) == 1
         assert len(ring) + ring.remaining_capacity == ring.capacity
-        pages = {at // PAGE_SLOTS for at in range(ring.window_start, ring.cursor)}
+        pages = {(at - self.emptied) // PAGE_SLOTS for at in range(ring.window_start, ring.cursor)}
         assert self.pool.lent_pages == len(pages)
 
 
