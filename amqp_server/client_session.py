@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+from amqp_server.audit.actor import Actor
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import Job
@@ -47,6 +48,7 @@ from amqp_server.protocol.methods import (
     ChannelCloseOk,
     ChannelOpenOk,
     ConnectionClose,
+    ConnectionStartOk,
     Method,
     decode_method,
     method_frame,
@@ -73,6 +75,7 @@ SCANNED_BYTES_MAX: Final = 256 * 1024 if framing.COMPILED else 16 * 1024
 
 With the compiled kernel that is one whole read, and the frame that the read before it began.
 """
+REPLY_SUCCESS: Final = 200
 _WAITING = "waiting"
 """Reason not to read: what the client has sent is not handled yet."""
 _SEE_LOG = "internal error, see the server's log"
@@ -92,6 +95,7 @@ class ClientSession:
     ) -> None:
         self.name = connection.name
         self.user = ""
+        self.actor = Actor("", self.name.partition(" -> ")[0])
         self.frame_max = server.config.limits.frame_bytes_min
         self.notifies_cancel = False
         self.qos_reaches_consumers = False
@@ -129,6 +133,7 @@ class ClientSession:
         self._is_releasing = False
         self._after_release: list[Callable[[], None]] = []
         self._is_lost = False
+        self._end_reason = ""
         # Whether the client is not read, because what it has sent is not handled yet.
         self._is_waiting = False
         self._virtual_host: VirtualHost | None = None
@@ -300,8 +305,20 @@ class ClientSession:
         for channel in self.channels.values():
             channel.wake_consumers()
 
-    def end(self) -> None:
-        """Release everything that the client owned; its connection is gone."""
+    def end(self, reason: str) -> None:
+        """Release everything that the client owned; its connection is gone.
+
+        Args:
+            reason: Why it is gone, unless one side has said so before.
+        """
+        if self.user:
+            self._server.broker.audit.record(
+                "connection.closed",
+                self.actor,
+                vhost=self._machine.vhost,
+                details={"reason": self._end_reason or reason},
+                is_session=True,
+            )
         self.parked.end()
         self._is_lost = True
         self.line = self._turn.endings
@@ -349,6 +366,7 @@ class ClientSession:
     # Closing
 
     def _send_close(self, error: AmqpError) -> None:
+        self._end_reason = self._end_reason or str(error)
         # Waiting events stay: the client's own close may be among them.
         self._machine.close()
         self._release_everything(partial(self._finish_close, connection_close(error)))
@@ -569,24 +587,32 @@ class ClientSession:
 
     def _handle_connection_method(self, payload: bytes) -> None:
         machine = self._machine
+        state = machine.state
         method = decode_method(payload)
         if method.class_id != ClassId.CONNECTION:
             raise machine.unexpected(method.class_id, method.method_id)
         try:
             answer = machine.receive(method)
         except AccessRefused as error:
+            self._record_refusal(error)
             self._fail(error)
             return
         except AmqpError as error:
+            if state is ConnectionState.AWAITING_OPEN:
+                self._record_refusal(error)
             # On channel 0 even a soft error ends the connection.
             self._fail(error.with_method(method.class_id, method.method_id))
             return
         if machine.state is ConnectionState.CLOSED:
+            if isinstance(method, ConnectionClose):
+                self._end_reason = self._end_reason or _client_reason(method)
             self._drop_input()
             self._release_everything(partial(self._close_with, answer))
             return
         if answer is not None:
             self.write(method_frame(0, answer))
+        if state is ConnectionState.AWAITING_START_OK:
+            self._record_login(method)
         if machine.state is ConnectionState.AWAITING_OPEN:
             self._tuned()
         elif machine.state is ConnectionState.OPEN and not self.user:
@@ -597,6 +623,28 @@ class ClientSession:
             logger.info(
                 "connection open peer=%s user=%s vhost=%s", self.name, self.user, machine.vhost
             )
+            self._server.broker.audit.record(
+                "connection.created",
+                self.actor,
+                vhost=machine.vhost,
+                details={"product": machine.client_product},
+                is_session=True,
+            )
+
+    def _record_login(self, method: Method) -> None:
+        self.actor = Actor(self._machine.user, self.actor.peer, self._machine.client_name)
+        mechanism = method.mechanism if isinstance(method, ConnectionStartOk) else ""
+        self._server.broker.audit.record(
+            "user.authentication.success",
+            self.actor,
+            details={"mechanism": mechanism},
+            is_session=True,
+        )
+
+    def _record_refusal(self, error: AmqpError) -> None:
+        machine = self._machine
+        actor = Actor(machine.claimed_user, self.actor.peer, machine.client_name)
+        self._server.broker.audit.record_refusal(actor, error.reply_text)
 
     def _close_with(self, answer: Method | None) -> None:
         if answer is not None:
@@ -726,6 +774,13 @@ class ClientSession:
         """
         yield from channel.release()
         self.write(method_frame(channel.number, channel_close(error)))
+
+
+def _client_reason(close: ConnectionClose) -> str:
+    """Return why a client has closed its connection."""
+    if close.reply_code == REPLY_SUCCESS:
+        return "closed by the client"
+    return f"closed by the client: {close.reply_code} {close.reply_text}"
 
 
 def _text_of(client: str, event: Event | None) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.alarms import Alarms
 from amqp_server.arrived_results import ArrivedResults
+from amqp_server.audit.audit_log import AuditLog
 from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
@@ -59,6 +60,7 @@ class Server:
 
     Attributes:
         config: Settings.
+        audit: Records who changed what.
         clock: Time that the broker goes by.
         filesystem: File operations for definitions, logs and checkpoints.
         reserve: Disk reserve of the data directory.
@@ -83,6 +85,7 @@ class Server:
     """
 
     config: ServerConfig
+    audit: AuditLog
     clock: Clock
     filesystem: FileSystem
     reserve: DiskReserve
@@ -131,6 +134,9 @@ def assemble(
     limits = config.limits
     tasks = BackgroundTasks()
     watch = TurnWatch()
+    audit = AuditLog(
+        config.storage_path, config.audit_file_bytes, config.audit_files, loop.call_later
+    )
     clock = clock or SystemClock(loop.call_later)
 
     # These two parts report to one that needs them itself. Neither calls before the server runs.
@@ -154,6 +160,7 @@ def assemble(
         Definitions(stored.metadata, storage.mark_of),
         turn,
         tasks.spawn,
+        audit,
         commit=committer.commit,
         write_checkpoint=write_checkpoint,
     )
@@ -229,6 +236,7 @@ def assemble(
     )
     return Server(
         config=config,
+        audit=audit,
         clock=clock,
         filesystem=filesystem,
         reserve=reserve,

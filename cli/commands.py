@@ -40,6 +40,9 @@ class LazyCommand:
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
+        "audit": LazyCommand(
+            "cli.audit", "audit", "Show who created, deleted, purged or changed what."
+        ),
         "backup": LazyCommand(
             "cli.backup", "backup", "Copy the data directory; the server may be running."
         ),

@@ -114,10 +114,14 @@ class AuditLog:
         """
         if self._is_running and self._refusals.is_first(actor, reason):
             details = {"reason": reason}
-            self.record("login.refused", actor, vhost=vhost, details=details, is_session=True)
+            self.record(
+                "user.authentication.failure", actor, vhost=vhost, details=details, is_session=True
+            )
 
     def _report_refusals(self, address: str, details: dict[str, object]) -> None:
-        self.record("login.refused", Actor("", address), details=details, is_session=True)
+        self.record(
+            "user.authentication.failure", Actor("", address), details=details, is_session=True
+        )
 
 
 def _lost_entry(count: int) -> bytes:

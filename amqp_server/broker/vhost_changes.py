@@ -123,6 +123,7 @@ class VhostChanges:
                     await self._definitions.forget_vhost(name)
                 raise
             vhosts[name] = VirtualHost(name)
+            self._broker.audit.record("vhost.created", name=name)
 
     async def _wait_for_removal(self, name: str) -> None:
         """Return when nothing is left of an earlier virtual host with this name.
@@ -151,6 +152,12 @@ class VhostChanges:
                 with suppress(MetadataError):
                     await self._definitions.save_vhost(name)
                 raise
+            vhost = self._broker.vhosts[name]
+            self._broker.audit.record(
+                "vhost.deleted",
+                name=name,
+                details={"queues": len(vhost.queues), "exchanges": len(vhost.exchanges)},
+            )
             queues = await self._empty(name)
             # Saves that have started must end before their documents are removed.
             await self._broker.definition_writer.until_done()

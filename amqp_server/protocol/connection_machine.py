@@ -115,6 +115,7 @@ class ConnectionMachine:
 
     Attributes:
         user: Name of the user who logged in; empty before.
+        claimed_user: User name of the last login, refused or not; empty before.
         vhost: Name of the open virtual host; empty before.
         client_properties: The client's properties that are in `KEPT_PROPERTIES`.
         frame_max: Negotiated value, once open.
@@ -135,6 +136,7 @@ class ConnectionMachine:
         """Create the machine; send `greeting` first, then pass in start-ok."""
         self.state = ConnectionState.AWAITING_START_OK
         self.user = ""
+        self.claimed_user = ""
         self.vhost = ""
         self.client_properties: Table = {}
         self.frame_max = frame_max
@@ -249,6 +251,7 @@ class ConnectionMachine:
             user, password = _amqplain(method.response)
         else:
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
+        self.claimed_user = user
         if password is None or not self._authenticator.may_login(user, password):
             raise AccessRefused(
                 f"Login was refused using authentication mechanism {method.mechanism}. "
