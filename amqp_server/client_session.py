@@ -48,7 +48,7 @@ from amqp_server.protocol.methods import (
     ChannelCloseOk,
     ChannelOpenOk,
     ConnectionClose,
-    ConnectionStartOk,
+    ConnectionTune,
     Method,
     decode_method,
     method_frame,
@@ -321,6 +321,8 @@ class ClientSession:
             )
         self.parked.end()
         self._is_lost = True
+        if self._machine.state is ConnectionState.CHECKING_LOGIN:
+            self._replies.cancel()
         self.line = self._turn.endings
         self._turn.jobs.add(self)
         self._go_on_to_end(TimeSlice() if self._turn.cuts_jobs else None)
@@ -422,10 +424,10 @@ class ClientSession:
             return
         logger.warning("connection error peer=%s user=%s error=%s", self.name, self.user, error)
         state = self._machine.state
-        understands_close = (
-            state is not ConnectionState.AWAITING_START_OK
-            or self._machine.capability("authentication_failure_close")
-        )
+        understands_close = state not in (
+            ConnectionState.AWAITING_START_OK,
+            ConnectionState.CHECKING_LOGIN,
+        ) or self._machine.capability("authentication_failure_close")
         if not understands_close:
             self._release_everything()
             self._drop_input()
@@ -611,9 +613,12 @@ class ClientSession:
             return
         if answer is not None:
             self.write(method_frame(0, answer))
-        if state is ConnectionState.AWAITING_START_OK:
-            self._record_login(method)
-        if machine.state is ConnectionState.AWAITING_OPEN:
+        if isinstance(answer, ConnectionTune):
+            self._record_login()
+        if machine.login is not None:
+            login = asyncio.ensure_future(machine.login)
+            self._replies.wait(login, partial(self._finish_login, login), method.identity)
+        elif machine.state is ConnectionState.AWAITING_OPEN:
             self._tuned()
         elif machine.state is ConnectionState.OPEN and not self.user:
             self._connection.handshake_done()
@@ -631,20 +636,37 @@ class ClientSession:
                 is_session=True,
             )
 
-    def _record_login(self, method: Method) -> None:
+    def _record_login(self) -> None:
         self.actor = Actor(self._machine.user, self.actor.peer, self._machine.client_name)
-        mechanism = method.mechanism if isinstance(method, ConnectionStartOk) else ""
         self._server.broker.audit.record(
             "user.authentication.success",
             self.actor,
-            details={"mechanism": mechanism},
+            details={"mechanism": self._machine.mechanism},
             is_session=True,
         )
 
     def _record_refusal(self, error: AmqpError) -> None:
         machine = self._machine
         actor = Actor(machine.claimed_user, self.actor.peer, machine.client_name)
-        self._server.broker.audit.record_refusal(actor, error.reply_text)
+        is_login = isinstance(error, AccessRefused) and not machine.user
+        reason = (is_login and machine.refusal) or error.reply_text
+        self._server.broker.audit.record_refusal(actor, reason)
+
+    def _finish_login(self, login: asyncio.Future[bool]) -> None:
+        """Go on with the handshake when a password has been checked."""
+        machine = self._machine
+        if login.cancelled() or machine.state is not ConnectionState.CHECKING_LOGIN:
+            return
+        if (error := login.exception()) is not None:
+            logger.error("login not checked peer=%s", self.name, exc_info=error)
+        try:
+            answer = machine.finish_login(accepted=error is None and login.result())
+        except AccessRefused as refusal:
+            self._record_refusal(refusal)
+            self._fail(refusal)
+        else:
+            self._record_login()
+            self.write(method_frame(0, answer))
 
     def _close_with(self, answer: Method | None) -> None:
         if answer is not None:

@@ -200,6 +200,7 @@ def test_guessed_passwords_become_a_sum(server: RunningServer) -> None:
         refused_login(server, f"user{number}", "wrong")
     found = events(server, "user.authentication.failure")
     assert found[0]["user"] == "user0"
+    assert found[0]["details"] == {"reason": "unknown user or wrong password"}
     assert found[0]["peer"].startswith("127.0.0.1:")
     assert sum(event["details"].get("count", 1) for event in found) == 20
     assert len(found) < 10
