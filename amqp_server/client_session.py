@@ -134,6 +134,7 @@ class ClientSession:
         self._after_release: list[Callable[[], None]] = []
         self._is_lost = False
         self._end_reason = ""
+        self._is_counted = False
         # Whether the client is not read, because what it has sent is not handled yet.
         self._is_waiting = False
         self._virtual_host: VirtualHost | None = None
@@ -392,6 +393,11 @@ class ClientSession:
         self._is_releasing = True
         self._server.broker.orphan_queues_of(self)
         channels, self.channels = list(self.channels.values()), {}
+        limits = self._server.connection_limits
+        limits.note_channels_closed(self.user, len(channels))
+        if self._is_counted:
+            self._is_counted = False
+            limits.note_closed(self.user, self._virtual_host)
         for channel in channels:
             channel.end()
         machines, self._channel_machines = self._channel_machines, {}
@@ -625,6 +631,8 @@ class ClientSession:
             self.user = machine.user
             # Not looked up again: another one may get the same name.
             self._virtual_host = self._server.broker.vhosts.get(machine.vhost)
+            self._server.connection_limits.note_opened(self.user, self._virtual_host)
+            self._is_counted = True
             logger.info(
                 "connection open peer=%s user=%s vhost=%s", self.name, self.user, machine.vhost
             )
@@ -706,12 +714,15 @@ class ClientSession:
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self._machine.channel_max})"
             )
+        limits = self._server.connection_limits
+        limits.check_channel(self.user)
         vhost = self._virtual_host
         if vhost is None or vhost.is_deleted:
             # The virtual host was deleted a moment ago: connection.close comes next.
             return
         self._channel_machines[number] = machine
         channel = self.channels[number] = Channel(number, self, vhost, self._server.broker)
+        limits.note_channel_opened(self.user)
         channel.send(ChannelOpenOk())
 
     def _handle_method(self, channel: Channel, event: MethodFrame) -> Iterator[None] | None:
@@ -776,12 +787,14 @@ class ClientSession:
         """Forget a channel that the client has closed."""
         del self.channels[number]
         del self._channel_machines[number]
+        self._server.connection_limits.note_channels_closed(self.user, 1)
 
     def close_channel(self, number: int, error: SoftError) -> None:
         """Close a channel with an error; ignore its frames until close-ok."""
         channel = self.channels.pop(number, None)
         if channel is None:
             return
+        self._server.connection_limits.note_channels_closed(self.user, 1)
         logger.warning("channel error peer=%s channel=%d error=%s", self.name, number, error)
         self.parked.forget(number)
         self._channel_machines[number].close()

@@ -66,6 +66,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "inspect": LazyCommand(
             "cli.inspect", "inspect", "Show the contents of a data directory's files."
         ),
+        "limits": LazyCommand(
+            "cli.limits", "limits", "List, set and clear limits of virtual hosts and users."
+        ),
         "offsets": LazyCommand(
             "cli.offsets", "offsets", "Show, commit, move and delete the offsets of groups."
         ),

@@ -32,7 +32,7 @@ from amqp_server.broker.handlers.names import (
     queue_of_name,
     refuse_default,
 )
-from amqp_server.broker.handlers.object_limits import check_limit
+from amqp_server.broker.handlers.object_limits import check_limit, queues_max
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
 from amqp_server.broker.handlers.replies import (
     reply_after_deletion,
@@ -101,13 +101,14 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
         pending = partial(vhost.deletions.queues.get, name)
         return when_deleted(pending, channel, declare, method)
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
-    check_queue_arguments(name, vhost.name, method)
+    # As in RabbitMQ, before the arguments.
     check_limit(
         f"declare queue '{name}'",
         f"queue limit in vhost '{vhost.name}'",
         len(vhost.queues),
-        channel.broker.config.limits.queues_max,
+        queues_max(vhost, channel.broker.config.limits.queues_max),
     )
+    check_queue_arguments(name, vhost.name, method)
     queue = channel.broker.create_queue(
         vhost,
         name,
