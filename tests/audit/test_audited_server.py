@@ -142,6 +142,7 @@ def test_commands_are_recorded_with_the_user_of_the_system(server: RunningServer
     found = [event for event in events(server) if event["user"] == ME]
     assert [(event["event"], event["object"]) for event in found] == [
         ("vhost.created", "v\n1"),
+        ("permission.created", "guest"),
         ("vhost.deleted", "v\n1"),
         ("exchange.created", "s"),
         ("queue.created", "s-0"),
@@ -325,7 +326,10 @@ def test_the_command_filters_and_shows(shown: Any) -> None:  # noqa: ANN401 - a 
     assert "queue.created" in line
     assert "q 1" in line
     assert "guest" in line
-    assert [json.loads(each)["object"] for each in shown("--user", ME, "--json")] == ["v"]
+    assert [json.loads(each)["object"] for each in shown("--user", ME, "--json")] == [
+        "v",
+        "guest",
+    ]
     assert len(shown("--event", "server.*")) == 2
     assert shown("--since", "2999-01-01") == []
     assert len(shown("--since", "1h")) == len(shown())
