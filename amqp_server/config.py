@@ -114,6 +114,8 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "disk_free_limit_bytes": Bounds(1 * MIB, 1024 * 1024 * GIB, or_zero=True),
         "consumer_timeout_seconds": Bounds(0.001, 3_650 * 86_400, or_zero=True),
         "max_message_bytes": Bounds(1 * KIB, 512 * MIB),
+        "audit_files": Bounds(2, 1000, or_zero=True),
+        "audit_file_bytes": Bounds(64 * KIB, 1 * GIB),
     }
 )
 """The bounds of every numeric setting, by field name."""
@@ -169,6 +171,9 @@ class ServerConfig:
         present_product: `product` in the server's properties. Some clients switch on features by
             it.
         present_version: `version` in the server's properties; three numbers with dots.
+        audit_files: Files of the audit log that are kept: so many of changes, and so many of logins
+            and connections. 0: no audit log.
+        audit_file_bytes: Size at which a file of the audit log is complete.
         log_level: Least severe level that is logged: debug, info, warning or error.
         log_format: Format of a log line: text (`key=value`) or json (one object a line).
         limits: Limits that no option sets.
@@ -208,6 +213,8 @@ class ServerConfig:
     guest_from_anywhere: bool = False
     present_product: str = "amqp-server"
     present_version: str = __version__
+    audit_files: int = 8
+    audit_file_bytes: int = 4 * MIB
     log_level: str = "info"
     log_format: str = "text"
     limits: Limits = field(default_factory=Limits)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from amqp_server.control.browse import browse_commands
 from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.imports import import_commands
+from amqp_server.control.limits import limit_commands
 from amqp_server.control.offsets import offsets_commands
 from amqp_server.control.permissions import permission_commands
 from amqp_server.control.queues import statistics_commands
@@ -47,6 +48,7 @@ def control_commands(
         browse_commands(broker),
         checkpoint_commands(checkpointer),
         import_commands(broker, server.imports),
+        limit_commands(broker, server.limit_settings, server.context.connection_limits),
         offsets_commands(broker, checkpointer),
         permission_commands(server.access),
         replay_commands(broker, alarms),

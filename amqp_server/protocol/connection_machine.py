@@ -96,7 +96,13 @@ CAPABILITIES_MAX = 64
 
 
 class Authenticator(Protocol):
-    """Decides which clients may log in, and which virtual hosts they may open."""
+    """Decides which clients may log in, and which virtual hosts they may open.
+
+    Attributes:
+        refusal: Why it has refused the last login; not for the client.
+    """
+
+    refusal: str
 
     def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
         """Return whether the client may log in with this name and password from its address."""
@@ -126,6 +132,8 @@ class ConnectionMachine:
     Attributes:
         login: What decides about a login; None unless a decision takes time.
         user: Name of the user who logged in; empty before.
+        claimed_user: User name of the last login, refused or not; empty before.
+        mechanism: Authentication mechanism of that login.
         vhost: Name of the open virtual host; empty before.
         client_properties: The client's properties that are in `KEPT_PROPERTIES`.
         frame_max: Negotiated value, once open.
@@ -147,6 +155,8 @@ class ConnectionMachine:
         self.state = ConnectionState.AWAITING_START_OK
         self.login: Awaitable[bool] | None = None
         self.user = ""
+        self.claimed_user = ""
+        self.mechanism = ""
         self.vhost = ""
         self.client_properties: Table = {}
         self.frame_max = frame_max
@@ -155,7 +165,11 @@ class ConnectionMachine:
         self._frame_min = frame_min
         self._authenticator = authenticator
         self._server_properties = server_properties
-        self._mechanism = ""
+
+    @property
+    def refusal(self) -> str:
+        """Why the last login was refused; not for the client."""
+        return self._authenticator.refusal
 
     @property
     def greeting(self) -> ConnectionStart:
@@ -262,7 +276,8 @@ class ConnectionMachine:
             user, password = _amqplain(method.response)
         else:
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
-        self.user, self._mechanism = user, method.mechanism
+        self.user = self.claimed_user = user
+        self.mechanism = method.mechanism
         # As in RabbitMQ, a password that is no string counts as wrong.
         accepted = self._authenticator.login(user, password or b"")
         if isinstance(accepted, bool):
@@ -281,7 +296,7 @@ class ConnectionMachine:
         if not accepted:
             self.user = ""
             raise AccessRefused(
-                f"Login was refused using authentication mechanism {self._mechanism}. "
+                f"Login was refused using authentication mechanism {self.mechanism}. "
                 "For details see the broker logfile."
             )
         self.state = ConnectionState.AWAITING_TUNE_OK
