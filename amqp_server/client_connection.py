@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, cast
 
 from amqp_server.client_session import ClientSession
 from amqp_server.outbox import Outbox
+from amqp_server.socket_names import SocketNames, names_of
+from amqp_server.tls.transport import TlsTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +74,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._closes_when_sent = False
         self._is_logged_in = False
         self._is_aborted = False
-        self._peer: object = None
+        self._names: SocketNames | None = None
+        self._tls: TlsTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    # For what reads the socket first
+
+    def come_from(self, names: SocketNames) -> None:
+        """Use the addresses that a trusted proxy has named, before the connection is made."""
+        self._names = names
+
+    def names_of(self, transport: asyncio.BaseTransport) -> SocketNames:
+        """Return the addresses of both ends: those that a proxy has named, or the socket's."""
+        return self._names or names_of(transport)
 
     # asyncio.BufferedProtocol
 
@@ -81,9 +94,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Store the transport and wait for the client, which sends first (AMQP, section 4.2.2)."""
         # uvloop's transports have the interface, not the base class.
         self._transport = transport = cast("asyncio.Transport", transport)
-        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        self._peer = peer
-        self.name = f"{_address(peer)} -> {_address(local)}"
+        self._names = self.names_of(transport)
+        self.name = self._names.text
+        self._tls = transport if isinstance(transport, TlsTransport) else None
         transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
         self._outbox = Outbox(
             transport,
@@ -208,12 +221,15 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Bytes in memory that come from the client or go to it."""
         session = self._session
         waiting_bytes = 0 if session is None else session.waiting_event_bytes
-        return self.unread_bytes + len(self.rest) + waiting_bytes
+        encrypted_bytes = 0 if self._tls is None else self._tls.encrypted_bytes
+        return self.unread_bytes + len(self.rest) + waiting_bytes + encrypted_bytes
 
     @property
     def taken_bytes(self) -> int:
         """Bytes that the client's system has acknowledged; they grow when the client reads."""
-        return self._written_bytes - self.unsent_bytes - self._unacknowledged_bytes
+        # What is unsent may be encrypted, which makes it longer.
+        added_bytes = 0 if self._tls is None else self._tls.overhead_bytes
+        return self._written_bytes + added_bytes - self.unsent_bytes - self._unacknowledged_bytes
 
     @property
     def _unacknowledged_bytes(self) -> int:
@@ -471,25 +487,20 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
             return end
         self._session = ClientSession(
-            self._server, self, self._server.handshakes.start(_host(self._peer))
+            self._server, self, self._server.handshakes.start(self._peer_host)
         )
         return 8
+
+    @property
+    def _peer_host(self) -> str:
+        """IP address of the client."""
+        assert self._names is not None, "known from the start of the connection"
+        return self._names.peer_host
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _host(name: object) -> str:
-    """Return the IP address of a socket name; the peer of a Unix socket is this machine."""
-    return str(name[0]) if isinstance(name, tuple) and name else "127.0.0.1"
-
-
-def _address(name: object) -> str:
-    if isinstance(name, tuple) and len(name) >= 2:
-        return f"{name[0]}:{name[1]}"
-    return str(name) or "?"
 
 
 def _hint(received: bytes) -> str:

@@ -49,6 +49,19 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "present-product",
             "present-version",
         ),
+        "TLS and proxies": (
+            "tls-certificate",
+            "tls-key",
+            "tls-key-password-file",
+            "tls-port",
+            "tls-only",
+            "tls-ca",
+            "tls-verify",
+            "tls-fail-if-no-peer-cert",
+            "tls-versions",
+            "tls-ciphers",
+            "proxy-protocol-trusted",
+        ),
     }
 )
 """Options of each section of the help page, without the dashes; other options come last."""
