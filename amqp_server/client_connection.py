@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, cast
 from amqp_server.client_session import ClientSession
 from amqp_server.outbox import Outbox
 from amqp_server.socket_names import SocketNames, names_of
+from amqp_server.tls.description import TlsDescription, describe_tls
+from amqp_server.tls.peer_certificate import login_name
 from amqp_server.tls.transport import TlsTransport
 
 if TYPE_CHECKING:
@@ -415,6 +417,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         return "" if self._session is None else self._session.vhost
 
     @property
+    def tls(self) -> TlsDescription | None:
+        """What is shown of the connection's TLS; None without TLS, or after its end."""
+        return None if self._tls is None or self._is_lost else describe_tls(self._tls.ssl_object)
+
+    @property
     def client_name(self) -> str:
         """Name that the client gave its connection; empty if it gave none."""
         return "" if self._session is None else self._session.client_name
@@ -491,10 +498,22 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.write(PROTOCOL_HEADER)
             self.close()
             return end
-        self._session = ClientSession(
-            self._server, self, self._server.handshakes.start(self._peer_host)
-        )
+        machine = self._server.handshakes.start(self._peer_host, self._certificate_user)
+        self._session = ClientSession(self._server, self, machine)
         return 8
+
+    @property
+    def _certificate_user(self) -> str | None:
+        """User whom the client's certificate names; None if clients are asked for none."""
+        config = self._server.config
+        if self._tls is None or config.tls_verify != "peer":
+            return None
+        try:
+            certificate = self._tls.ssl_object.getpeercert()
+        except ValueError:
+            # A name in it is not UTF-8.
+            return ""
+        return login_name(certificate or {}, config)
 
     @property
     def _peer_host(self) -> str:

@@ -119,6 +119,11 @@ class ClientListeners:
             tls = await self._tls.listen(make_tls)
         return plain, tls
 
+    @property
+    def arrival_count(self) -> int:
+        """Number of sockets that are no connections of clients yet."""
+        return 0 if self._arrivals is None else len(self._arrivals)
+
     def close(self) -> None:
         """Accept no more clients, and close what is no connection yet; may be called again."""
         for bound in (self._plain, self._tls):

@@ -21,6 +21,8 @@ from appendlog import Compression
 
 __all__ = [
     "BOUNDS",
+    "CERT_LOGIN_FROM",
+    "CERT_LOGIN_SAN_TYPES",
     "LOG_FORMATS",
     "LOG_LEVELS",
     "TLS_VERIFY",
@@ -40,6 +42,8 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
 TLS_VERSIONS: Final = ("1.2", "1.3")
 TLS_VERIFY: Final = ("none", "peer")
+CERT_LOGIN_FROM: Final = ("distinguished_name", "common_name", "subject_alternative_name")
+CERT_LOGIN_SAN_TYPES: Final = ("dns", "ip", "email", "uri")
 
 
 class Durability(StrEnum):
@@ -102,6 +106,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
     {
         "port": Bounds(0, 65_535),
         "tls_port": Bounds(0, 65_535),
+        "ssl_cert_login_san_index": Bounds(0, 1000),
         "offset_checkpoint_interval_seconds": Bounds(0.01, 3600, or_zero=True),
         "ring_size": Bounds(1024, 4 * MIB, multiple_of=1024),
         "ring_bytes": Bounds(64 * KIB, 64 * GIB),
@@ -190,6 +195,10 @@ class ServerConfig:
         tls_fail_if_no_peer_cert: Whether a client must have a certificate.
         tls_versions: Versions of TLS that are accepted, separated by commas: 1.2, 1.3.
         tls_ciphers: Cipher suites of TLS 1.2 in OpenSSL's notation; empty: a safe selection.
+        ssl_cert_login_from: Where in a client's certificate the name of its user stands, if it logs
+            in by the certificate: distinguished_name, common_name or subject_alternative_name.
+        ssl_cert_login_san_type: Which of its alternative names: dns, ip, email or uri.
+        ssl_cert_login_san_index: Which of those, from 0.
         proxy_protocol_trusted: Networks (CIDR), separated by commas, whose proxies may say by the
             PROXY protocol for which client they connect; empty: none.
         log_level: Least severe level that is logged: debug, info, warning or error.
@@ -241,6 +250,9 @@ class ServerConfig:
     tls_fail_if_no_peer_cert: bool = False
     tls_versions: str = "1.2,1.3"
     tls_ciphers: str = ""
+    ssl_cert_login_from: str = "distinguished_name"
+    ssl_cert_login_san_type: str = "dns"
+    ssl_cert_login_san_index: int = 0
     proxy_protocol_trusted: str = ""
     log_level: str = "info"
     log_format: str = "text"
@@ -283,8 +295,14 @@ class ServerConfig:
     def _check_tls(self) -> None:
         if not set(words(self.tls_versions)) <= set(TLS_VERSIONS) or not words(self.tls_versions):
             raise ConfigError("tls_versions", self.tls_versions, "not 1.2, 1.3 or 1.2,1.3")
-        if self.tls_verify not in TLS_VERIFY:
-            raise ConfigError("tls_verify", self.tls_verify, f"not one of {', '.join(TLS_VERIFY)}")
+        for name, choices in (
+            ("tls_verify", TLS_VERIFY),
+            ("ssl_cert_login_from", CERT_LOGIN_FROM),
+            ("ssl_cert_login_san_type", CERT_LOGIN_SAN_TYPES),
+        ):
+            value = getattr(self, name)
+            if value not in choices:
+                raise ConfigError(name, value, f"not one of {', '.join(choices)}")
         if self.tls_only and not self.tls_certificate:
             raise ConfigError("tls_only", self.tls_only, "useless without tls_certificate")
         files, keys = words(self.tls_certificate), words(self.tls_key)

@@ -81,8 +81,8 @@ async def serve(config: ServerConfig, surroundings: Surroundings) -> bool:
     obey_checkpoint_signal(server.checkpointer, server.tasks, lambda: server.connections.is_closing)
     host, port = running.address
     announce(config.log_format, host, port, is_tls=running.address == running.tls_address)
-    if running.tls_context is not None:
-        obey_reload_signal(running.tls_context, server.tasks)
+    if running.listeners.context is not None:
+        obey_reload_signal(running.listeners.context, server.tasks)
     if running.tls_address not in (None, running.address):
         announce(config.log_format, *running.tls_address, is_tls=True)
     if surroundings.announce is not None:
@@ -109,7 +109,10 @@ def announce(log_format: str, host: str, port: int, *, is_tls: bool = False) -> 
         is_tls: Whether clients have to speak TLS there.
     """
     if log_format == "json":
-        announcements.info("listening host=%s port=%d%s", host, port, " tls=true" * is_tls)
+        if is_tls:
+            announcements.info("listening with TLS host=%s port=%d", host, port)
+        else:
+            announcements.info("listening host=%s port=%d", host, port)
     else:
         how = "listening with TLS on" if is_tls else "listening on"
         print(f"{how} {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for

@@ -67,7 +67,7 @@ class RunningServer:
         server: Its parts.
         address: Host and port on which it listens.
         tls_address: Host and port on which it listens for TLS.
-        tls_context: What new TLS handshakes use.
+        listeners: What accepts its clients.
         opened: How to end each step of the start.
         last_writes: What a clean stop writes; a part of `opened`.
 
@@ -75,7 +75,7 @@ class RunningServer:
         server: Its parts.
         address: Host and port on which it listens: without TLS, if it does.
         tls_address: Host and port on which it listens for TLS; None if it does not.
-        tls_context: What new TLS handshakes use; None without TLS.
+        listeners: What accepts its clients.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class RunningServer:
         server: Server,
         address: tuple[str, int],
         tls_address: tuple[str, int] | None,
-        tls_context: CurrentContext | None,
+        listeners: ClientListeners,
         opened: AsyncExitStack,
         last_writes: _LastWrites,
     ) -> None:
         self.server = server
         self.address = address
         self.tls_address = tls_address
-        self.tls_context = tls_context
+        self.listeners = listeners
         self._opened = opened
         self._last_writes = last_writes
 
@@ -155,9 +155,7 @@ async def start(
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
         _run_in_background(server, bound.context, opened)
-        return RunningServer(
-            server, address, tls_address, bound.context, opened.pop_all(), last_writes
-        )
+        return RunningServer(server, address, tls_address, bound, opened.pop_all(), last_writes)
 
 
 async def recover_and_stop(config: ServerConfig, accepted: Collection[Part] = ()) -> StartReport:

@@ -11,7 +11,14 @@ from typing import Any, Final
 import click
 
 from amqp_server import __version__
-from amqp_server.config import LOG_FORMATS, LOG_LEVELS, TLS_VERIFY, Durability
+from amqp_server.config import (
+    CERT_LOGIN_FROM,
+    CERT_LOGIN_SAN_TYPES,
+    LOG_FORMATS,
+    LOG_LEVELS,
+    TLS_VERIFY,
+    Durability,
+)
 from amqp_server.errors import StartupError
 from appendlog import Compression
 from cli.commands import missing_library
@@ -325,6 +332,27 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     default="",
     help="Cipher suites of TLS 1.2, as OpenSSL writes them.",
+)
+@click.option(
+    "--ssl-cert-login-from",
+    cls=ServerOption,
+    type=click.Choice(CERT_LOGIN_FROM),
+    default="distinguished_name",
+    help="Where a certificate has the name of the user (EXTERNAL).",
+)
+@click.option(
+    "--ssl-cert-login-san-type",
+    cls=ServerOption,
+    type=click.Choice(CERT_LOGIN_SAN_TYPES),
+    default="dns",
+    help="Kind of the alternative name that is the user's.",
+)
+@click.option(
+    "--ssl-cert-login-san-index",
+    cls=ServerOption,
+    type=int,
+    default=0,
+    help="Number of that name, from 0.",
 )
 @click.option(
     "--proxy-protocol-trusted",

@@ -63,6 +63,9 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "tls-fail-if-no-peer-cert",
             "tls-versions",
             "tls-ciphers",
+            "ssl-cert-login-from",
+            "ssl-cert-login-san-type",
+            "ssl-cert-login-san-index",
             "proxy-protocol-trusted",
         ),
     }

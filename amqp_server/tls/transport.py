@@ -40,6 +40,7 @@ class TlsTransport(asyncio.Transport):
     Attributes:
         is_paused: Whether the protocol wants nothing to be read.
         drops_input: Whether everything that still arrives is dropped.
+        ssl_object: TLS state after the handshake.
         overhead_bytes: Encrypted octets so far minus the plain ones that they stand for.
     """
 
@@ -57,7 +58,7 @@ class TlsTransport(asyncio.Transport):
         self.drops_input = False
         self.overhead_bytes = 0
         self._socket = socket
-        self._ssl_object = ssl_object
+        self.ssl_object = ssl_object
         self._incoming = incoming
         self._outgoing = outgoing
         self._protocol = protocol
@@ -84,7 +85,7 @@ class TlsTransport(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
         """Return `ssl_object`, or what the transport of the socket knows."""
         if name == "ssl_object":
-            return self._ssl_object
+            return self.ssl_object
         return self._socket.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
@@ -203,7 +204,7 @@ class TlsTransport(asyncio.Transport):
         try:
             while self._pending and left_bytes > 0 and not self._is_socket_full:
                 octets = self._take(left_bytes)
-                self._ssl_object.write(octets)
+                self.ssl_object.write(octets)
                 left_bytes -= len(octets)
                 self._pending_bytes -= len(octets)
                 self.overhead_bytes += self.send_sealed() - len(octets)
@@ -241,7 +242,7 @@ class TlsTransport(asyncio.Transport):
         self._has_ended = True
         # It wants the peer's close_notify; the end of the peer's socket is as good.
         with contextlib.suppress(ssl.SSLError, OSError):
-            self._ssl_object.unwrap()
+            self.ssl_object.unwrap()
         self.send_sealed()
         if self._is_closing:
             self._socket.close()

@@ -45,6 +45,8 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         *("--tls-certificate", "a.pem,b.pem", "--tls-key", "a.key,b.key", "--tls-port", "0"),
         *("--tls-key-password-file", "word", "--tls-only", "--tls-ca", "ca.pem"),
         *("--tls-verify", "peer", "--tls-fail-if-no-peer-cert", "--tls-versions", "1.3"),
+        *("--ssl-cert-login-from", "subject_alternative_name"),
+        *("--ssl-cert-login-san-type", "email", "--ssl-cert-login-san-index", "2"),
         *("--tls-ciphers", "HIGH", "--proxy-protocol-trusted", "10.0.0.0/8, ::1"),
     )
 
@@ -89,6 +91,9 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         tls_fail_if_no_peer_cert=True,
         tls_versions="1.3",
         tls_ciphers="HIGH",
+        ssl_cert_login_from="subject_alternative_name",
+        ssl_cert_login_san_type="email",
+        ssl_cert_login_san_index=2,
         proxy_protocol_trusted="10.0.0.0/8, ::1",
     )
 
