@@ -81,6 +81,22 @@ class PeerAuthenticator:
             return True
         return self._check(user, password)
 
+    def login_by_certificate(self, user: str) -> bool:
+        """Return whether the peer may log in as the user whom its certificate names.
+
+        Args:
+            user: Name in a verified certificate; empty if it has none there.
+        """
+        if not user:
+            self._log(user, "no certificate, or no name in it where ssl-cert-login-from looks")
+        elif user == GUEST and not (self._rules.guest_from_anywhere or is_loopback(self._peer)):
+            self._log(user, "only from this machine")
+        elif user not in self._rules.access.users:
+            self._log(user, "its certificate names no user of this server")
+        else:
+            return True
+        return False
+
     async def _check(self, user: str, password: bytes) -> bool:
         try:
             accepted = await self._rules.logins.check(user, password, self._peer)

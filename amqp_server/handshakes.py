@@ -27,8 +27,14 @@ class Handshakes:
         self.authentication = authentication
         self._properties = server_properties(config)
 
-    def start(self, peer: str) -> ConnectionMachine:
-        """Return the handshake of a new connection from the address `peer`."""
+    def start(self, peer: str, certificate_user: str | None = None) -> ConnectionMachine:
+        """Return the handshake of a new connection.
+
+        Args:
+            peer: IP address of the client.
+            certificate_user: User whom the client's certificate names, empty if it names none;
+                None if clients are not asked for certificates.
+        """
         limits = self._limits
         return ConnectionMachine(
             self.authenticator(peer),
@@ -37,6 +43,7 @@ class Handshakes:
             frame_min=limits.frame_bytes_min,
             channel_max=limits.channels_per_connection_max,
             heartbeat_seconds=limits.heartbeat_seconds,
+            certificate_user=certificate_user,
         )
 
     def authenticator(self, peer: str) -> Authenticator:

@@ -53,6 +53,22 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "present-product",
             "present-version",
         ),
+        "TLS and proxies": (
+            "tls-certificate",
+            "tls-key",
+            "tls-key-password-file",
+            "tls-port",
+            "tls-only",
+            "tls-ca",
+            "tls-verify",
+            "tls-fail-if-no-peer-cert",
+            "tls-versions",
+            "tls-ciphers",
+            "ssl-cert-login-from",
+            "ssl-cert-login-san-type",
+            "ssl-cert-login-san-index",
+            "proxy-protocol-trusted",
+        ),
     }
 )
 """Options of each section of the help page, without the dashes; other options come last."""

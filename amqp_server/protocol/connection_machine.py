@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from amqp_server.protocol.methods import Method
 
 MECHANISMS = b"PLAIN AMQPLAIN"
+EXTERNAL = b" EXTERNAL"
 
 
 class ConnectionState(Enum):
@@ -107,6 +108,9 @@ class Authenticator(Protocol):
     def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
         """Return whether the client may log in with this name and password from its address."""
 
+    def login_by_certificate(self, user: str) -> bool:
+        """Return whether the client may log in as the user whom its certificate names."""
+
     def check_vhost(self, user: str, name: str) -> None:
         """Check that a user may open a virtual host.
 
@@ -128,6 +132,8 @@ class ConnectionMachine:
         frame_min: Smallest frame_max that the server accepts from a client.
         channel_max: Highest channel number that the server accepts.
         heartbeat_seconds: Proposed interval; 0 proposes none.
+        certificate_user: User whom the client's certificate names, empty if it names none; None if
+            logins by certificate (EXTERNAL) are not offered.
 
     Attributes:
         login: What decides about a login; None unless a decision takes time.
@@ -150,6 +156,7 @@ class ConnectionMachine:
         frame_min: int,
         channel_max: int,
         heartbeat_seconds: int,
+        certificate_user: str | None = None,
     ) -> None:
         """Create the machine; send `greeting` first, then pass in start-ok."""
         self.state = ConnectionState.AWAITING_START_OK
@@ -165,6 +172,7 @@ class ConnectionMachine:
         self._frame_min = frame_min
         self._authenticator = authenticator
         self._server_properties = server_properties
+        self._certificate_user = certificate_user
 
     @property
     def refusal(self) -> str:
@@ -178,7 +186,7 @@ class ConnectionMachine:
             version_major=0,
             version_minor=9,
             server_properties=self._server_properties,
-            mechanisms=MECHANISMS,
+            mechanisms=MECHANISMS if self._certificate_user is None else MECHANISMS + EXTERNAL,
             locales=b"en_US",
         )
 
@@ -270,6 +278,12 @@ class ConnectionMachine:
     def _start_ok(self, method: ConnectionStartOk) -> ConnectionTune | None:
         self.client_properties = _kept_properties(method.client_properties)
         password: bytes | None
+        if method.mechanism == "EXTERNAL" and self._certificate_user is not None:
+            # As in RabbitMQ, the response does not count: it could only name another user.
+            self.user = self.claimed_user = self._certificate_user
+            self.mechanism = method.mechanism
+            accepted = self._authenticator.login_by_certificate(self.user)
+            return self.finish_login(accepted=accepted)
         if method.mechanism == "PLAIN":
             user, password = _plain(method.response)
         elif method.mechanism == "AMQPLAIN":
@@ -279,10 +293,10 @@ class ConnectionMachine:
         self.user = self.claimed_user = user
         self.mechanism = method.mechanism
         # As in RabbitMQ, a password that is no string counts as wrong.
-        accepted = self._authenticator.login(user, password or b"")
-        if isinstance(accepted, bool):
-            return self.finish_login(accepted=accepted)
-        self.login = accepted
+        decision = self._authenticator.login(user, password or b"")
+        if isinstance(decision, bool):
+            return self.finish_login(accepted=decision)
+        self.login = decision
         self.state = ConnectionState.CHECKING_LOGIN
         return None
 

@@ -58,6 +58,12 @@ class _FaultyAuthenticator:
             return False
         return self._asked.login(user, password)
 
+    def login_by_certificate(self, user: str) -> bool:
+        """Return whether the client may log in as the user whom its certificate names."""
+        if any(each.is_everything for each in self._refusals):
+            return False
+        return self._asked.login_by_certificate(user)
+
     def check_vhost(self, user: str, name: str) -> None:
         """Check that a user may open a virtual host.
 
