@@ -78,6 +78,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._is_aborted = False
         self._names: SocketNames | None = None
         self._tls: TlsTransport | None = None
+        self._abort_reason = ""
         self._timer: asyncio.TimerHandle | None = None
 
     # For what reads the socket first
@@ -154,10 +155,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._server.heartbeats.remove(self)
         self._server.lingering.remove(self)
         if self._session is not None:
+            reason = exc or ("closed by the server" if self._is_aborted else "closed by peer")
             if self._session.is_open:
-                reason = exc or ("closed by the server" if self._is_aborted else "closed by peer")
                 logger.warning("connection lost peer=%s reason=%s", self.name, reason)
-            self._session.end()
+            self._session.end(self._abort_reason or str(reason))
             # The two refer to each other: only the garbage collector would free them.
             self._session = None
         self._server.connections.forget(self)
@@ -380,6 +381,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def abandon(self, reason: str) -> None:
         """Close the socket at once, without a message to the peer."""
         logger.warning("closing connection peer=%s reason=%s", self.name, reason)
+        self._abort_reason = reason
         self._abort()
 
     # For the server
@@ -395,6 +397,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.unread_bytes,
             reason,
         )
+        self._abort_reason = reason
         self._abort()
 
     def read_on(self) -> None:

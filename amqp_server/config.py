@@ -126,6 +126,8 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "disk_free_limit_bytes": Bounds(1 * MIB, 1024 * 1024 * GIB, or_zero=True),
         "consumer_timeout_seconds": Bounds(0.001, 3_650 * 86_400, or_zero=True),
         "max_message_bytes": Bounds(1 * KIB, 512 * MIB),
+        "audit_files": Bounds(2, 1000, or_zero=True),
+        "audit_file_bytes": Bounds(64 * KIB, 1 * GIB),
     }
 )
 """The bounds of every numeric setting, by field name."""
@@ -201,6 +203,9 @@ class ServerConfig:
         ssl_cert_login_san_index: Which of those, from 0.
         proxy_protocol_trusted: Networks (CIDR), separated by commas, whose proxies may say by the
             PROXY protocol for which client they connect; empty: none.
+        audit_files: Files of the audit log that are kept: so many of changes, and so many of logins
+            and connections. 0: no audit log.
+        audit_file_bytes: Size at which a file of the audit log is complete.
         log_level: Least severe level that is logged: debug, info, warning or error.
         log_format: Format of a log line: text (`key=value`) or json (one object a line).
         limits: Limits that no option sets.
@@ -254,6 +259,8 @@ class ServerConfig:
     ssl_cert_login_san_type: str = "dns"
     ssl_cert_login_san_index: int = 0
     proxy_protocol_trusted: str = ""
+    audit_files: int = 8
+    audit_file_bytes: int = 4 * MIB
     log_level: str = "info"
     log_format: str = "text"
     limits: Limits = field(default_factory=Limits)

@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from amqp_server import __version__
+from amqp_server.audit.actor import SERVER
 from amqp_server.client_connection import ClientConnection
 from amqp_server.client_listeners import ClientListeners
 from amqp_server.control.commands import control_commands
@@ -146,6 +149,7 @@ async def start(
         bound = await _bind(config, opened)
         directory = await _claim(config, filesystem or FileSystem(), opened)
         server, report = await _recover(config, directory, (), sensor, clock, opened)
+        _start_audit(server, opened)
         last_writes = await _begin_to_write(server, directory, report, opened)
         plain_address, tls_address = await _serve(server, bound, make_connection, opened)
         address = plain_address or tls_address
@@ -267,6 +271,15 @@ async def _recover(
     return server, report
 
 
+def _start_audit(server: Server, opened: AsyncExitStack) -> None:
+    """Begin to record; ends when everything that is recorded is on the disk."""
+    audit = server.audit
+    audit.start()
+    opened.push_async_callback(audit.stop)
+    audit.record("server.started", SERVER, details={"version": __version__, "pid": os.getpid()})
+    opened.callback(audit.record, "server.stopped", SERVER)
+
+
 async def _begin_to_write(
     server: Server, directory: _Directory, report: StartReport, opened: AsyncExitStack
 ) -> _LastWrites:
@@ -353,7 +366,7 @@ async def _open_control_socket(
 ) -> None:
     """Listen for commands; ends by removing the socket."""
     commands = control_commands(server, address, time.monotonic())
-    control = ControlListener(server.config.storage_path, commands)
+    control = ControlListener(server.config.storage_path, commands, server.audit)
     await control.start()
     opened.push_async_callback(control.stop)
 

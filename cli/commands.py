@@ -40,6 +40,9 @@ class LazyCommand:
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
+        "audit": LazyCommand(
+            "cli.audit", "audit", "Show who created, deleted, purged or changed what."
+        ),
         "backup": LazyCommand(
             "cli.backup", "backup", "Copy the data directory; the server may be running."
         ),
@@ -63,8 +66,14 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "inspect": LazyCommand(
             "cli.inspect", "inspect", "Show the contents of a data directory's files."
         ),
+        "limits": LazyCommand(
+            "cli.limits", "limits", "List, set and clear limits of virtual hosts and users."
+        ),
         "offsets": LazyCommand(
             "cli.offsets", "offsets", "Show, commit, move and delete the offsets of groups."
+        ),
+        "permissions": LazyCommand(
+            "cli.permissions", "permissions", "List, set and clear what users may do."
         ),
         "recover": LazyCommand(
             "cli.recover", "recover", "Recover a data directory without starting a server."
@@ -80,6 +89,14 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         ),
         "stats": LazyCommand("cli.stats", "stats", "Show statistics of each queue."),
         "status": LazyCommand("cli.status", "status", "Show the state of the running server."),
+        "topic-permissions": LazyCommand(
+            "cli.permissions",
+            "topic_permissions",
+            "List, set and clear with which routing keys users may work.",
+        ),
+        "users": LazyCommand(
+            "cli.users", "users", "List, add, change and delete users of the running server."
+        ),
         "verify": LazyCommand(
             "cli.verify", "verify", "Check every byte of a data directory; changes nothing."
         ),

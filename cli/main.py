@@ -261,6 +261,21 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Allow user guest from other machines, as in a container.",
 )
 @click.option(
+    "--audit-files",
+    cls=ServerOption,
+    type=int,
+    default=8,
+    help="Number of files of the audit log that are kept; 0: no audit log.",
+)
+@click.option(
+    "--audit-file-size",
+    "audit_file_bytes",
+    cls=ServerOption,
+    type=SIZE,
+    default="4MiB",
+    help="Size at which the audit log begins a new file.",
+)
+@click.option(
     "--present-product",
     cls=ServerOption,
     default="amqp-server",

@@ -42,6 +42,7 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "protect-unconsumed",
             "force-remove-after",
         ),
+        "Audit log": ("audit-files", "audit-file-size"),
         "Clients": (
             "max-message-size",
             "consumer-timeout",

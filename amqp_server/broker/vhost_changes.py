@@ -132,6 +132,7 @@ class VhostChanges:
                     await self._definitions.forget_vhost(name)
                 raise
             vhosts[name] = VirtualHost(name)
+            self._broker.audit.record("vhost.created", name=name)
             user = self._access.default_user
             if grants_default_user and user in self._access.users:
                 await self._access.set_permissions(name, user, FULL)
@@ -163,6 +164,12 @@ class VhostChanges:
                 with suppress(MetadataError):
                     await self._definitions.save_vhost(name)
                 raise
+            vhost = self._broker.vhosts[name]
+            self._broker.audit.record(
+                "vhost.deleted",
+                name=name,
+                details={"queues": len(vhost.queues), "exchanges": len(vhost.exchanges)},
+            )
             queues = await self._empty(name)
             # Saves that have started must end before their documents are removed.
             await self._broker.definition_writer.until_done()

@@ -16,6 +16,7 @@ from amqp_server.broker.pending_deletions import PendingDeletions
 from amqp_server.broker.publishing.publish_targets import PublishTargets
 from amqp_server.broker.routing.exchange_graph import ExchangeGraph
 from amqp_server.broker.routing.routing import Routing
+from amqp_server.broker.vhost_limits import VhostLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -59,6 +60,8 @@ class VirtualHost:
         damaged: Objects that the start could not recover; their names cannot be used.
         delay_queues: Hidden queues of delayed exchanges.
         binding_count: Number of bindings.
+        limits: Limits that an operator has set.
+        connection_count: Number of open connections; the server keeps it.
         graph: Which exchanges lead to which.
         routing: Finds the routes of messages.
         publish_targets: Cached routes of publish frames.
@@ -86,6 +89,8 @@ class VirtualHost:
         self.replies = DirectReplies()
         self.publish_watch: PublishWatch | None = None
         self.binding_count = 0
+        self.limits = VhostLimits()
+        self.connection_count = 0
         self._removed_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
         # Exchanges that divide messages between all of their destinations.

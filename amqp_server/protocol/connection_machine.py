@@ -97,7 +97,13 @@ CAPABILITIES_MAX = 64
 
 
 class Authenticator(Protocol):
-    """Decides which clients may log in, and which virtual hosts they may open."""
+    """Decides which clients may log in, and which virtual hosts they may open.
+
+    Attributes:
+        refusal: Why it has refused the last login; not for the client.
+    """
+
+    refusal: str
 
     def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
         """Return whether the client may log in with this name and password from its address."""
@@ -132,6 +138,8 @@ class ConnectionMachine:
     Attributes:
         login: What decides about a login; None unless a decision takes time.
         user: Name of the user who logged in; empty before.
+        claimed_user: User name of the last login, refused or not; empty before.
+        mechanism: Authentication mechanism of that login.
         vhost: Name of the open virtual host; empty before.
         client_properties: The client's properties that are in `KEPT_PROPERTIES`.
         frame_max: Negotiated value, once open.
@@ -154,6 +162,8 @@ class ConnectionMachine:
         self.state = ConnectionState.AWAITING_START_OK
         self.login: Awaitable[bool] | None = None
         self.user = ""
+        self.claimed_user = ""
+        self.mechanism = ""
         self.vhost = ""
         self.client_properties: Table = {}
         self.frame_max = frame_max
@@ -163,7 +173,11 @@ class ConnectionMachine:
         self._authenticator = authenticator
         self._server_properties = server_properties
         self._certificate_user = certificate_user
-        self._mechanism = ""
+
+    @property
+    def refusal(self) -> str:
+        """Why the last login was refused; not for the client."""
+        return self._authenticator.refusal
 
     @property
     def greeting(self) -> ConnectionStart:
@@ -266,7 +280,8 @@ class ConnectionMachine:
         password: bytes | None
         if method.mechanism == "EXTERNAL" and self._certificate_user is not None:
             # As in RabbitMQ, the response does not count: it could only name another user.
-            self.user, self._mechanism = self._certificate_user, method.mechanism
+            self.user = self.claimed_user = self._certificate_user
+            self.mechanism = method.mechanism
             accepted = self._authenticator.login_by_certificate(self.user)
             return self.finish_login(accepted=accepted)
         if method.mechanism == "PLAIN":
@@ -275,7 +290,8 @@ class ConnectionMachine:
             user, password = _amqplain(method.response)
         else:
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
-        self.user, self._mechanism = user, method.mechanism
+        self.user = self.claimed_user = user
+        self.mechanism = method.mechanism
         # As in RabbitMQ, a password that is no string counts as wrong.
         decision = self._authenticator.login(user, password or b"")
         if isinstance(decision, bool):
@@ -294,7 +310,7 @@ class ConnectionMachine:
         if not accepted:
             self.user = ""
             raise AccessRefused(
-                f"Login was refused using authentication mechanism {self._mechanism}. "
+                f"Login was refused using authentication mechanism {self.mechanism}. "
                 "For details see the broker logfile."
             )
         self.state = ConnectionState.AWAITING_TUNE_OK

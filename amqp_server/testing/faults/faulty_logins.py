@@ -42,9 +42,13 @@ class _FaultyAuthenticator:
     Args:
         asked: Authenticator that decides.
         refusals: What is closed to clients.
+
+    Attributes:
+        refusal: Why a login is refused.
     """
 
     def __init__(self, asked: Authenticator, refusals: list[Scope]) -> None:
+        self.refusal = "a fault of the test"
         self._asked = asked
         self._refusals = refusals
 
