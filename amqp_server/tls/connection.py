@@ -116,7 +116,7 @@ class TlsConnection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """End the connection in order; return whether the socket stays open meanwhile."""
         if self._transport is None:
-            self._fail("the client closed the connection")
+            self._fail_by_end()
             return False
         if self._transport.drops_input:
             return self._transport.is_closing()
@@ -133,7 +133,7 @@ class TlsConnection(asyncio.BufferedProtocol):
             self._transport.lost()
             self._protocol.connection_lost(exc)
         else:
-            self._fail(str(exc) if exc else "the client closed the connection")
+            self._fail_by_end()
         # They refer to each other: only the garbage collector would free them.
         self._socket = self._transport = self._ssl_object = None
 
@@ -223,12 +223,17 @@ class TlsConnection(asyncio.BufferedProtocol):
         if self._socket is not None:
             self._socket.abort()
 
-    def _fail(self, reason: str) -> None:
-        """Log that the handshake failed, once; not for a client that connects and says nothing.
+    def _fail_by_end(self) -> None:
+        """Log that the client has gone, unless it had sent nothing.
 
         Load balancers look in this way whether the server is there.
         """
-        if not self._has_failed and (self._has_received or not reason.endswith("the connection")):
+        if self._has_received:
+            self._fail("the client closed the connection")
+
+    def _fail(self, reason: str) -> None:
+        """Log that the handshake failed, once."""
+        if not self._has_failed:
             logger.warning("TLS handshake failed peer=%s reason=%s", self._name, reason)
         self._has_failed = True
 
