@@ -80,7 +80,12 @@ class TlsConnection(asyncio.BufferedProtocol):
         """Begin the handshake, or wait until there is room for it."""
         # uvloop's transports have the interface, not the base class.
         self._socket = socket = cast("asyncio.Transport", transport)
-        self._name = self._names_of(transport).text
+        names = self._names_of(transport)
+        self._name = names.text
+        if names.peer is None:
+            # It was reset before the server looked, as load balancers end their checks.
+            socket.abort()
+            return
         if not self._arrivals.admit(self):
             self._has_failed = True
             logger.warning("connection refused peer=%s reason=too many connections", self._name)
