@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import socket
 import ssl
+import struct
 import threading
 
 import pytest
@@ -163,6 +164,12 @@ def test_a_health_check_is_not_logged(server: TlsServer, caplog: pytest.LogCaptu
     with AmqpClient(server.tls_address) as client:
         client.socket.shutdown(socket.SHUT_WR)
         client.expect_end()
+    with AmqpClient(server.tls_address) as client:
+        server.wait_until(lambda: server.running.listeners.arrival_count == 1)
+        # As HAProxy does: the socket ends with a reset.
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    server.wait_until(lambda: server.running.listeners.arrival_count == 0)
+    server.stop()
     assert "TLS" not in caplog.text
 
 
