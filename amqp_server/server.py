@@ -15,6 +15,7 @@ from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.job import Job
+from amqp_server.broker.policies.policies import Policies
 from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.turn_watch import TurnWatch
@@ -73,6 +74,7 @@ class Server:
         committer: Makes transactions durable.
         compactor: Rewrites segments that are mostly settled.
         checkpointer: Writes what is settled to the disk, and frees segments.
+        policies: Sets, clears and applies policies.
         vhost_changes: Creates and deletes virtual hosts.
         alarms: Alarms for low memory and low disk space.
         imports: Imports of exported messages.
@@ -97,6 +99,7 @@ class Server:
     committer: Committer
     compactor: Compactor
     checkpointer: Checkpointer
+    policies: Policies
     vhost_changes: VhostChanges
     alarms: Alarms
     imports: Imports
@@ -157,6 +160,7 @@ def assemble(
         commit=committer.commit,
         write_checkpoint=write_checkpoint,
     )
+    policies = Policies(broker, tasks.spawn)
     leases = Leases(config.storage_path, filesystem)
     checkpointer = Checkpointer(
         broker,
@@ -243,7 +247,8 @@ def assemble(
         committer=committer,
         compactor=compactor,
         checkpointer=checkpointer,
-        vhost_changes=VhostChanges(broker, tasks.spawn, connections.disconnect),
+        policies=policies,
+        vhost_changes=VhostChanges(broker, tasks.spawn, connections.disconnect, policies),
         alarms=alarms,
         imports=Imports(config, filesystem, lambda: bool(alarms.low)),
         connections=connections,

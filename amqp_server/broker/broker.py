@@ -11,7 +11,10 @@ from uuid import uuid4
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definition_writer import DefinitionWriter
 from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
+from amqp_server.broker.handlers.queue_arguments import queue_type
 from amqp_server.broker.job import Job
+from amqp_server.broker.policies.applied_arguments import applied_arguments
+from amqp_server.broker.policies.effective_policy import NO_POLICY
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.expiry_timer import ExpiryTimer
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.definitions import Definitions
     from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.policies.effective_policy import EffectivePolicy
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.storing.opened_log import OpenedLog
     from amqp_server.broker.storing.storage import QueueStorage
@@ -106,6 +110,7 @@ class Broker:
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
         self.definition_writer = DefinitionWriter(self)
+        self._is_stopping = False
         self._draining: set[Queue] = set()
         self._spawn = spawn
 
@@ -129,7 +134,9 @@ class Broker:
         incarnation = uuid4()
         is_journaled = durable and exclusive_owner is None
         identity = LogIdentity(vhost.name, name, incarnation)
-        opened = self.storage.fresh_log(identity, arguments, is_journaled=is_journaled)
+        policy = vhost.policies.for_queue(name, queue_type(arguments))
+        applied = applied_arguments(arguments, queue_type(arguments), policy.definition)
+        opened = self.storage.fresh_log(identity, applied, is_journaled=is_journaled)
         queue = self.add_queue(
             vhost,
             name,
@@ -139,6 +146,7 @@ class Broker:
             arguments=arguments,
             incarnation=incarnation,
             opened=opened,
+            policy=policy,
         )
         queue.store.awaits_definition = queue.is_journaled
         return queue
@@ -154,9 +162,12 @@ class Broker:
         arguments: Table,
         incarnation: UUID,
         opened: OpenedLog,
+        policy: EffectivePolicy = NO_POLICY,
     ) -> Queue:
-        """Add a queue over an opened log."""
-        settings = queue_settings(arguments)
+        """Add a queue over an opened log; its settings are those of its arguments and policy."""
+        settings = queue_settings(
+            applied_arguments(arguments, queue_type(arguments), policy.definition)
+        )
         kind = Stream if settings.type is QueueType.STREAM else Queue
         queue = kind(
             virtual_host=vhost,
@@ -172,6 +183,7 @@ class Broker:
             turn=self.turn,
             on_changed=self.queues_to_checkpoint.add,
         )
+        queue.policy = policy
         self._fit_forwarder(queue)
         vhost.add_queue(queue)
         self._fit_expiry_timer(queue)
@@ -197,7 +209,7 @@ class Broker:
             self._fit_expiry_timer(queue)
         is_new_order = queue.ready is not order
         if is_new_order and queue.rules is not None and queue.rules.has_unknown_sizes:
-            self._spawn(measure_sizes(queue))
+            self._spawn(measure_sizes(queue, lambda: self._is_stopping))
 
     def _fit_forwarder(self, queue: Queue) -> None:
         """Give a queue the forwarder that its settings ask for, or let the present one finish."""
@@ -373,6 +385,7 @@ class Broker:
 
     def cancel_expiry_timers(self) -> None:
         """Cancel all expiry timers: the server stops, and accepts no more changes."""
+        self._is_stopping = True
         for queue in self.queues():
             if queue.expiry_timer is not None:
                 queue.expiry_timer.cancel()

@@ -19,6 +19,7 @@ from amqp_server.broker.loading_messages import LoadingMessages
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.message_states import message_states
 from amqp_server.broker.orders.queue_order import queue_order
+from amqp_server.broker.policies.effective_policy import NO_POLICY
 from amqp_server.broker.publishing.refusal_log import RefusalLog
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
 from amqp_server.broker.queue_settings import Overflow, QueueType
@@ -89,6 +90,7 @@ class Queue:
         confirmed_end: All persistent messages below it may be confirmed (I3, exclusive), as far as
             the disk has answered.
         is_failed: Whether the log accepts no more writes; publishes are refused.
+        policy: What the policies of its virtual host give to it; `settings` have it already.
         is_journaled: Whether messages survive a restart: the queue is durable and not exclusive.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
         makes_persistent: Whether the queue stores every message as persistent.
@@ -120,6 +122,7 @@ class Queue:
         self.auto_delete = auto_delete
         self.arguments = arguments
         self.settings = settings
+        self.policy = NO_POLICY
         self.storage_settings = opened.settings
         self.incarnation = incarnation
         self.consumers = rotation_for(self.settings)

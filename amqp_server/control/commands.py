@@ -8,6 +8,7 @@ from amqp_server.control.browse import browse_commands
 from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.offsets import offsets_commands
+from amqp_server.control.policies import policy_commands
 from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
 from amqp_server.control.shards import shards_commands
@@ -46,6 +47,7 @@ def control_commands(
         checkpoint_commands(checkpointer),
         import_commands(broker, server.imports),
         offsets_commands(broker, checkpointer),
+        policy_commands(server.policies),
         replay_commands(broker, alarms),
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),

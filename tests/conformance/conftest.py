@@ -30,7 +30,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         return
     with RunningServer(tmp_path_factory.mktemp("conformance") / "data") as server:
         server.start()
-        yield Broker(BrokerUrl(server.host, server.port, "guest", "guest", "/"))
+        url = BrokerUrl(server.host, server.port, "guest", "guest", "/")
+        yield Broker(url, server.storage_path)
         assert server.is_running, "".join(server.messages)
     assert not server.faults, "".join(server.messages)
 

@@ -4,6 +4,7 @@
 
 prints its URL, to be given to the tests as AMQP_URL, and runs it until Ctrl-C or SIGTERM. With a
 command behind it, the command runs with that AMQP_URL instead, and its exit status is the answer.
+AMQP_NODE_PID is its process then, for tests that call `rabbitmqctl`.
 Its directory goes with it; the exchange types that its package brings are enabled.
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.rabbitmq import start_rabbitmq
-from tests.conformance.polling import URL_VARIABLE
+from tests.conformance.polling import PID_VARIABLE, URL_VARIABLE
 
 PLUGINS: Final = ("rabbitmq_consistent_hash_exchange", "rabbitmq_random_exchange")
 
@@ -26,19 +27,27 @@ PLUGINS: Final = ("rabbitmq_consistent_hash_exchange", "rabbitmq_random_exchange
 @contextmanager
 def rabbitmq_url(directory: Path) -> Iterator[str]:
     """Run RabbitMQ with all that it writes in an empty directory, and give its URL."""
+    with rabbitmq_node(directory) as (url, _):
+        yield url
+
+
+@contextmanager
+def rabbitmq_node(directory: Path) -> Iterator[tuple[str, int | None]]:
+    """Run RabbitMQ with all that it writes in an empty directory; give its URL and process id."""
     with start_rabbitmq("RabbitMQ", directory, plugins=PLUGINS) as broker:
         url = broker.url
-        yield f"amqp://{url.user}:{url.password}@{url.host}:{url.port}/%2F"
+        yield f"amqp://{url.user}:{url.password}@{url.host}:{url.port}/%2F", broker.pid
 
 
 def main(command: Sequence[str]) -> int:
     """Start it, and run the command or wait for a signal; return the exit status."""
-    with tempfile.TemporaryDirectory() as directory, rabbitmq_url(Path(directory)) as url:
+    with tempfile.TemporaryDirectory() as directory, rabbitmq_node(Path(directory)) as node:
+        url, pid = node
         if command:
             # As Ctrl-C does, it has to end the command and leave no RabbitMQ behind.
             signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
             return subprocess.run(
-                command, env=os.environ | {URL_VARIABLE: url}, check=False
+                command, env=os.environ | {URL_VARIABLE: url, PID_VARIABLE: str(pid)}, check=False
             ).returncode
         print(url, flush=True)
         # Blocked, they wait for `sigwait` and stop nothing half-started. Children inherit no mask

@@ -12,6 +12,8 @@ from amqp_server.broker.rules.rule_changes import apply_limit, measure_in_memory
 from appendlog import LogError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from amqp_server.broker.rules.rule_changes import ChangedQueue
 
 logger = logging.getLogger(__name__)
@@ -23,10 +25,14 @@ RETRY_SECONDS: Final = 1.0
 """Pause after a log could not be read."""
 
 
-async def measure_sizes(queue: ChangedQueue) -> None:
+async def measure_sizes(queue: ChangedQueue, is_stopping: Callable[[], bool]) -> None:
     """Note the sizes of all messages that a queue has now; then its limit in octets applies.
 
     Ends early if the queue is deleted, or has no limit in octets any more.
+
+    Args:
+        queue: Queue whose rules have just begun to count octets.
+        is_stopping: Returns whether the server stops; then this ends early too.
     """
     rules = queue.rules
     order = queue.ready
@@ -38,7 +44,12 @@ async def measure_sizes(queue: ChangedQueue) -> None:
             await asyncio.sleep(0)
         else:
             at = await _measure_in_log(queue, at)
-        if queue.is_deleted or queue.ready is not order or queue.rules is not rules:
+        if (
+            is_stopping()
+            or queue.is_deleted
+            or queue.ready is not order
+            or queue.rules is not rules
+        ):
             return
     rules.has_unknown_sizes = False
     apply_limit(queue, rules)

@@ -278,6 +278,9 @@ class Forwarder:
         Wakes the queue if it can forward more now.
         """
         has_settled = self._settle_safe()
+        if self.is_retired:
+            # The queue discards a retired forwarder that has nothing left to do.
+            self._queue.wake()
         if self._waiting and not self._is_stopped and (has_settled or self._has_room_again()):
             self._queue.wake()
 

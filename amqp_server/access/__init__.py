@@ -1,0 +1,1 @@
+"""Who may do what: the patterns that names are compared with."""
