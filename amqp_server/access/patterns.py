@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 PATTERN_CHARACTERS_MAX: Final = 1000
 """Longest pattern: it takes about 6 ms to compile."""
-SEARCH_SECONDS_MAX: Final = 0.003
+SEARCH_SECONDS_MAX: Final = 0.001
 """Time after which a search in one name ends; the name counts as one that does not match."""
 TIMEOUTS_MAX: Final = 8
 """Searches of one pattern that may take too long; afterwards the pattern matches no name."""
