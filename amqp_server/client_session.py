@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+from amqp_server.audit.actor import Actor
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import Job
+from amqp_server.broker.rights import NO_RIGHTS, Rights
 from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.parked_publishes import ParkedPublishes, cost_bytes
 from amqp_server.products import qos_reaches_consumers
@@ -47,6 +49,7 @@ from amqp_server.protocol.methods import (
     ChannelCloseOk,
     ChannelOpenOk,
     ConnectionClose,
+    ConnectionTune,
     Method,
     decode_method,
     method_frame,
@@ -73,6 +76,7 @@ SCANNED_BYTES_MAX: Final = 256 * 1024 if framing.COMPILED else 16 * 1024
 
 With the compiled kernel that is one whole read, and the frame that the read before it began.
 """
+REPLY_SUCCESS: Final = 200
 _WAITING = "waiting"
 """Reason not to read: what the client has sent is not handled yet."""
 _SEE_LOG = "internal error, see the server's log"
@@ -92,9 +96,12 @@ class ClientSession:
     ) -> None:
         self.name = connection.name
         self.user = ""
+        self.actor = Actor("", self.name.partition(" -> ")[0])
         self.frame_max = server.config.limits.frame_bytes_min
         self.notifies_cancel = False
         self.qos_reaches_consumers = False
+        # Before the virtual host is open, there is no channel that could ask.
+        self.rights = NO_RIGHTS
         self.channels: dict[int, Channel] = {}
         self.parked = ParkedPublishes(
             self, server.config.limits.parked_bytes_per_connection_max, server.parked_budget
@@ -129,6 +136,8 @@ class ClientSession:
         self._is_releasing = False
         self._after_release: list[Callable[[], None]] = []
         self._is_lost = False
+        self._end_reason = ""
+        self._is_counted = False
         # Whether the client is not read, because what it has sent is not handled yet.
         self._is_waiting = False
         self._virtual_host: VirtualHost | None = None
@@ -300,10 +309,24 @@ class ClientSession:
         for channel in self.channels.values():
             channel.wake_consumers()
 
-    def end(self) -> None:
-        """Release everything that the client owned; its connection is gone."""
+    def end(self, reason: str) -> None:
+        """Release everything that the client owned; its connection is gone.
+
+        Args:
+            reason: Why it is gone, unless one side has said so before.
+        """
+        if self.user:
+            self._server.broker.audit.record(
+                "connection.closed",
+                self.actor,
+                vhost=self._machine.vhost,
+                details={"reason": self._end_reason or reason},
+                is_session=True,
+            )
         self.parked.end()
         self._is_lost = True
+        if self._machine.state is ConnectionState.CHECKING_LOGIN:
+            self._replies.cancel()
         self.line = self._turn.endings
         self._turn.jobs.add(self)
         self._go_on_to_end(TimeSlice() if self._turn.cuts_jobs else None)
@@ -349,6 +372,7 @@ class ClientSession:
     # Closing
 
     def _send_close(self, error: AmqpError) -> None:
+        self._end_reason = self._end_reason or str(error)
         # Waiting events stay: the client's own close may be among them.
         self._machine.close()
         self._release_everything(partial(self._finish_close, connection_close(error)))
@@ -372,6 +396,11 @@ class ClientSession:
         self._is_releasing = True
         self._server.broker.orphan_queues_of(self)
         channels, self.channels = list(self.channels.values()), {}
+        limits = self._server.connection_limits
+        limits.note_channels_closed(self.user, len(channels))
+        if self._is_counted:
+            self._is_counted = False
+            limits.note_closed(self.user, self._virtual_host)
         for channel in channels:
             channel.end()
         machines, self._channel_machines = self._channel_machines, {}
@@ -404,10 +433,10 @@ class ClientSession:
             return
         logger.warning("connection error peer=%s user=%s error=%s", self.name, self.user, error)
         state = self._machine.state
-        understands_close = (
-            state is not ConnectionState.AWAITING_START_OK
-            or self._machine.capability("authentication_failure_close")
-        )
+        understands_close = state not in (
+            ConnectionState.AWAITING_START_OK,
+            ConnectionState.CHECKING_LOGIN,
+        ) or self._machine.capability("authentication_failure_close")
         if not understands_close:
             self._release_everything()
             self._drop_input()
@@ -569,34 +598,87 @@ class ClientSession:
 
     def _handle_connection_method(self, payload: bytes) -> None:
         machine = self._machine
+        state = machine.state
         method = decode_method(payload)
         if method.class_id != ClassId.CONNECTION:
             raise machine.unexpected(method.class_id, method.method_id)
         try:
             answer = machine.receive(method)
         except AccessRefused as error:
+            self._record_refusal(error)
             self._fail(error)
             return
         except AmqpError as error:
+            if state is ConnectionState.AWAITING_OPEN:
+                self._record_refusal(error)
             # On channel 0 even a soft error ends the connection.
             self._fail(error.with_method(method.class_id, method.method_id))
             return
         if machine.state is ConnectionState.CLOSED:
+            if isinstance(method, ConnectionClose):
+                self._end_reason = self._end_reason or _client_reason(method)
             self._drop_input()
             self._release_everything(partial(self._close_with, answer))
             return
         if answer is not None:
             self.write(method_frame(0, answer))
-        if machine.state is ConnectionState.AWAITING_OPEN:
+        if isinstance(answer, ConnectionTune):
+            self._record_login()
+        if machine.login is not None:
+            login = asyncio.ensure_future(machine.login)
+            self._replies.wait(login, partial(self._finish_login, login), method.identity)
+        elif machine.state is ConnectionState.AWAITING_OPEN:
             self._tuned()
         elif machine.state is ConnectionState.OPEN and not self.user:
             self._connection.handshake_done()
             self.user = machine.user
+            self.rights = Rights(self._server.access, machine.user, machine.vhost)
             # Not looked up again: another one may get the same name.
             self._virtual_host = self._server.broker.vhosts.get(machine.vhost)
+            self._server.connection_limits.note_opened(self.user, self._virtual_host)
+            self._is_counted = True
             logger.info(
                 "connection open peer=%s user=%s vhost=%s", self.name, self.user, machine.vhost
             )
+            self._server.broker.audit.record(
+                "connection.created",
+                self.actor,
+                vhost=machine.vhost,
+                details={"product": machine.client_product},
+                is_session=True,
+            )
+
+    def _record_login(self) -> None:
+        self.actor = Actor(self._machine.user, self.actor.peer, self._machine.client_name)
+        self._server.broker.audit.record(
+            "user.authentication.success",
+            self.actor,
+            details={"mechanism": self._machine.mechanism},
+            is_session=True,
+        )
+
+    def _record_refusal(self, error: AmqpError) -> None:
+        machine = self._machine
+        actor = Actor(machine.claimed_user, self.actor.peer, machine.client_name)
+        is_login = isinstance(error, AccessRefused) and not machine.user
+        reason = (is_login and machine.refusal) or error.reply_text
+        self._server.broker.audit.record_refusal(actor, reason)
+
+    def _finish_login(self, login: asyncio.Future[bool]) -> None:
+        """Go on with the handshake when a password has been checked."""
+        machine = self._machine
+        if login.cancelled() or machine.state is not ConnectionState.CHECKING_LOGIN:
+            return
+        if (error := login.exception()) is not None:
+            logger.error("login not checked peer=%s", self.name, exc_info=error)
+        try:
+            answer = machine.finish_login(accepted=error is None and login.result())
+        except AccessRefused as refusal:
+            self._record_refusal(refusal)
+            self._fail(refusal)
+        else:
+            self._record_login()
+            self.write(method_frame(0, answer))
 
     def _close_with(self, answer: Method | None) -> None:
         if answer is not None:
@@ -636,12 +718,15 @@ class ClientSession:
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self._machine.channel_max})"
             )
+        limits = self._server.connection_limits
+        limits.check_channel(self.user)
         vhost = self._virtual_host
         if vhost is None or vhost.is_deleted:
             # The virtual host was deleted a moment ago: connection.close comes next.
             return
         self._channel_machines[number] = machine
         channel = self.channels[number] = Channel(number, self, vhost, self._server.broker)
+        limits.note_channel_opened(self.user)
         channel.send(ChannelOpenOk())
 
     def _handle_method(self, channel: Channel, event: MethodFrame) -> Iterator[None] | None:
@@ -706,12 +791,14 @@ class ClientSession:
         """Forget a channel that the client has closed."""
         del self.channels[number]
         del self._channel_machines[number]
+        self._server.connection_limits.note_channels_closed(self.user, 1)
 
     def close_channel(self, number: int, error: SoftError) -> None:
         """Close a channel with an error; ignore its frames until close-ok."""
         channel = self.channels.pop(number, None)
         if channel is None:
             return
+        self._server.connection_limits.note_channels_closed(self.user, 1)
         logger.warning("channel error peer=%s channel=%d error=%s", self.name, number, error)
         self.parked.forget(number)
         self._channel_machines[number].close()
@@ -726,6 +813,13 @@ class ClientSession:
         """
         yield from channel.release()
         self.write(method_frame(channel.number, channel_close(error)))
+
+
+def _client_reason(close: ConnectionClose) -> str:
+    """Return why a client has closed its connection."""
+    if close.reply_code == REPLY_SUCCESS:
+        return "closed by the client"
+    return f"closed by the client: {close.reply_code} {close.reply_text}"
 
 
 def _text_of(client: str, event: Event | None) -> str:

@@ -19,6 +19,8 @@ class Limits:
     Attributes:
         connections_max: Open client connections; one more is closed before its handshake.
         handshake_seconds_max: Seconds from accept to `connection.open-ok`; a slower peer is closed.
+        tls_handshakes_max: TLS handshakes that are under way; one more waits, unread, for at most
+            `handshake_seconds_max`.
         refused_login_seconds: Seconds from a refused login to the close of its socket, if the
             client understands no close with a reason. The delay slows down password guessing
             (RabbitMQ's silent close delay).
@@ -80,6 +82,7 @@ class Limits:
 
     connections_max: int = 10_000
     handshake_seconds_max: float = 10.0
+    tls_handshakes_max: int = 256
     refused_login_seconds: float = 3.0
     linger_seconds_max: float = 1.0
     closing_seconds_max: float = 4.0

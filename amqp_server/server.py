@@ -9,12 +9,16 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from amqp_server.access.access_control import AccessControl
+from amqp_server.access.logins import Logins
 from amqp_server.alarms import Alarms
 from amqp_server.arrived_results import ArrivedResults
+from amqp_server.audit.audit_log import AuditLog
+from amqp_server.authentication import Authentication
 from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
-from amqp_server.broker.job import Job
+from amqp_server.broker.job import Job, done_in_turns
 from amqp_server.broker.policies.policies import Policies
 from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
@@ -24,11 +28,13 @@ from amqp_server.checkpointer import Checkpointer
 from amqp_server.clock import SystemClock
 from amqp_server.committer import Committer
 from amqp_server.compactor import Compactor
+from amqp_server.connection_limits import ConnectionLimits
 from amqp_server.connections import OpenConnections
 from amqp_server.garbage_collection import collector
 from amqp_server.handshakes import Handshakes
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.imports.imports import Imports
+from amqp_server.limit_settings import LimitSettings
 from amqp_server.lingering import Lingering
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.reclaimer import Reclaimer
@@ -60,6 +66,7 @@ class Server:
 
     Attributes:
         config: Settings.
+        audit: Records who changed what.
         clock: Time that the broker goes by.
         filesystem: File operations for definitions, logs and checkpoints.
         reserve: Disk reserve of the data directory.
@@ -70,6 +77,8 @@ class Server:
         arrived: Results of the flusher on their way to the event loop.
         reads: Reads of logs that the broker waits for.
         tasks: Tasks that no caller awaits.
+        access: Users and permissions.
+        logins: Checks passwords.
         broker: Virtual hosts, exchanges and queues.
         committer: Makes transactions durable.
         compactor: Rewrites segments that are mostly settled.
@@ -77,6 +86,7 @@ class Server:
         policies: Sets, clears and applies policies.
         vhost_changes: Creates and deletes virtual hosts.
         alarms: Alarms for low memory and low disk space.
+        limit_settings: Changes the limits of virtual hosts and users.
         imports: Imports of exported messages.
         connections: The open connections of clients.
         context: What each of these connections uses.
@@ -85,6 +95,7 @@ class Server:
     """
 
     config: ServerConfig
+    audit: AuditLog
     clock: Clock
     filesystem: FileSystem
     reserve: DiskReserve
@@ -95,6 +106,8 @@ class Server:
     arrived: ArrivedResults
     reads: WorkerReads
     tasks: BackgroundTasks
+    access: AccessControl
+    logins: Logins
     broker: Broker
     committer: Committer
     compactor: Compactor
@@ -102,6 +115,7 @@ class Server:
     policies: Policies
     vhost_changes: VhostChanges
     alarms: Alarms
+    limit_settings: LimitSettings
     imports: Imports
     connections: OpenConnections
     context: ServerContext
@@ -134,6 +148,9 @@ def assemble(
     limits = config.limits
     tasks = BackgroundTasks()
     watch = TurnWatch()
+    audit = AuditLog(
+        config.storage_path, config.audit_file_bytes, config.audit_files, loop.call_later
+    )
     clock = clock or SystemClock(loop.call_later)
 
     # These two parts report to one that needs them itself. Neither calls before the server runs.
@@ -157,6 +174,7 @@ def assemble(
         Definitions(stored.metadata, storage.mark_of),
         turn,
         tasks.spawn,
+        audit,
         commit=committer.commit,
         write_checkpoint=write_checkpoint,
     )
@@ -175,6 +193,15 @@ def assemble(
 
     # Clients
     connections = OpenConnections(limits.connections_max)
+
+    async def disconnect_user(name: str) -> None:
+        steps = connections.disconnect_user(name)
+        await done_in_turns(turn, turn.upkeep, steps, f"deletion of user {name!r}")
+
+    access = AccessControl(stored.metadata, broker.vhosts, tasks.spawn, disconnect_user, audit)
+    logins = Logins(access.users)
+    connection_limits = ConnectionLimits(broker.vhosts, access.users)
+    authentication = Authentication(config, access, logins, broker.vhosts, connection_limits)
     parked_budget = ParkedBudget(limits.parked_bytes_max)
 
     def held_bytes() -> int:
@@ -222,7 +249,9 @@ def assemble(
         config=config,
         broker=broker,
         connections=connections,
-        handshakes=Handshakes(config, broker.vhosts),
+        access=access,
+        connection_limits=connection_limits,
+        handshakes=Handshakes(config, authentication),
         alarms=alarms,
         parked_budget=parked_budget,
         heartbeats=HeartbeatWheel(),
@@ -233,6 +262,7 @@ def assemble(
     )
     return Server(
         config=config,
+        audit=audit,
         clock=clock,
         filesystem=filesystem,
         reserve=reserve,
@@ -243,13 +273,16 @@ def assemble(
         arrived=arrived,
         reads=reads,
         tasks=tasks,
+        access=access,
+        logins=logins,
         broker=broker,
         committer=committer,
         compactor=compactor,
         checkpointer=checkpointer,
         policies=policies,
-        vhost_changes=VhostChanges(broker, tasks.spawn, connections.disconnect, policies),
+        vhost_changes=VhostChanges(broker, tasks.spawn, connections.disconnect, policies, access),
         alarms=alarms,
+        limit_settings=LimitSettings(broker, access, stored.metadata, tasks.spawn),
         imports=Imports(config, filesystem, lambda: bool(alarms.low)),
         connections=connections,
         context=context,

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from amqp_server.access.access_control import AccessControl
     from amqp_server.alarms import Alarms
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.turn_watch import TurnWatch
     from amqp_server.config import ServerConfig
+    from amqp_server.connection_limits import ConnectionLimits
     from amqp_server.connections import Connection, OpenConnections
     from amqp_server.handshakes import Handshakes
     from amqp_server.heartbeats import HeartbeatWheel
@@ -26,6 +28,8 @@ class ServerContext:
         config: Settings and limits.
         broker: Broker whose queues the clients use.
         connections: The open connections; each registers itself.
+        access: Users and permissions.
+        connection_limits: Counts connections and channels, and refuses one too many.
         handshakes: Starts the handshake of each connection.
         alarms: Alarms, while which publishes are parked.
         parked_budget: Bytes that all parked publishes may hold.
@@ -39,6 +43,8 @@ class ServerContext:
     config: ServerConfig
     broker: Broker
     connections: OpenConnections
+    access: AccessControl
+    connection_limits: ConnectionLimits
     handshakes: Handshakes
     alarms: Alarms
     parked_budget: ParkedBudget

@@ -7,10 +7,12 @@ import time
 from typing import TYPE_CHECKING
 
 from amqp_server.accepted_loss import accept_loss
+from amqp_server.access_recovery import recover_access
 from amqp_server.cleaning import begin_cleaning
 from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
 from amqp_server.group_recovery import RecoveredGroups
+from amqp_server.limit_settings import recover_vhost_limits
 from amqp_server.recovery import recover
 from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.start_report import StartReport
@@ -80,6 +82,10 @@ async def recover_server(
     broker = server.broker
     await cleaning.remove_documents(filesystem, broker.definitions)
     recovered = await recover(broker, documents, stored.settled, redo, groups, was_clean=was_clean)
+    await recover_access(
+        server.access, server.config, documents, tuple(broker.vhosts), stored.metadata
+    )
+    recover_vhost_limits(broker, documents)
     knows_all = not documents.unreadable and not recovered.damaged
     queues = groups.restore(broker.queues())
     known = {queue.incarnation for queue in queues}

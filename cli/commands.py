@@ -40,6 +40,9 @@ class LazyCommand:
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
+        "audit": LazyCommand(
+            "cli.audit", "audit", "Show who created, deleted, purged or changed what."
+        ),
         "backup": LazyCommand(
             "cli.backup", "backup", "Copy the data directory; the server may be running."
         ),
@@ -63,6 +66,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "inspect": LazyCommand(
             "cli.inspect", "inspect", "Show the contents of a data directory's files."
         ),
+        "limits": LazyCommand(
+            "cli.limits", "limits", "List, set and clear limits of virtual hosts and users."
+        ),
         "offsets": LazyCommand(
             "cli.offsets", "offsets", "Show, commit, move and delete the offsets of groups."
         ),
@@ -70,6 +76,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
             "cli.policies",
             "operator_policies",
             "List, set and clear the operator's policies of the running server.",
+        ),
+        "permissions": LazyCommand(
+            "cli.permissions", "permissions", "List, set and clear what users may do."
         ),
         "policies": LazyCommand(
             "cli.policies", "policies", "List, set and clear policies of the running server."
@@ -88,6 +97,14 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         ),
         "stats": LazyCommand("cli.stats", "stats", "Show statistics of each queue."),
         "status": LazyCommand("cli.status", "status", "Show the state of the running server."),
+        "topic-permissions": LazyCommand(
+            "cli.permissions",
+            "topic_permissions",
+            "List, set and clear with which routing keys users may work.",
+        ),
+        "users": LazyCommand(
+            "cli.users", "users", "List, add, change and delete users of the running server."
+        ),
         "verify": LazyCommand(
             "cli.verify", "verify", "Check every byte of a data directory; changes nothing."
         ),

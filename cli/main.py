@@ -11,10 +11,18 @@ from typing import Any, Final
 import click
 
 from amqp_server import __version__
-from amqp_server.config import LOG_FORMATS, LOG_LEVELS, Durability
+from amqp_server.config import (
+    CERT_LOGIN_FROM,
+    CERT_LOGIN_SAN_TYPES,
+    LOG_FORMATS,
+    LOG_LEVELS,
+    TLS_VERIFY,
+    Durability,
+)
 from amqp_server.errors import StartupError
 from appendlog import Compression
 from cli.commands import missing_library
+from cli.default_user import default_user_values
 from cli.ephemeral import ephemeral_values, is_ephemeral, note_ephemeral
 from cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_REFUSED
 from cli.logs import configure_logging
@@ -226,11 +234,46 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Free disk space below which publishers are blocked; 0: never.",
 )
 @click.option(
+    "--default-user",
+    cls=ServerOption,
+    default="guest",
+    help="User with all rights that a new data directory gets.",
+)
+@click.option(
+    "--default-pass-file",
+    cls=ServerOption,
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="File with the password of that user.",
+)
+@click.option(
+    "--default-vhost",
+    cls=ServerOption,
+    default="/",
+    help="Virtual host that a new data directory gets beside /.",
+)
+@click.option(
     "--guest-from-anywhere",
     cls=ServerOption,
     is_flag=True,
     default=False,
     help="Allow user guest from other machines, as in a container.",
+)
+@click.option(
+    "--audit-files",
+    cls=ServerOption,
+    type=int,
+    default=8,
+    help="Number of files of the audit log that are kept; 0: no audit log.",
+)
+@click.option(
+    "--audit-file-size",
+    "audit_file_bytes",
+    cls=ServerOption,
+    type=SIZE,
+    default="4MiB",
+    help="Size at which the audit log begins a new file.",
 )
 @click.option(
     "--present-product",
@@ -243,6 +286,95 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     default=__version__,
     help="Version in the handshake.",
+)
+@click.option(
+    "--tls-certificate",
+    cls=ServerOption,
+    default="",
+    metavar="FILES",
+    help="PEM certificates with their chains; switches TLS on.",
+)
+@click.option(
+    "--tls-key",
+    cls=ServerOption,
+    default="",
+    metavar="FILES",
+    help="PEM private keys; by default in the files of the certificates.",
+)
+@click.option(
+    "--tls-key-password-file",
+    cls=ServerOption,
+    default="",
+    metavar="FILE",
+    help="File whose first line decrypts the keys.",
+)
+@click.option(
+    "--tls-port", cls=ServerOption, type=int, default=5671, help="TCP port for TLS; 0: a free one."
+)
+@click.option(
+    "--tls-only",
+    cls=ServerOption,
+    is_flag=True,
+    default=False,
+    help="Do not listen without TLS.",
+)
+@click.option(
+    "--tls-ca",
+    cls=ServerOption,
+    default="",
+    metavar="FILE",
+    help="PEM certificates of the authorities of clients.",
+)
+@click.option(
+    "--tls-verify",
+    cls=ServerOption,
+    type=click.Choice(TLS_VERIFY),
+    default="none",
+    help="Whether to ask clients for a certificate and check it.",
+)
+@click.option(
+    "--tls-fail-if-no-peer-cert",
+    cls=ServerOption,
+    is_flag=True,
+    default=False,
+    help="Refuse clients without a certificate.",
+)
+@click.option(
+    "--tls-versions", cls=ServerOption, default="1.2,1.3", help="Versions of TLS that are accepted."
+)
+@click.option(
+    "--tls-ciphers",
+    cls=ServerOption,
+    default="",
+    help="Cipher suites of TLS 1.2, as OpenSSL writes them.",
+)
+@click.option(
+    "--ssl-cert-login-from",
+    cls=ServerOption,
+    type=click.Choice(CERT_LOGIN_FROM),
+    default="distinguished_name",
+    help="Where a certificate has the name of the user (EXTERNAL).",
+)
+@click.option(
+    "--ssl-cert-login-san-type",
+    cls=ServerOption,
+    type=click.Choice(CERT_LOGIN_SAN_TYPES),
+    default="dns",
+    help="Kind of the alternative name that is the user's.",
+)
+@click.option(
+    "--ssl-cert-login-san-index",
+    cls=ServerOption,
+    type=int,
+    default=0,
+    help="Number of that name, from 0.",
+)
+@click.option(
+    "--proxy-protocol-trusted",
+    cls=ServerOption,
+    default="",
+    metavar="NETWORKS",
+    help="Networks whose proxies may name their clients (PROXY protocol).",
 )
 @click.option(
     "--ephemeral",
@@ -292,7 +424,7 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
         return 0
     if is_ephemeral(ctx):
         values = ephemeral_values(ctx, values)
-    config = build_config(ctx, values)
+    config = build_config(ctx, default_user_values(ctx, values))
     configure_logging(config.log_level, config.log_format)
     for line in unknown_variables(ctx, os.environ):
         logger.warning("%s", line)

@@ -1,1 +1,1 @@
-"""Who may do what: the patterns that names are compared with."""
+"""Who may log in, and what a user may do: users, password hashes, permissions."""

@@ -1,119 +1,104 @@
-"""Regular expressions of operators, searched in the names of queues and exchanges.
+"""Regular expressions of permissions and policies: searched in a name, and bounded.
 
-They come from outside, so both their length and the time of a search are bounded. The library
-`regex` is used because it can stop a search; Python's own `re` cannot. Its syntax is almost that of
-PCRE, which RabbitMQ uses: POSIX classes, atomic groups, possessive quantifiers, recursion.
-docs/policies.md lists the differences.
+RabbitMQ's are PCRE. The library `regex` has what definitions use of it: lookahead, possessive
+repeats, POSIX classes, Unicode properties. docs/users.md lists what differs.
+
+A pattern may take exponential time to search and a lot of memory to compile. So the repeats of a
+pattern are bounded when it is compiled, and a search that takes too long counts as no match.
 """
 
 from __future__ import annotations
 
 import logging
+import re
+import warnings
 from typing import Final
 
 import regex
 
 logger = logging.getLogger(__name__)
 
-PATTERN_CHARACTERS_MAX: Final = 1000
-"""Longest pattern: it takes about 6 ms to compile."""
-SEARCH_SECONDS_MAX: Final = 0.001
-"""Time after which a search in one name ends; the name counts as one that does not match."""
-TIMEOUTS_MAX: Final = 8
-"""Searches of one pattern that may take too long; afterwards the pattern matches no name."""
+PATTERN_BYTES_MAX: Final = 4096
+"""Longest pattern in octets."""
+COST_MAX: Final = 32_768
+"""Largest product of a pattern's length and its repeat counts: about 20 ms to compile."""
+SEARCH_SECONDS_MAX: Final = 0.005
+"""Longest search. It runs on the event loop, so it must be short."""
 
-_TEXTS: Final = {
-    "bad character range": "range out of order in character class",
-    "bad escape (end of pattern)": "\\ at end of pattern",
-    "min repeat greater than max repeat": "numbers out of order in {} quantifier",
-    "unbalanced parenthesis": "unmatched parentheses",
-    "unknown extension": "unrecognized character after (? or (?-",
-    "unknown group": "reference to non-existent subpattern",
-    "unterminated character set": "missing terminating ] for character class",
-}
-"""PCRE's texts of mistakes, by those of `regex`; the others are equal or have no counterpart."""
+_REPEAT: Final = re.compile(r"\{\s*(\d*)\s*,?\s*(\d*)\s*\}")
+_LOGGED_CHARACTERS_MAX: Final = 64
+_MATCHING_ALL: Final = (".*", "^.*", ".*$")
 
 
 class InvalidPatternError(ValueError):
-    """The text is no regular expression.
-
-    Attributes:
-        reason: What is wrong with it, in PCRE's words if it has some.
-        position: Characters before the mistake.
-    """
-
-    def __init__(self, reason: str, position: int) -> None:
-        # As RabbitMQ shows the answer of Erlang's `re:compile`.
-        escaped = reason.replace("\\", "\\\\").replace('"', '\\"')
-        super().__init__(f'{{"{escaped}",{position}}}')
-        self.reason = reason
-        self.position = position
+    """The text is no pattern, or one that would cost too much."""
 
 
 class Pattern:
-    """One compiled regular expression. The event loop owns it.
-
-    Make it with `compile`.
+    """A compiled pattern.
 
     Attributes:
-        text: The expression as it was written.
+        text: The pattern as it was given; `""` means `^$`, as in RabbitMQ.
+        matches_all: Whether every name matches, as far as this can be seen at a glance.
+        slow_count: Searches that took too long.
     """
 
-    __slots__ = ("_compiled", "_timeouts", "text")
+    __slots__ = ("_compiled", "matches_all", "slow_count", "text")
 
-    def __init__(self, text: str, compiled: regex.Pattern[str]) -> None:
-        self.text = text
-        self._compiled = compiled
-        self._timeouts = 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pattern) and other.text == self.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    @classmethod
-    def compile(cls, text: str) -> Pattern:
-        """Compile an expression; any thread may call it. Takes up to about 6 ms.
-
-        Classes of letters, digits and spaces have those of ASCII only, as in RabbitMQ.
+    def __init__(self, text: str) -> None:
+        """Compile a pattern; takes up to 20 ms, usually 0.2.
 
         Raises:
-            InvalidPatternError: The text is no regular expression, or longer than
-                `PATTERN_CHARACTERS_MAX`.
+            InvalidPatternError: The text is no pattern, or costs too much.
         """
-        if len(text) > PATTERN_CHARACTERS_MAX:
-            raise InvalidPatternError("regular expression is too large", PATTERN_CHARACTERS_MAX)
+        self.text = text
+        self.matches_all = text in _MATCHING_ALL
+        self.slow_count = 0
+        if len(text.encode("utf-8", "surrogatepass")) > PATTERN_BYTES_MAX:
+            raise InvalidPatternError(f"a pattern has at most {PATTERN_BYTES_MAX} bytes")
+        cost = _cost(text)
+        if cost > COST_MAX:
+            raise InvalidPatternError(
+                f"its repeats make it too large: length times all counts is {cost}, "
+                f"at most {COST_MAX} is allowed"
+            )
         try:
-            compiled = regex.compile(text, regex.ASCII | regex.VERSION0, cache_pattern=False)
+            with warnings.catch_warnings():
+                # The library warns of what later versions may read in another way.
+                warnings.simplefilter("ignore")
+                # Not kept in the library's cache: it is larger than it needs to be, and global.
+                self._compiled = regex.compile(text or "^$", regex.V0, cache_pattern=False)
         except regex.error as error:
-            reason = _TEXTS.get(error.msg, error.msg)
-            raise InvalidPatternError(reason, error.pos or 0) from error
-        except (RecursionError, OverflowError, MemoryError) as error:
-            raise InvalidPatternError("regular expression is too large", len(text)) from error
-        return cls(text, compiled)
+            raise InvalidPatternError(str(error)) from error
+        except (RecursionError, OverflowError, MemoryError, ValueError) as error:
+            raise InvalidPatternError("it is nested too deeply, or too large") from error
 
     def search(self, name: str) -> bool:
-        """Return whether the expression is found anywhere in a name. Case counts.
-
-        A search that takes longer than `SEARCH_SECONDS_MAX` counts as no match; the first one is
-        logged. After `TIMEOUTS_MAX` of them the pattern matches nothing any more. So one expression
-        costs a bounded time, however many names there are.
-        """
-        if self._timeouts >= TIMEOUTS_MAX:
-            return False
+        """Return whether the pattern occurs in a name; False if that takes too long to find out."""
+        if self.matches_all:
+            return True
         try:
             return self._compiled.search(name, timeout=SEARCH_SECONDS_MAX) is not None
         except TimeoutError:
-            self._timeouts += 1
-            if self._timeouts == 1:
-                logger.warning(
-                    "pattern takes too long, so it does not match pattern=%r name=%r",
-                    self.text,
-                    name,
-                )
-            elif self._timeouts == TIMEOUTS_MAX:
-                logger.warning(
-                    "pattern takes too long, so it matches no name any more pattern=%r", self.text
-                )
-            return False
+            reason = f"takes longer than {SEARCH_SECONDS_MAX * 1000:.0f} ms"
+        except (RecursionError, MemoryError):
+            reason = "takes too much memory"
+        self.slow_count += 1
+        if self.slow_count == 1:
+            # Once for each pattern: a client may ask again and again.
+            logger.warning(
+                "pattern denied pattern=%r name=%r reason=%s",
+                self.text[:_LOGGED_CHARACTERS_MAX],
+                name[:_LOGGED_CHARACTERS_MAX],
+                reason,
+            )
+        return False
+
+
+def _cost(text: str) -> int:
+    cost = len(text) or 1
+    for low, high in _REPEAT.findall(text):
+        cost *= max(int(low[:9] or 1), int(high[:9] or 1), 1)
+        if cost > COST_MAX:
+            break
+    return cost

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from amqp_server.audit.actor import Actor
+    from amqp_server.broker.rights import Rights
     from amqp_server.broker.turn import Line
     from amqp_server.protocol.errors import SoftError
     from amqp_server.protocol.large_delivery import LargeFrames
@@ -18,17 +20,21 @@ class Client(Protocol):
     Attributes:
         name: Peer and local address, for logs.
         user: Name of the authenticated user.
+        actor: The user and where it is, for the audit log.
         frame_max: Negotiated frame size in octets.
         notifies_cancel: Whether the client wants `basic.cancel` when the broker ends a consumer.
         qos_reaches_consumers: Whether its `basic.qos` without `global` changes running consumers.
+        rights: What the user may do in the open virtual host.
         line: Line in which the work for this client waits.
     """
 
     name: str
     user: str
+    actor: Actor
     frame_max: int
     notifies_cancel: bool
     qos_reaches_consumers: bool
+    rights: Rights
     line: Line
 
     @property

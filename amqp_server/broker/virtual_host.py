@@ -17,6 +17,7 @@ from amqp_server.broker.policies.vhost_policies import VhostPolicies
 from amqp_server.broker.publishing.publish_targets import PublishTargets
 from amqp_server.broker.routing.exchange_graph import ExchangeGraph
 from amqp_server.broker.routing.routing import Routing
+from amqp_server.broker.vhost_limits import VhostLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -62,6 +63,8 @@ class VirtualHost:
         policies: Policies of the virtual host.
         delay_queues: Hidden queues of delayed exchanges.
         binding_count: Number of bindings.
+        limits: Limits that an operator has set.
+        connection_count: Number of open connections; the server keeps it.
         graph: Which exchanges lead to which.
         routing: Finds the routes of messages.
         publish_targets: Cached routes of publish frames.
@@ -90,6 +93,8 @@ class VirtualHost:
         self.replies = DirectReplies()
         self.publish_watch: PublishWatch | None = None
         self.binding_count = 0
+        self.limits = VhostLimits()
+        self.connection_count = 0
         self._removed_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
         # Exchanges that divide messages between all of their destinations.

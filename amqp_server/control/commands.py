@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from amqp_server.control.browse import browse_commands
 from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.imports import import_commands
+from amqp_server.control.limits import limit_commands
 from amqp_server.control.offsets import offsets_commands
 from amqp_server.control.policies import policy_commands
+from amqp_server.control.permissions import permission_commands
 from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
 from amqp_server.control.shards import shards_commands
 from amqp_server.control.status import StatusSources, status_commands
+from amqp_server.control.users import user_commands
 from amqp_server.control.vhosts import vhost_commands
 
 if TYPE_CHECKING:
@@ -46,12 +49,15 @@ def control_commands(
         browse_commands(broker),
         checkpoint_commands(checkpointer),
         import_commands(broker, server.imports),
+        limit_commands(broker, server.limit_settings, server.context.connection_limits),
         offsets_commands(broker, checkpointer),
         policy_commands(server.policies),
+        permission_commands(server.access),
         replay_commands(broker, alarms),
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),
         status_commands(sources),
+        user_commands(server.access),
         vhost_commands(broker, server.vhost_changes, connections),
     )
     return {command.name: command for commands in families for command in commands}

@@ -1,11 +1,13 @@
 """State machine of a connection, without a socket.
 
     AWAITING_START_OK --start-ok--> AWAITING_TUNE_OK --tune-ok--> AWAITING_OPEN --open--> OPEN
-                                                                                           |
-                CLOSED <--close-ok-- CLOSING <--(we sent connection.close)-----------------+
+        |                  ^                                                              |
+        +--> CHECKING_LOGIN+                                                              |
+                CLOSED <--close-ok-- CLOSING <--(we sent connection.close)----------------+
 
 It takes methods of class connection and returns the replies; its attributes have the negotiated
-values. The caller decides which users and virtual hosts exist.
+values. An `Authenticator` decides who may log in, and to which virtual host. If it cannot decide at
+once, the caller awaits `login` and then calls `finish_login`.
 
 Source: AMQP 0-9-1 specification, section 1.4.2 (connection); texts as in RabbitMQ.
 """
@@ -48,17 +50,21 @@ from amqp_server.protocol.tables import decode_table_body
 from amqp_server.protocol.unexpected_frames import failed_method, unexpected_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from amqp_server.protocol.field_values import Table
     from amqp_server.protocol.framing import Event
     from amqp_server.protocol.methods import Method
 
 MECHANISMS = b"PLAIN AMQPLAIN"
+EXTERNAL = b" EXTERNAL"
 
 
 class ConnectionState(Enum):
     """State of a connection."""
 
     AWAITING_START_OK = auto()
+    CHECKING_LOGIN = auto()
     AWAITING_TUNE_OK = auto()
     AWAITING_OPEN = auto()
     OPEN = auto()
@@ -74,6 +80,7 @@ _OF_CONNECTION = (HeartbeatFrame, BrokenFrame)
 """Events that are the connection's, whatever channel they name."""
 _RABBITMQ_STATES = {
     ConnectionState.AWAITING_START_OK: "starting",
+    ConnectionState.CHECKING_LOGIN: "securing",
     ConnectionState.AWAITING_TUNE_OK: "tuning",
     ConnectionState.AWAITING_OPEN: "opening",
     ConnectionState.OPEN: "running",
@@ -90,13 +97,26 @@ CAPABILITIES_MAX = 64
 
 
 class Authenticator(Protocol):
-    """Decides which clients may log in, and which virtual hosts exist."""
+    """Decides which clients may log in, and which virtual hosts they may open.
 
-    def may_login(self, user: str, password: bytes) -> bool:
+    Attributes:
+        refusal: Why it has refused the last login; not for the client.
+    """
+
+    refusal: str
+
+    def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
         """Return whether the client may log in with this name and password from its address."""
 
-    def has_vhost(self, name: str) -> bool:
-        """Return whether a virtual host exists."""
+    def login_by_certificate(self, user: str) -> bool:
+        """Return whether the client may log in as the user whom its certificate names."""
+
+    def check_vhost(self, user: str, name: str) -> None:
+        """Check that a user may open a virtual host.
+
+        Raises:
+            AmqpError: The virtual host does not exist, or the user may not open it.
+        """
 
     def secret_renewed(self, user: str, reason: str) -> None:
         """Note that a client sent a new secret and why; the secret has no effect."""
@@ -112,9 +132,14 @@ class ConnectionMachine:
         frame_min: Smallest frame_max that the server accepts from a client.
         channel_max: Highest channel number that the server accepts.
         heartbeat_seconds: Proposed interval; 0 proposes none.
+        certificate_user: User whom the client's certificate names, empty if it names none; None if
+            logins by certificate (EXTERNAL) are not offered.
 
     Attributes:
+        login: What decides about a login; None unless a decision takes time.
         user: Name of the user who logged in; empty before.
+        claimed_user: User name of the last login, refused or not; empty before.
+        mechanism: Authentication mechanism of that login.
         vhost: Name of the open virtual host; empty before.
         client_properties: The client's properties that are in `KEPT_PROPERTIES`.
         frame_max: Negotiated value, once open.
@@ -131,10 +156,14 @@ class ConnectionMachine:
         frame_min: int,
         channel_max: int,
         heartbeat_seconds: int,
+        certificate_user: str | None = None,
     ) -> None:
         """Create the machine; send `greeting` first, then pass in start-ok."""
         self.state = ConnectionState.AWAITING_START_OK
+        self.login: Awaitable[bool] | None = None
         self.user = ""
+        self.claimed_user = ""
+        self.mechanism = ""
         self.vhost = ""
         self.client_properties: Table = {}
         self.frame_max = frame_max
@@ -143,6 +172,12 @@ class ConnectionMachine:
         self._frame_min = frame_min
         self._authenticator = authenticator
         self._server_properties = server_properties
+        self._certificate_user = certificate_user
+
+    @property
+    def refusal(self) -> str:
+        """Why the last login was refused; not for the client."""
+        return self._authenticator.refusal
 
     @property
     def greeting(self) -> ConnectionStart:
@@ -151,7 +186,7 @@ class ConnectionMachine:
             version_major=0,
             version_minor=9,
             server_properties=self._server_properties,
-            mechanisms=MECHANISMS,
+            mechanisms=MECHANISMS if self._certificate_user is None else MECHANISMS + EXTERNAL,
             locales=b"en_US",
         )
 
@@ -240,21 +275,44 @@ class ConnectionMachine:
         self.state = ConnectionState.CLOSING
         self.client_properties = {}
 
-    def _start_ok(self, method: ConnectionStartOk) -> ConnectionTune:
+    def _start_ok(self, method: ConnectionStartOk) -> ConnectionTune | None:
         self.client_properties = _kept_properties(method.client_properties)
         password: bytes | None
+        if method.mechanism == "EXTERNAL" and self._certificate_user is not None:
+            # As in RabbitMQ, the response does not count: it could only name another user.
+            self.user = self.claimed_user = self._certificate_user
+            self.mechanism = method.mechanism
+            accepted = self._authenticator.login_by_certificate(self.user)
+            return self.finish_login(accepted=accepted)
         if method.mechanism == "PLAIN":
             user, password = _plain(method.response)
         elif method.mechanism == "AMQPLAIN":
             user, password = _amqplain(method.response)
         else:
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
-        if password is None or not self._authenticator.may_login(user, password):
+        self.user = self.claimed_user = user
+        self.mechanism = method.mechanism
+        # As in RabbitMQ, a password that is no string counts as wrong.
+        decision = self._authenticator.login(user, password or b"")
+        if isinstance(decision, bool):
+            return self.finish_login(accepted=decision)
+        self.login = decision
+        self.state = ConnectionState.CHECKING_LOGIN
+        return None
+
+    def finish_login(self, *, accepted: bool) -> ConnectionTune:
+        """Go on with the handshake when it is known whether the client may log in.
+
+        Raises:
+            AccessRefused: It may not.
+        """
+        self.login = None
+        if not accepted:
+            self.user = ""
             raise AccessRefused(
-                f"Login was refused using authentication mechanism {method.mechanism}. "
+                f"Login was refused using authentication mechanism {self.mechanism}. "
                 "For details see the broker logfile."
             )
-        self.user = user
         self.state = ConnectionState.AWAITING_TUNE_OK
         return ConnectionTune(
             channel_max=self.channel_max, frame_max=self.frame_max, heartbeat=self.heartbeat_seconds
@@ -267,8 +325,7 @@ class ConnectionMachine:
         self.state = ConnectionState.AWAITING_OPEN
 
     def _open(self, method: ConnectionOpen) -> ConnectionOpenOk:
-        if not self._authenticator.has_vhost(method.virtual_host):
-            raise NotAllowed(f"vhost {method.virtual_host} not found")
+        self._authenticator.check_vhost(self.user, method.virtual_host)
         self.vhost = method.virtual_host
         self.state = ConnectionState.OPEN
         return ConnectionOpenOk()
@@ -321,6 +378,5 @@ def _amqplain(response: bytes) -> tuple[str, bytes | None]:
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if login is None or password is None or not isinstance(login.value, bytes):
         raise FieldSyntaxError("malformed AMQPLAIN response: expected LOGIN and PASSWORD")
-    # As in RabbitMQ, a password that is no string counts as wrong.
     secret = password.value if isinstance(password.value, bytes) else None
     return login.value.decode("utf-8", "surrogateescape"), secret

@@ -15,7 +15,7 @@ from tests.conformance.polling import URL_VARIABLE, eventually
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where it is, and as whom to log in; of ours also the data directory."""
+    """Where it is, as whom to log in, and the data directory of a server of ours."""
 
     url: BrokerUrl
     storage_path: Path | None = None

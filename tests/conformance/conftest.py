@@ -1,5 +1,6 @@
 """Fixtures: the broker under test, connections to it, free names, and what the marks mean."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,12 @@ from pamqp.commands import Connection
 from bench.broker_url import BrokerUrl
 from tests.amqp_client import AmqpClient, ConnectionLostError
 from tests.amqp_client import connect as open_connection
+from tests.conformance.administration import (
+    CONTROL_VARIABLE,
+    Administration,
+    OurAdministration,
+    RabbitmqAdministration,
+)
 from tests.conformance.broker import Broker, named_url, rabbitmq_version, remove
 from tests.conformance.polling import SECONDS_MAX
 from tests.servers import RunningServer
@@ -36,6 +43,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     assert not server.faults, "".join(server.messages)
 
 
+@pytest.fixture(scope="session")
+def administration(broker: Broker) -> Administration:
+    """Give what changes users and permissions of the broker."""
+    if broker.storage_path is not None:
+        return OurAdministration(broker.storage_path)
+    if CONTROL_VARIABLE not in os.environ:
+        pytest.skip(f"{CONTROL_VARIABLE} names no rabbitmqctl for {broker.url.host}")
+    return RabbitmqAdministration()
+
+
 @pytest.fixture
 def new_name(broker: Broker) -> Iterator[NewName]:
     """Return a function that returns free names.
@@ -51,7 +68,7 @@ def new_name(broker: Broker) -> Iterator[NewName]:
 
     yield give
     if given:
-        with open_connection(broker.address, **_credentials(broker)) as client:
+        with open_connection(broker.address, over=None, **_credentials(broker)) as client:
             remove(client, given)
             client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
 

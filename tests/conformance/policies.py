@@ -4,16 +4,13 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import pytest
 
 from amqp_server.control.client import ControlError, ask
+from tests.conformance.administration import CONTROL_VARIABLE
 from tests.conformance.broker import Broker
-from tests.conformance.polling import PID_VARIABLE
-
-_PROGRAM: Final = "/usr/lib/rabbitmq/bin/rabbitmqctl"
-"""The script that runs for any user; the one on the PATH changes to the system's."""
 
 
 class PolicyRefusedError(Exception):
@@ -74,17 +71,7 @@ class OurTool:
 
 
 class RabbitTool:
-    """Calls `rabbitmqctl` with the environment of a node."""
-
-    def __init__(self, pid: int) -> None:
-        pairs = Path(f"/proc/{pid}/environ").read_text().split("\0")
-        node = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-        self._environment = {
-            name: value
-            for name, value in node.items()
-            if name in ("HOME", "PATH", "ERL_EPMD_PORT", "ERL_EPMD_ADDRESS")
-        }
-        self._node = node["RABBITMQ_NODENAME"]
+    """Runs the `rabbitmqctl` that the environment names."""
 
     def set(
         self,
@@ -104,14 +91,8 @@ class RabbitTool:
         self._call("clear_operator_policy" if operator else "clear_policy", name)
 
     def _call(self, *arguments: str) -> None:
-        ended = subprocess.run(
-            [_PROGRAM, "-q", "-n", self._node, *arguments],
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        command = [os.environ[CONTROL_VARIABLE], "--quiet", *arguments]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True)
         if ended.returncode:
             fault = ended.stderr.partition("Validation failed\n")[2]
             raise PolicyRefusedError(fault.strip() or ended.stderr)
@@ -121,10 +102,9 @@ def policy_tool(broker: Broker) -> PolicyTool:
     """Return the tool of the broker under test; skips the test if it has none."""
     if broker.storage_path is not None:
         return OurTool(broker.storage_path)
-    pid = os.environ.get(PID_VARIABLE, "")
-    if not pid.isdecimal():
-        pytest.skip(f"{PID_VARIABLE} is not set: nobody can set a policy of this broker")
-    return RabbitTool(int(pid))
+    if CONTROL_VARIABLE not in os.environ:
+        pytest.skip(f"{CONTROL_VARIABLE} is not set: nobody can set a policy of this broker")
+    return RabbitTool()
 
 
 def _family(operator: bool) -> str:

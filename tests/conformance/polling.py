@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 URL_VARIABLE: Final = "AMQP_URL"
-PID_VARIABLE: Final = "AMQP_NODE_PID"
-"""Process id of that broker, if it is a RabbitMQ of this machine whose tools may be called."""
 SECONDS_MAX: Final = 8.0 if URL_VARIABLE in os.environ else 30.0
 """Long enough for any machine; of another broker we know that some things never come."""
 _LOOK_SECONDS: Final = 0.01

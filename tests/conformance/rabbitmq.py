@@ -4,7 +4,6 @@
 
 prints its URL, to be given to the tests as AMQP_URL, and runs it until Ctrl-C or SIGTERM. With a
 command behind it, the command runs with that AMQP_URL instead, and its exit status is the answer.
-AMQP_NODE_PID is its process then, for tests that call `rabbitmqctl`.
 Its directory goes with it; the exchange types that its package brings are enabled.
 """
 
@@ -18,8 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.rabbitmq import start_rabbitmq
-from tests.conformance.polling import PID_VARIABLE, URL_VARIABLE
+from bench.rabbitmq import CONTROL_COMMAND, start_rabbitmq
+from tests.conformance.administration import CONTROL_VARIABLE
+from tests.conformance.polling import URL_VARIABLE
 
 PLUGINS: Final = ("rabbitmq_consistent_hash_exchange", "rabbitmq_random_exchange")
 
@@ -27,28 +27,19 @@ PLUGINS: Final = ("rabbitmq_consistent_hash_exchange", "rabbitmq_random_exchange
 @contextmanager
 def rabbitmq_url(directory: Path) -> Iterator[str]:
     """Run RabbitMQ with all that it writes in an empty directory, and give its URL."""
-    with rabbitmq_node(directory) as (url, _):
-        yield url
-
-
-@contextmanager
-def rabbitmq_node(directory: Path) -> Iterator[tuple[str, int | None]]:
-    """Run RabbitMQ with all that it writes in an empty directory; give its URL and process id."""
     with start_rabbitmq("RabbitMQ", directory, plugins=PLUGINS) as broker:
         url = broker.url
-        yield f"amqp://{url.user}:{url.password}@{url.host}:{url.port}/%2F", broker.pid
+        yield f"amqp://{url.user}:{url.password}@{url.host}:{url.port}/%2F"
 
 
 def main(command: Sequence[str]) -> int:
     """Start it, and run the command or wait for a signal; return the exit status."""
-    with tempfile.TemporaryDirectory() as directory, rabbitmq_node(Path(directory)) as node:
-        url, pid = node
+    with tempfile.TemporaryDirectory() as directory, rabbitmq_url(Path(directory)) as url:
         if command:
             # As Ctrl-C does, it has to end the command and leave no RabbitMQ behind.
             signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-            return subprocess.run(
-                command, env=os.environ | {URL_VARIABLE: url, PID_VARIABLE: str(pid)}, check=False
-            ).returncode
+            settings = {URL_VARIABLE: url, CONTROL_VARIABLE: f"{directory}/{CONTROL_COMMAND}"}
+            return subprocess.run(command, env=os.environ | settings, check=False).returncode
         print(url, flush=True)
         # Blocked, they wait for `sigwait` and stop nothing half-started. Children inherit no mask
         # that matters: a broker is stopped by its own process id.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.broker.queue_settings import QueueType
 
 if TYPE_CHECKING:
-    from amqp_server.access.patterns import Pattern
+    from amqp_server.broker.policies.name_pattern import NamePattern
 
 Definition = dict[str, Any]
 """Values by key, as JSON has them; see `keys`."""
@@ -66,7 +66,7 @@ class Policy:
     """
 
     name: str
-    pattern: Pattern
+    pattern: NamePattern
     definition: Definition
     apply_to: ApplyTo = ApplyTo.ALL
     priority: int = 0

@@ -60,13 +60,13 @@ class VhostPolicies:
         Operator policies hold nothing that an exchange has.
         """
         for policy, _ in self._ranked[PolicyKind.USER]:
-            if policy.apply_to.includes_exchanges and policy.pattern.search(name):
+            if policy.apply_to.includes_exchanges and policy.pattern.matches(name):
                 return merged(policy, None)
         return NO_POLICY
 
     def _first(self, whose: PolicyKind, name: str, kind: QueueType) -> Policy | None:
         for policy, types in self._ranked[whose]:
-            if kind in types and policy.pattern.search(name):
+            if kind in types and policy.pattern.matches(name):
                 return policy
         return None
 
