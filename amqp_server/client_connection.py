@@ -76,9 +76,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._closes_when_sent = False
         self._is_logged_in = False
         self._is_aborted = False
+        self._abort_reason = ""
         self._names: SocketNames | None = None
         self._tls: TlsTransport | None = None
-        self._abort_reason = ""
         self._timer: asyncio.TimerHandle | None = None
 
     # For what reads the socket first

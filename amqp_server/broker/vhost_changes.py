@@ -117,7 +117,7 @@ class VhostChanges:
             vhosts = self._broker.vhosts
             if name in vhosts:
                 raise VhostExistsError(f"vhost '{name}' already exists")
-            limit = self._broker.config.limits.vhosts_max
+            limit = self._broker.config.vhosts_max
             if len(vhosts) >= limit:
                 raise TooManyVhostsError(
                     f"cannot create vhost '{name}': limit ({limit}) is reached"
@@ -186,7 +186,6 @@ class VhostChanges:
     async def _empty(self, name: str) -> list[Queue]:
         """Remove a virtual host from memory; return its queues, whose messages are still there."""
         vhost = self._broker.remove_vhost(name)
-        self._access.forget_vhost(name)
         queues: list[Queue] = []
 
         def steps() -> Iterator[None]:
@@ -197,6 +196,8 @@ class VhostChanges:
 
         turn = self._broker.turn
         await done_in_turns(turn, turn.upkeep, steps(), f"deletion of vhost {name!r}")
+        # Not earlier: its clients would hear that they may not, instead of why.
+        self._access.forget_vhost(name)
         return queues
 
     async def _remove_logs(self, name: str, queues: list[Queue]) -> None:

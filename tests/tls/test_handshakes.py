@@ -202,7 +202,7 @@ def test_handshakes_above_the_limit_wait_for_their_turn(
 def test_sockets_in_their_handshake_count_as_connections(
     authority: Authority, start_tls: StartTls, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = start_tls(limits=Limits(connections_max=2), **authority.server_pair().settings)
+    server = start_tls(connections_max=2, **authority.server_pair().settings)
     with AmqpClient(server.tls_address) as first, AmqpClient(server.tls_address) as second:
         server.wait_until(lambda: server.running.listeners.arrival_count == 2)
         with AmqpClient(server.tls_address) as third:
