@@ -9,8 +9,8 @@ from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.offsets import offsets_commands
-from amqp_server.control.policies import policy_commands
 from amqp_server.control.permissions import permission_commands
+from amqp_server.control.policies import policy_commands
 from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
 from amqp_server.control.shards import shards_commands

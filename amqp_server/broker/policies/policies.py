@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 POLICIES_MAX: Final = 1000
 """Policies of one virtual host and kind: a declare compares its name with all of them."""
 _TTL: Final = "message-ttl"
+_RECORDED: Final = ("pattern", "apply-to", "priority", "definition")
+"""What the audit log has of a policy."""
 
 
 class Policies:
@@ -166,6 +168,10 @@ class Policies:
             dated = [_dated(policy, known.get(policy.name), now_ns) for policy in policies]
             await self._save(vhost, dated, kind, known)
             host.policies.put(kind, dated)
+            for policy in dated:
+                shown = policy.as_json(vhost)
+                details = {key: shown[key] for key in _RECORDED}
+                self._record("set", vhost, policy.name, kind, details)
             await self._apply(host)
 
     async def _save(
@@ -203,7 +209,20 @@ class Policies:
                 raise
             host = self._vhost(vhost)
             host.policies.remove(kind, name)
+            self._record("cleared", vhost, name, kind)
             await self._apply(host)
+
+    def _record(
+        self,
+        action: str,
+        vhost: str,
+        name: str,
+        kind: PolicyKind,
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        """Record a change in the audit log."""
+        event = f"{kind.value.replace(' ', '_')}.{action}"
+        self._broker.audit.record(event, vhost=vhost, name=name, details=details)
 
     async def _apply(self, host: VirtualHost) -> None:
         turn = self._broker.turn
@@ -213,7 +232,11 @@ class Policies:
     def _steps(self, host: VirtualHost) -> Iterator[None]:
         """Give each queue and exchange of a virtual host what its policies give, one in a step."""
         for queue in list(host.queues.values()):
-            self._apply_to(queue, host.policies)
+            try:
+                self._apply_to(queue, host.policies)
+            except Exception:
+                # An error in one queue must not keep the others from their policies.
+                logger.exception("policy not applied queue=%s vhost=%s", queue.name, host.name)
             yield
         for exchange in list(host.exchanges.values()):
             policy = host.policies.for_exchange(exchange.name)
