@@ -86,7 +86,7 @@ class ClientListeners:
             StartupError: Another process that had bound the same address began to listen earlier.
         """
         limits = self._config.limits
-        arrivals = self._arrivals = Arrivals(connections, limits.connections_max)
+        arrivals = self._arrivals = Arrivals(connections, self._config.connections_max)
         buffer = memoryview(bytearray(TLS_READ_BYTES))
 
         def make_plain() -> asyncio.BaseProtocol:

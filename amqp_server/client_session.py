@@ -111,7 +111,8 @@ class ClientSession:
         self._machine = machine
         limits = server.config.limits
         self._scanner = framing.FrameScanner(
-            min(limits.login_bytes_max, limits.frame_bytes_max), server.config.max_message_bytes
+            min(limits.login_bytes_max, server.config.frame_bytes_max),
+            server.config.max_message_bytes,
         )
         # What was read and is not scanned yet: a part of the read buffer while it is handled, and
         # of the connection's `rest` afterwards.

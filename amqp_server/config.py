@@ -126,6 +126,11 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "disk_free_limit_bytes": Bounds(1 * MIB, 1024 * 1024 * GIB, or_zero=True),
         "consumer_timeout_seconds": Bounds(0.001, 3_650 * 86_400, or_zero=True),
         "max_message_bytes": Bounds(1 * KIB, 512 * MIB),
+        "connections_max": Bounds(1, 1_000_000),
+        "channels_per_connection_max": Bounds(1, 65_535),
+        "frame_bytes_max": Bounds(8 * KIB, 1 * MIB),
+        "heartbeat_seconds": Bounds(1, 65_535, or_zero=True),
+        "vhosts_max": Bounds(1, 100_000),
         "audit_files": Bounds(2, 1000, or_zero=True),
         "audit_file_bytes": Bounds(64 * KIB, 1 * GIB),
     }
@@ -171,6 +176,15 @@ class ServerConfig:
         consumer_timeout_seconds: Seconds that a consumer may take to answer a delivery before its
             channel is closed; 0: no limit. Queues and consumers may have their own.
         max_message_bytes: Largest message body that is accepted.
+        connections_max: Open client connections; one more is closed before its handshake. A small
+            limit of open files lowers it (`amqp_server.open_files`).
+        channels_per_connection_max: Offered as channel-max in `connection.tune`.
+        frame_bytes_max: Offered as frame-max in `connection.tune`: bytes of a whole frame with its
+            header and end octet. A larger frame is a frame error (501). The server's read buffer
+            has room for three.
+        heartbeat_seconds: Interval offered in `connection.tune`, in whole seconds; the client may
+            lower it or refuse (0). 0 offers none.
+        vhosts_max: Virtual hosts. One more is refused.
         memory_watermark: Memory of this process above which publishers are blocked: up to 1 a share
             of the memory that it may use, above 1 bytes.
         disk_free_limit_bytes: Free bytes on the disk of the data directory below which publishers
@@ -237,6 +251,11 @@ class ServerConfig:
     segment_age_seconds: float = 7 * 86_400.0
     consumer_timeout_seconds: float = 0.0
     max_message_bytes: int = 128 * MIB
+    connections_max: int = 10_000
+    channels_per_connection_max: int = 2047
+    frame_bytes_max: int = 128 * KIB
+    heartbeat_seconds: float = 60.0
+    vhosts_max: int = 10_000
     memory_watermark: float = 0.6
     disk_free_limit_bytes: int = 256 * MIB
     default_user: str = "guest"
@@ -277,6 +296,10 @@ class ServerConfig:
                 "memory_watermark",
                 self.memory_watermark,
                 "neither a share of the memory, up to 1, nor as much as 1MiB",
+            )
+        if self.heartbeat_seconds != int(self.heartbeat_seconds):
+            raise ConfigError(
+                "heartbeat_seconds", self.heartbeat_seconds, "not a whole number of seconds"
             )
         if not 0 < len(self.present_product.strip()) <= PRESENTED_CHARACTERS_MAX:
             raise ConfigError(

@@ -23,7 +23,7 @@ class Handshakes:
     """
 
     def __init__(self, config: ServerConfig, authentication: Authentication) -> None:
-        self._limits = config.limits
+        self._config = config
         self.authentication = authentication
         self._properties = server_properties(config)
 
@@ -35,14 +35,14 @@ class Handshakes:
             certificate_user: User whom the client's certificate names, empty if it names none;
                 None if clients are not asked for certificates.
         """
-        limits = self._limits
+        config = self._config
         return ConnectionMachine(
             self.authenticator(peer),
             self._properties,
-            frame_max=limits.frame_bytes_max,
-            frame_min=limits.frame_bytes_min,
-            channel_max=limits.channels_per_connection_max,
-            heartbeat_seconds=limits.heartbeat_seconds,
+            frame_max=config.frame_bytes_max,
+            frame_min=config.limits.frame_bytes_min,
+            channel_max=config.channels_per_connection_max,
+            heartbeat_seconds=int(config.heartbeat_seconds),
             certificate_user=certificate_user,
         )
 

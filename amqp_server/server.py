@@ -192,7 +192,7 @@ def assemble(
     )
 
     # Clients
-    connections = OpenConnections(limits.connections_max)
+    connections = OpenConnections(config.connections_max)
 
     async def disconnect_user(name: str) -> None:
         steps = connections.disconnect_user(name)
@@ -244,7 +244,7 @@ def assemble(
         use_disk=use_disk,
     )
     # Bytes left over from one read, then one whole publish as large as two frames.
-    read_buffer = bytearray(limits.read_buffer_bytes + 3 * limits.frame_bytes_max)
+    read_buffer = bytearray(limits.read_buffer_bytes + 3 * config.frame_bytes_max)
     context = ServerContext(
         config=config,
         broker=broker,

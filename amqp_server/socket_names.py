@@ -26,8 +26,13 @@ class SocketNames(NamedTuple):
 
     @property
     def peer_host(self) -> str:
-        """IP address of the client; a client on a Unix socket is on this machine."""
+        """IP address of the client; a client on a Unix socket is on this machine.
+
+        Empty if the client has closed the socket before the server looked.
+        """
         peer = self.peer
+        if peer is None:
+            return ""
         return str(peer[0]) if isinstance(peer, tuple) and peer else "127.0.0.1"
 
 
@@ -39,4 +44,4 @@ def names_of(transport: asyncio.BaseTransport) -> SocketNames:
 def _address(name: object) -> str:
     if isinstance(name, tuple) and len(name) >= 2:
         return f"{name[0]}:{name[1]}"
-    return str(name) or "?"
+    return "?" if name is None else str(name) or "?"

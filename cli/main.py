@@ -219,6 +219,46 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Maximum size of a message body.",
 )
 @click.option(
+    "--max-connections",
+    "connections_max",
+    cls=ServerOption,
+    type=int,
+    default=10_000,
+    help="Maximum open client connections.",
+)
+@click.option(
+    "--max-channels",
+    "channels_per_connection_max",
+    cls=ServerOption,
+    type=int,
+    default=2047,
+    help="Maximum channels per connection.",
+)
+@click.option(
+    "--max-frame-size",
+    "frame_bytes_max",
+    cls=ServerOption,
+    type=SIZE,
+    default="128KiB",
+    help="Maximum size of a frame.",
+)
+@click.option(
+    "--max-vhosts",
+    "vhosts_max",
+    cls=ServerOption,
+    type=int,
+    default=10_000,
+    help="Maximum virtual hosts.",
+)
+@click.option(
+    "--heartbeat",
+    "heartbeat_seconds",
+    cls=ServerOption,
+    type=DURATION,
+    default="60s",
+    help="Heartbeat interval that is proposed to clients; 0: none.",
+)
+@click.option(
     "--memory-watermark",
     cls=ServerOption,
     type=WATERMARK,

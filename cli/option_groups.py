@@ -44,7 +44,12 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Audit log": ("audit-files", "audit-file-size"),
         "Clients": (
+            "max-connections",
+            "max-channels",
+            "max-vhosts",
             "max-message-size",
+            "max-frame-size",
+            "heartbeat",
             "consumer-timeout",
             "default-user",
             "default-pass-file",

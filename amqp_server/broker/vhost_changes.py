@@ -121,7 +121,7 @@ class VhostChanges:
             vhosts = self._broker.vhosts
             if name in vhosts:
                 raise VhostExistsError(f"vhost '{name}' already exists")
-            limit = self._broker.config.limits.vhosts_max
+            limit = self._broker.config.vhosts_max
             if len(vhosts) >= limit:
                 raise TooManyVhostsError(
                     f"cannot create vhost '{name}': limit ({limit}) is reached"

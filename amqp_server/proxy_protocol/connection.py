@@ -65,7 +65,10 @@ class ProxiedConnection(asyncio.BufferedProtocol):
         self._socket = socket = cast("asyncio.Transport", transport)
         names = names_of(socket)
         self._name = names.text
-        if not self._trusted.has(names.peer_host):
+        if names.peer is None:
+            # It was reset before the server looked, as HAProxy ends its checks.
+            socket.abort()
+        elif not self._trusted.has(names.peer_host):
             self._hand_over(socket, b"")
         elif self._arrivals.admit(self):
             self._room = bytearray(HEADER_BYTES_MAX)

@@ -471,5 +471,6 @@ def _guest_settings() -> dict[str, Any]:
         "audit_files": 0,
         # Loopback only, by its address: the warning about proxies is for operators.
         "guest_from_anywhere": True,
-        "limits": Limits(heartbeat_seconds=0, closing_seconds_max=CLOSING_SECONDS_MAX),
+        "heartbeat_seconds": 0,
+        "limits": Limits(closing_seconds_max=CLOSING_SECONDS_MAX),
     }

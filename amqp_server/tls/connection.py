@@ -80,7 +80,12 @@ class TlsConnection(asyncio.BufferedProtocol):
         """Begin the handshake, or wait until there is room for it."""
         # uvloop's transports have the interface, not the base class.
         self._socket = socket = cast("asyncio.Transport", transport)
-        self._name = self._names_of(transport).text
+        names = self._names_of(transport)
+        self._name = names.text
+        if names.peer is None:
+            # It was reset before the server looked, as load balancers end their checks.
+            socket.abort()
+            return
         if not self._arrivals.admit(self):
             self._has_failed = True
             logger.warning("connection refused peer=%s reason=too many connections", self._name)
@@ -116,7 +121,7 @@ class TlsConnection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """End the connection in order; return whether the socket stays open meanwhile."""
         if self._transport is None:
-            self._fail("the client closed the connection")
+            self._fail_by_end()
             return False
         if self._transport.drops_input:
             return self._transport.is_closing()
@@ -133,7 +138,7 @@ class TlsConnection(asyncio.BufferedProtocol):
             self._transport.lost()
             self._protocol.connection_lost(exc)
         else:
-            self._fail(str(exc) if exc else "the client closed the connection")
+            self._fail_by_end()
         # They refer to each other: only the garbage collector would free them.
         self._socket = self._transport = self._ssl_object = None
 
@@ -223,12 +228,17 @@ class TlsConnection(asyncio.BufferedProtocol):
         if self._socket is not None:
             self._socket.abort()
 
-    def _fail(self, reason: str) -> None:
-        """Log that the handshake failed, once; not for a client that connects and says nothing.
+    def _fail_by_end(self) -> None:
+        """Log that the client has gone, unless it had sent nothing.
 
         Load balancers look in this way whether the server is there.
         """
-        if not self._has_failed and (self._has_received or not reason.endswith("the connection")):
+        if self._has_received:
+            self._fail("the client closed the connection")
+
+    def _fail(self, reason: str) -> None:
+        """Log that the handshake failed, once."""
+        if not self._has_failed:
             logger.warning("TLS handshake failed peer=%s reason=%s", self._name, reason)
         self._has_failed = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import socket
 import ssl
+import struct
 import threading
 
 import pytest
@@ -163,6 +164,12 @@ def test_a_health_check_is_not_logged(server: TlsServer, caplog: pytest.LogCaptu
     with AmqpClient(server.tls_address) as client:
         client.socket.shutdown(socket.SHUT_WR)
         client.expect_end()
+    with AmqpClient(server.tls_address) as client:
+        server.wait_until(lambda: server.running.listeners.arrival_count == 1)
+        # As HAProxy does: the socket ends with a reset.
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    server.wait_until(lambda: server.running.listeners.arrival_count == 0)
+    server.stop()
     assert "TLS" not in caplog.text
 
 
@@ -195,7 +202,7 @@ def test_handshakes_above_the_limit_wait_for_their_turn(
 def test_sockets_in_their_handshake_count_as_connections(
     authority: Authority, start_tls: StartTls, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = start_tls(limits=Limits(connections_max=2), **authority.server_pair().settings)
+    server = start_tls(connections_max=2, **authority.server_pair().settings)
     with AmqpClient(server.tls_address) as first, AmqpClient(server.tls_address) as second:
         server.wait_until(lambda: server.running.listeners.arrival_count == 2)
         with AmqpClient(server.tls_address) as third:

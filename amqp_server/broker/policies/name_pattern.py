@@ -64,5 +64,7 @@ def _as_pcre(error: InvalidPatternError) -> str:
     cause = error.__cause__
     if not isinstance(cause, regex.error):
         return str(error)
-    reason = _TEXTS.get(cause.msg, cause.msg).replace("\\", "\\\\").replace('"', '\\"')
-    return f'{{"{reason}",{cause.pos or 0}}}'
+    # The type stubs of the library do not have these two.
+    message, position = getattr(cause, "msg", str(cause)), getattr(cause, "pos", None) or 0
+    reason = _TEXTS.get(message, message).replace("\\", "\\\\").replace('"', '\\"')
+    return f'{{"{reason}",{position}}}'
