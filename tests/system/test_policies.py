@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Queue
 
+from amqp_server.broker.policies.documents import policy_document
 from amqp_server.broker.policies.errors import (
     NoSuchPolicyError,
     NoSuchPolicyVhostError,
@@ -431,6 +432,27 @@ def test_the_statistics_of_a_queue_show_its_policies(server: RunningServer) -> N
             for row in rows
         }
     assert shown == {"other": (None, None, {}), "q": ("p", None, {"max-length": 5})}
+
+
+def test_policies_that_others_have_saved_are_taken_and_applied(tmp_path: Path) -> None:
+    with serving(tmp_path) as (server, client):
+        client.declare("q")
+        publish(client, "q", b"1", b"2", b"3")
+        policies = server.server.policies
+
+        async def take() -> None:
+            for number in range(3):
+                fields = {"pattern": "^q$", "definition": {"max-length": number + 1}}
+                values = {"name": f"p{number}", "priority": -number, **fields}
+                policy = policies.dated("/", await policies.parse(values))
+                await server.server.metadata.put(policy_document("/", policy, USER))
+                policies.take_saved("/", [policy])
+
+        server.run(take)
+        assert eventually(lambda: client.ready_count("q") == 1)
+        server.run(policies.until_done)
+    with serving(tmp_path) as (server, _):
+        assert len(server.call(lambda: server.server.policies.list())) == 3
 
 
 def test_a_missing_policy_cannot_be_cleared(tmp_path: Path) -> None:
