@@ -139,7 +139,7 @@ def test_a_client_that_does_not_read_costs_bounded_memory_and_counts(
         (connection,) = [each for each in server.connections if f":{name} ->" in each.name]
         server.wait_until(lambda: not connection.is_writable)
         unsent = server.call(lambda: connection.unsent_bytes)
-        assert MIB < unsent < HELD_BYTES_MAX
+        assert 0 < unsent < HELD_BYTES_MAX
         # It takes nothing: that is how slow readers are found.
         taken = server.call(lambda: connection.taken_bytes)
         server.call(connection.beat)
