@@ -65,7 +65,11 @@ async def recover_access(
     try:
         await _remove_rest(report, deleted, vhosts, store)
         first = _first_user(report)
-        if first is None:
+        if first is None and len(access.users) == 1:
+            # The start that created it was interrupted before the record.
+            (first,) = access.users
+            await _record(first, store)
+        elif first is None:
             first = await _create_first_user(access, config, vhosts, store)
     except MetadataError as error:
         raise StartupError(f"cannot write the data directory: {error}") from error
@@ -142,9 +146,7 @@ def _first_user(report: LoadReport) -> str | None:
     # A document that cannot be read may be any of them.
     if any(each.kind in (_ACCESS, USERS, "") for each in report.unreadable):
         return ""
-    if any(document.kind == USERS for document in report.documents):
-        return ""
-    return None
+    return "" if sum(document.kind == USERS for document in report.documents) > 1 else None
 
 
 async def _create_first_user(
@@ -152,16 +154,21 @@ async def _create_first_user(
 ) -> str:
     """Create the first user with all rights in all virtual hosts; return the name.
 
-    Nothing is done twice if the start is interrupted: the record comes last.
+    A start that was interrupted is completed by the next one.
     """
     user = first_user(config)
-    await store.put(user.document())
-    access.users[user.name] = user
+    # The user after the permissions: where there is a user, all of them are.
     for vhost in vhosts:
         await store.put(FULL.document(vhost, user.name))
         access.permissions.setdefault(vhost, {})[user.name] = FULL
-    await store.put(Document(_ACCESS, "", _FIRST_USER, {"name": user.name}))
+    await store.put(user.document())
+    access.users[user.name] = user
+    await _record(user.name, store)
     return user.name
+
+
+async def _record(name: str, store: MetadataStore) -> None:
+    await store.put(Document(_ACCESS, "", _FIRST_USER, {"name": name}))
 
 
 def first_user(config: ServerConfig) -> User:
