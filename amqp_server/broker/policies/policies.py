@@ -166,6 +166,12 @@ class Policies:
             dated = [_dated(policy, known.get(policy.name), now_ns) for policy in policies]
             await self._save(vhost, dated, kind, known)
             host.policies.put(kind, dated)
+            for policy in dated:
+                details = {"kind": kind.value, **policy.as_json(vhost)}
+                del details["vhost"], details["name"]
+                self._broker.audit.record(
+                    "policy.set", vhost=vhost, name=policy.name, details=details
+                )
             await self._apply(host)
 
     async def _save(
@@ -203,6 +209,8 @@ class Policies:
                 raise
             host = self._vhost(vhost)
             host.policies.remove(kind, name)
+            details = {"kind": kind.value}
+            self._broker.audit.record("policy.cleared", vhost=vhost, name=name, details=details)
             await self._apply(host)
 
     async def _apply(self, host: VirtualHost) -> None:
