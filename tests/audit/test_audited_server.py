@@ -446,17 +446,15 @@ def test_policies_are_recorded(server: RunningServer) -> None:
     ask(server.storage_path, "policies.set", **values)
     ask(server.storage_path, "operator_policies.set", **values)
     ask(server.storage_path, "policies.clear", vhost="/", name="p")
-    found = events(server, "policy.set", "policy.cleared")
+    found = events(server, "policy.set", "operator_policy.set", "policy.cleared")
     assert [(event["event"], event["user"], event["object"]) for event in found] == [
         ("policy.set", ME, "p"),
-        ("policy.set", ME, "p"),
+        ("operator_policy.set", ME, "p"),
         ("policy.cleared", ME, "p"),
     ]
     assert found[0]["details"] == {
-        "kind": "policy",
         "pattern": "^q",
         "apply-to": "queues",
         "definition": {"max-length": 5},
         "priority": 1,
     }
-    assert found[1]["details"]["kind"] == "operator policy"
