@@ -438,3 +438,23 @@ def test_behind_a_proxy_the_peer_is_the_client(start_server: StartServer) -> Non
         client.open()
     (created,) = events(server, "connection.created")
     assert created["peer"] == "203.0.113.7:4711"
+
+
+def test_policies_are_recorded(server: RunningServer) -> None:
+    policy = {"pattern": "^q", "apply_to": "queues", "priority": 1}
+    values = {"vhost": "/", "name": "p", **policy, "definition": {"max-length": 5}}
+    ask(server.storage_path, "policies.set", **values)
+    ask(server.storage_path, "operator_policies.set", **values)
+    ask(server.storage_path, "policies.clear", vhost="/", name="p")
+    found = events(server, "policy.set", "operator_policy.set", "policy.cleared")
+    assert [(event["event"], event["user"], event["object"]) for event in found] == [
+        ("policy.set", ME, "p"),
+        ("operator_policy.set", ME, "p"),
+        ("policy.cleared", ME, "p"),
+    ]
+    assert found[0]["details"] == {
+        "pattern": "^q",
+        "apply-to": "queues",
+        "definition": {"max-length": 5},
+        "priority": 1,
+    }
