@@ -19,6 +19,7 @@ from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.job import Job, done_in_turns
+from amqp_server.broker.policies.policies import Policies
 from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.turn_watch import TurnWatch
@@ -82,6 +83,7 @@ class Server:
         committer: Makes transactions durable.
         compactor: Rewrites segments that are mostly settled.
         checkpointer: Writes what is settled to the disk, and frees segments.
+        policies: Sets, clears and applies policies.
         vhost_changes: Creates and deletes virtual hosts.
         alarms: Alarms for low memory and low disk space.
         limit_settings: Changes the limits of virtual hosts and users.
@@ -110,6 +112,7 @@ class Server:
     committer: Committer
     compactor: Compactor
     checkpointer: Checkpointer
+    policies: Policies
     vhost_changes: VhostChanges
     alarms: Alarms
     limit_settings: LimitSettings
@@ -175,6 +178,7 @@ def assemble(
         commit=committer.commit,
         write_checkpoint=write_checkpoint,
     )
+    policies = Policies(broker, tasks.spawn)
     leases = Leases(config.storage_path, filesystem)
     checkpointer = Checkpointer(
         broker,
@@ -275,7 +279,8 @@ def assemble(
         committer=committer,
         compactor=compactor,
         checkpointer=checkpointer,
-        vhost_changes=VhostChanges(broker, tasks.spawn, connections.disconnect, access),
+        policies=policies,
+        vhost_changes=VhostChanges(broker, tasks.spawn, connections.disconnect, policies, access),
         alarms=alarms,
         limit_settings=LimitSettings(broker, access, stored.metadata, tasks.spawn),
         imports=Imports(config, filesystem, lambda: bool(alarms.low)),
