@@ -138,9 +138,9 @@ class TlsConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.lost()
             self._protocol.connection_lost(exc)
+            self._transport.release()
         else:
             self._fail_by_end()
-        # They refer to each other: only the garbage collector would free them.
         self._socket = self._transport = self._ssl_object = None
 
     def pause_writing(self) -> None:

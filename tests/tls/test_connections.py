@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from pamqp import frame
 from pamqp.commands import Basic, Connection, Queue
 
+from amqp_server.client_connection import ClientConnection
 from amqp_server.config import Limits
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, connect, frame_octets
 from tests.tls.certificates import Authority
@@ -20,6 +22,7 @@ from tests.tls.conftest import StartTls, TlsServer
 MIB = 1024 * 1024
 HELD_BYTES_MAX = 24 * MIB
 """More than every bound of a connection, and much less than what its client does not read."""
+SENT_BYTES_MAX = 64 * MIB
 FOR_EVER = 3600.0
 
 pytestmark = pytest.mark.timeout(60)
@@ -28,7 +31,7 @@ pytestmark = pytest.mark.timeout(60)
 @pytest.fixture
 def server(authority: Authority, start_tls: StartTls) -> TlsServer:
     """Start a server with a certificate, without a bound on the time that its peers take."""
-    limits = Limits(linger_seconds_max=FOR_EVER)
+    limits = Limits(linger_seconds_max=FOR_EVER, write_buffer_bytes_per_connection_max=MIB)
     return start_tls(limits=limits, **authority.server_pair().settings)
 
 
@@ -138,8 +141,10 @@ def test_a_client_that_does_not_read_costs_bounded_memory_and_counts(
         name = deaf.socket.getsockname()[1]
         (connection,) = [each for each in server.connections if f":{name} ->" in each.name]
         server.wait_until(lambda: not connection.is_writable)
+        wait_until_calm(server, connection)
         unsent = server.call(lambda: connection.unsent_bytes)
-        assert 0 < unsent < HELD_BYTES_MAX
+        # It is paused above 1 MiB, and goes on below a quarter of that.
+        assert MIB // 4 < unsent < HELD_BYTES_MAX
         # It takes nothing: that is how slow readers are found.
         taken = server.call(lambda: connection.taken_bytes)
         server.call(connection.beat)
@@ -151,6 +156,17 @@ def test_a_client_that_does_not_read_costs_bounded_memory_and_counts(
         assert server.call(lambda: connection.taken_bytes) > taken
 
 
+def wait_until_calm(server: TlsServer, connection: ClientConnection) -> None:
+    """Return when the systems of both ends have moved what they can."""
+    seen: deque[int] = deque(maxlen=100)
+
+    def is_calm() -> bool:
+        seen.append(connection.taken_bytes)
+        return len(seen) == seen.maxlen and len(set(seen)) == 1
+
+    server.wait_until(is_calm)
+
+
 def test_a_client_whose_requests_are_not_read_is_bounded(
     server: TlsServer, trust: ssl.SSLContext
 ) -> None:
@@ -158,13 +174,14 @@ def test_a_client_whose_requests_are_not_read_is_bounded(
         deaf.open_channel()
         deaf.declare("asked")
         (connection,) = server.connections
-        question = Queue.Declare(queue="asked", passive=True)
-        # What the sockets hold is filled before the timeout; the server must read no more.
-        deaf.socket.settimeout(1.0)
-        with suppress(TimeoutError):
-            for _ in range(10_000):
-                deaf.send_raw(frame.marshal(question, 1) * 1000)
-            pytest.fail("the server reads without end")
+        questions = frame.marshal(Queue.Declare(queue="asked", passive=True), 1) * 1000
+        deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        deaf.socket.setblocking(False)
+        sent = 0
+        while not server.call(lambda: connection.is_clogged):
+            with suppress(ssl.SSLWantWriteError):
+                sent += deaf.socket.send(questions)
+            assert sent < SENT_BYTES_MAX, "the server reads without end"
         assert server.call(lambda: connection.held_bytes) < HELD_BYTES_MAX
 
 
