@@ -39,6 +39,7 @@ class Change:
         is_dependent: Whether the document refers to definitions that have documents of their own.
         is_bulk: Whether it may be one of very many, which other changes do not wait for.
         sets_marks: Whether marks are set and the document stays unchanged.
+        number: Place among all changes of the store, in the order in which they were submitted.
         marks: Marks to set; or marks to remove if the document stays unchanged.
         after: Changes that must be durable first; if one of them fails, this one fails too.
         blocker_count: What it waits for: changes that are not done, and `hold`.
@@ -62,6 +63,7 @@ class Change:
         "is_done",
         "is_note",
         "marks",
+        "number",
         "path",
         "sets_marks",
     )
@@ -69,6 +71,7 @@ class Change:
     def __init__(self, path: Path, after: Iterable[Change] = ()) -> None:
         self.path = path
         self.content: bytes | None = None
+        self.number = 0
         self.is_note = False
         self.is_dependent = False
         self.sets_marks = False
