@@ -1,38 +1,123 @@
-"""Decides who may log in: the user `guest`, from this machine only, as in a new RabbitMQ."""
+"""Decides who may log in from where, and logs who may not."""
 
 from __future__ import annotations
 
 import ipaddress
 import logging
-from hmac import compare_digest
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.access.login_line import FullLineError
+from amqp_server.protocol.errors import NotAllowed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Container
+
+    from amqp_server.access.access_control import AccessControl
+    from amqp_server.access.logins import Logins
+    from amqp_server.config import ServerConfig
 
 logger = logging.getLogger(__name__)
 
-_GUEST = "guest"
-_GUEST_PASSWORD = b"guest"
-_LOGGED_CHARACTERS_MAX = 64
+GUEST: Final = "guest"
+"""The one user who may log in from this machine only, as in RabbitMQ."""
+_LOGGED_CHARACTERS_MAX: Final = 64
 """Characters of a refused user name that are logged: a client may send a very long one."""
 
 
-def may_login(user: str, password: bytes, peer: str, *, from_anywhere: bool = False) -> bool:
-    """Return whether a user may log in.
+class Authentication:
+    """The rules of a server for logins, shared by its connections.
 
     Args:
-        user: User name of the login.
-        password: Password of the login.
-        peer: IP address of the client.
-        from_anywhere: Whether `guest` may log in from another machine.
+        config: Settings.
+        access: Users and permissions.
+        logins: Checks passwords.
+        vhosts: The virtual hosts by name; the broker changes it.
     """
-    if user != _GUEST or not compare_digest(password, _GUEST_PASSWORD):
-        reason = "unknown user or wrong password"
-    elif not from_anywhere and not _is_loopback(peer):
-        reason = "only from this machine"
-    else:
-        return True
-    # As with RabbitMQ, the client does not learn the reason: its error refers to this log.
-    shown = user[:_LOGGED_CHARACTERS_MAX]
-    logger.warning("login refused user=%r peer=%s reason=%s", shown, peer, reason)
-    return False
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        access: AccessControl,
+        logins: Logins,
+        vhosts: Container[str],
+    ) -> None:
+        self.access = access
+        self.logins = logins
+        self.vhosts = vhosts
+        self.guest_from_anywhere = config.guest_from_anywhere
+        self.warning = ProxyWarning(from_anywhere=config.guest_from_anywhere)
+
+
+class PeerAuthenticator:
+    """Authenticator of one peer; `amqp_server.protocol.connection_machine.Authenticator`.
+
+    Args:
+        peer: IP address of the peer.
+        rules: Rules of the server.
+    """
+
+    def __init__(self, peer: str, rules: Authentication) -> None:
+        self._peer = peer
+        self._rules = rules
+
+    def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
+        """Return whether the peer may log in with this name and password from its address.
+
+        A refusal takes time, and the peer does not learn the reason: its error refers to the log.
+        """
+        if user == GUEST and not (self._rules.guest_from_anywhere or is_loopback(self._peer)):
+            return self._refuse(user, "only from this machine")
+        if self._rules.logins.is_known(user, password):
+            self._accepted(user)
+            return True
+        return self._check(user, password)
+
+    async def _check(self, user: str, password: bytes) -> bool:
+        try:
+            accepted = await self._rules.logins.check(user, password, self._peer)
+        except FullLineError:
+            self._log(user, "too many logins wait for their check")
+            return False
+        if accepted:
+            self._accepted(user)
+        else:
+            self._log(user, "unknown user or wrong password")
+        return accepted
+
+    async def _refuse(self, user: str, reason: str) -> bool:
+        self._log(user, reason)
+        with suppress(FullLineError):
+            await self._rules.logins.refuse(self._peer)
+        return False
+
+    def _accepted(self, user: str) -> None:
+        if user == GUEST:
+            self._rules.warning.guest_logged_in(self._peer)
+
+    def _log(self, user: str, reason: str) -> None:
+        shown = user[:_LOGGED_CHARACTERS_MAX]
+        logger.warning("login refused user=%r peer=%s reason=%s", shown, self._peer, reason)
+
+    def check_vhost(self, user: str, name: str) -> None:
+        """Check that a user may open a virtual host.
+
+        Raises:
+            NotAllowed: The virtual host does not exist, or the user has no permission there.
+        """
+        if name not in self._rules.vhosts:
+            raise NotAllowed(f"vhost {name} not found")
+        if not self._rules.access.may_access(user, name):
+            raise NotAllowed(f"access to vhost '{name}' refused for user '{user}'")
+
+    def secret_renewed(self, user: str, reason: str) -> None:
+        """Log that a client sent a new secret, and that it has no effect."""
+        logger.info(
+            "secret renewed peer=%s user=%s reason=%r note=passwords are checked at the login only",
+            self._peer,
+            user,
+            reason,
+        )
 
 
 class ProxyWarning:
@@ -56,7 +141,7 @@ class ProxyWarning:
         Args:
             peer: IP address of the client.
         """
-        if self._is_due and _is_loopback(peer):
+        if self._is_due and is_loopback(peer):
             self._is_due = False
             logger.warning(
                 "guest logged in from this machine peer=%s note=the clients of a proxy on this "
@@ -65,7 +150,8 @@ class ProxyWarning:
             )
 
 
-def _is_loopback(peer: str) -> bool:
+def is_loopback(peer: str) -> bool:
+    """Return whether an IP address is one of this machine."""
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:

@@ -372,7 +372,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         logger.warning(
             "slow reader cut off peer=%s user=%s client=%s unread_bytes=%d reason=%s",
             self.name,
-            "" if session is None else session.user,
+            self.user,
             "" if session is None else session.client_name,
             self.unread_bytes,
             reason,
@@ -387,6 +387,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Pass on to the session that an alarm has begun or ended."""
         if self._session is not None:
             self._session.on_alarms_changed()
+
+    @property
+    def user(self) -> str:
+        """Name of the user who logged in; empty before."""
+        return "" if self._session is None else self._session.user
 
     @property
     def vhost(self) -> str:

@@ -304,6 +304,8 @@ class ClientSession:
         """Release everything that the client owned; its connection is gone."""
         self.parked.end()
         self._is_lost = True
+        if self._machine.state is ConnectionState.CHECKING_LOGIN:
+            self._replies.cancel()
         self.line = self._turn.endings
         self._turn.jobs.add(self)
         self._go_on_to_end(TimeSlice() if self._turn.cuts_jobs else None)
@@ -404,10 +406,10 @@ class ClientSession:
             return
         logger.warning("connection error peer=%s user=%s error=%s", self.name, self.user, error)
         state = self._machine.state
-        understands_close = (
-            state is not ConnectionState.AWAITING_START_OK
-            or self._machine.capability("authentication_failure_close")
-        )
+        understands_close = state not in (
+            ConnectionState.AWAITING_START_OK,
+            ConnectionState.CHECKING_LOGIN,
+        ) or self._machine.capability("authentication_failure_close")
         if not understands_close:
             self._release_everything()
             self._drop_input()
@@ -587,7 +589,10 @@ class ClientSession:
             return
         if answer is not None:
             self.write(method_frame(0, answer))
-        if machine.state is ConnectionState.AWAITING_OPEN:
+        if machine.login is not None:
+            login = asyncio.ensure_future(machine.login)
+            self._replies.wait(login, partial(self._finish_login, login), method.identity)
+        elif machine.state is ConnectionState.AWAITING_OPEN:
             self._tuned()
         elif machine.state is ConnectionState.OPEN and not self.user:
             self._connection.handshake_done()
@@ -597,6 +602,20 @@ class ClientSession:
             logger.info(
                 "connection open peer=%s user=%s vhost=%s", self.name, self.user, machine.vhost
             )
+
+    def _finish_login(self, login: asyncio.Future[bool]) -> None:
+        """Go on with the handshake when a password has been checked."""
+        machine = self._machine
+        if login.cancelled() or machine.state is not ConnectionState.CHECKING_LOGIN:
+            return
+        if (error := login.exception()) is not None:
+            logger.error("login not checked peer=%s", self.name, exc_info=error)
+        try:
+            answer = machine.finish_login(accepted=error is None and login.result())
+        except AccessRefused as refusal:
+            self._fail(refusal)
+        else:
+            self.write(method_frame(0, answer))
 
     def _close_with(self, answer: Method | None) -> None:
         if answer is not None:

@@ -162,6 +162,9 @@ class ServerConfig:
         disk_free_limit_bytes: Free bytes on the disk of the data directory below which publishers
             are blocked; 0: never. The default is four segments: what a fast disk writes between two
             checks, and the checkpoint that frees space.
+        default_user: User with all rights that a new data directory gets.
+        default_password: Password of that user; not shown.
+        default_vhost: Virtual host that a new data directory gets beside `/`.
         guest_from_anywhere: Whether `guest` may log in from another machine, as containers need.
         present_product: `product` in the server's properties. Some clients switch on features by
             it.
@@ -199,6 +202,9 @@ class ServerConfig:
     max_message_bytes: int = 128 * MIB
     memory_watermark: float = 0.6
     disk_free_limit_bytes: int = 256 * MIB
+    default_user: str = "guest"
+    default_password: str = field(default="guest", repr=False)
+    default_vhost: str = "/"
     guest_from_anywhere: bool = False
     present_product: str = "amqp-server"
     present_version: str = __version__

@@ -22,6 +22,10 @@ class Connection(Protocol):
         """Name of the open virtual host; empty before it is opened and after the close."""
 
     @property
+    def user(self) -> str:
+        """Name of the user who logged in; empty before."""
+
+    @property
     def name(self) -> str:
         """Addresses of both ends."""
 
@@ -114,6 +118,13 @@ class OpenConnections:
         for connection in self:
             if connection.vhost == vhost:
                 yield from connection.force_close(f"vhost '{vhost}' is deleted")
+            yield
+
+    def disconnect_user(self, user: str) -> Iterator[None]:
+        """Close the connections of a user that was deleted, in steps."""
+        for connection in self:
+            if connection.user == user:
+                yield from connection.force_close(f"user '{user}' is deleted")
             yield
 
     def on_alarms_changed(self) -> Iterator[None]:

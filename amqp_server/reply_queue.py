@@ -101,6 +101,12 @@ class ReplyQueue:
         self._is_ended = bool(self._line)
         self.put(send)
 
+    def cancel(self) -> None:
+        """Cancel what the waiting replies wait for: the client has gone, and nobody else waits."""
+        for reply in tuple(self._line):
+            if reply.after is not None:
+                reply.after.cancel()
+
     def _advance(self, _: asyncio.Future[Any]) -> None:
         sent = 0
         while self._line and ((after := self._line[0].after) is None or after.done()):

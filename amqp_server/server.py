@@ -9,12 +9,15 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from amqp_server.access.access_control import AccessControl
+from amqp_server.access.logins import Logins
 from amqp_server.alarms import Alarms
 from amqp_server.arrived_results import ArrivedResults
+from amqp_server.authentication import Authentication
 from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
-from amqp_server.broker.job import Job
+from amqp_server.broker.job import Job, done_in_turns
 from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.turn_watch import TurnWatch
@@ -69,6 +72,8 @@ class Server:
         arrived: Results of the flusher on their way to the event loop.
         reads: Reads of logs that the broker waits for.
         tasks: Tasks that no caller awaits.
+        access: Users and permissions.
+        logins: Checks passwords.
         broker: Virtual hosts, exchanges and queues.
         committer: Makes transactions durable.
         compactor: Rewrites segments that are mostly settled.
@@ -93,6 +98,8 @@ class Server:
     arrived: ArrivedResults
     reads: WorkerReads
     tasks: BackgroundTasks
+    access: AccessControl
+    logins: Logins
     broker: Broker
     committer: Committer
     compactor: Compactor
@@ -171,6 +178,13 @@ def assemble(
 
     # Clients
     connections = OpenConnections(limits.connections_max)
+
+    async def disconnect_user(name: str) -> None:
+        steps = connections.disconnect_user(name)
+        await done_in_turns(turn, turn.upkeep, steps, f"deletion of user {name!r}")
+
+    access = AccessControl(stored.metadata, broker.vhosts, tasks.spawn, disconnect_user)
+    logins = Logins(access.users)
     parked_budget = ParkedBudget(limits.parked_bytes_max)
 
     def held_bytes() -> int:
@@ -218,7 +232,8 @@ def assemble(
         config=config,
         broker=broker,
         connections=connections,
-        handshakes=Handshakes(config, broker.vhosts),
+        access=access,
+        handshakes=Handshakes(config, Authentication(config, access, logins, broker.vhosts)),
         alarms=alarms,
         parked_budget=parked_budget,
         heartbeats=HeartbeatWheel(),
@@ -239,11 +254,13 @@ def assemble(
         arrived=arrived,
         reads=reads,
         tasks=tasks,
+        access=access,
+        logins=logins,
         broker=broker,
         committer=committer,
         compactor=compactor,
         checkpointer=checkpointer,
-        vhost_changes=VhostChanges(broker, tasks.spawn, connections.disconnect),
+        vhost_changes=VhostChanges(broker, tasks.spawn, connections.disconnect, access),
         alarms=alarms,
         imports=Imports(config, filesystem, lambda: bool(alarms.low)),
         connections=connections,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from amqp_server.access.access_control import AccessControl
     from amqp_server.alarms import Alarms
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.turn_watch import TurnWatch
@@ -26,6 +27,7 @@ class ServerContext:
         config: Settings and limits.
         broker: Broker whose queues the clients use.
         connections: The open connections; each registers itself.
+        access: Users and permissions.
         handshakes: Starts the handshake of each connection.
         alarms: Alarms, while which publishes are parked.
         parked_budget: Bytes that all parked publishes may hold.
@@ -39,6 +41,7 @@ class ServerContext:
     config: ServerConfig
     broker: Broker
     connections: OpenConnections
+    access: AccessControl
     handshakes: Handshakes
     alarms: Alarms
     parked_budget: ParkedBudget

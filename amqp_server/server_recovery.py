@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from amqp_server.accepted_loss import accept_loss
+from amqp_server.access_recovery import recover_access
 from amqp_server.cleaning import begin_cleaning
 from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
@@ -80,6 +81,9 @@ async def recover_server(
     broker = server.broker
     await cleaning.remove_documents(filesystem, broker.definitions)
     recovered = await recover(broker, documents, stored.settled, redo, groups, was_clean=was_clean)
+    await recover_access(
+        server.access, server.config, documents, tuple(broker.vhosts), stored.metadata
+    )
     knows_all = not documents.unreadable and not recovered.damaged
     queues = groups.restore(broker.queues())
     known = {queue.incarnation for queue in queues}

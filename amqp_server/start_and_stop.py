@@ -330,6 +330,7 @@ async def _serve(
     await server.alarms.look()
     await restore_reserve(server.reserve, server.alarms)
     seconds_max = min(server.config.limits.closing_seconds_max, SHUTDOWN_SECONDS_MAX / 2)
+    opened.callback(server.logins.close)
     opened.push_async_callback(server.connections.close, seconds_max)
     address = await bound.listen(partial(make_connection, server.context))
     opened.callback(bound.close)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.definitions import DEFAULT_VHOST, VHOSTS, is_deletion_note
+from amqp_server.broker.vhost_changes import NAME_BYTES_MAX
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.errors import StartupError
 from metadata.errors import MetadataError
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
     """Create the recovered virtual hosts, with the predeclared exchanges only.
 
-    A new data directory gets the virtual host `/`, unless an unreadable document may be its own.
+    A new data directory gets the virtual host `/`, and `default_vhost` of the settings, unless an
+    unreadable document may be its own.
 
     Args:
         broker: Broker that gets the virtual hosts; its present ones are removed.
@@ -39,9 +41,28 @@ async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
         broker.vhosts[DEFAULT_VHOST] = VirtualHost(DEFAULT_VHOST)
         if not unreadable & {encode_name(DEFAULT_VHOST), ""}:
             try:
+                # Before `/`, whose document says that the directory is not new any more.
+                if not documents:
+                    await _create_default(broker)
                 await broker.definitions.save_vhost(DEFAULT_VHOST)
             except MetadataError as error:
                 raise StartupError(f"cannot write the data directory: {error}") from error
     # Also the virtual hosts whose own documents cannot be read: other documents name them.
     for name in {document.vhost for document in report.documents} - broker.vhosts.keys() - {""}:
         broker.vhosts[name] = VirtualHost(name)
+
+
+async def _create_default(broker: Broker) -> None:
+    """Create the virtual host that the operator wants in a new data directory.
+
+    Raises:
+        StartupError: It cannot have such a name.
+        MetadataError: The disk refused.
+    """
+    name = broker.config.default_vhost
+    if name == DEFAULT_VHOST:
+        return
+    if not 0 < len(name.encode("utf-8", "surrogatepass")) <= NAME_BYTES_MAX:
+        raise StartupError(f"--default-vhost: a name must have 1 to {NAME_BYTES_MAX} bytes")
+    await broker.definitions.save_vhost(name)
+    broker.vhosts[name] = VirtualHost(name)

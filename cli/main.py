@@ -15,6 +15,7 @@ from amqp_server.config import LOG_FORMATS, LOG_LEVELS, Durability
 from amqp_server.errors import StartupError
 from appendlog import Compression
 from cli.commands import missing_library
+from cli.default_user import default_user_values
 from cli.ephemeral import ephemeral_values, is_ephemeral, note_ephemeral
 from cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_REFUSED
 from cli.logs import configure_logging
@@ -226,6 +227,26 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Free disk space below which publishers are blocked; 0: never.",
 )
 @click.option(
+    "--default-user",
+    cls=ServerOption,
+    default="guest",
+    help="User with all rights that a new data directory gets.",
+)
+@click.option(
+    "--default-pass-file",
+    cls=ServerOption,
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="File with the password of that user.",
+)
+@click.option(
+    "--default-vhost",
+    cls=ServerOption,
+    default="/",
+    help="Virtual host that a new data directory gets beside /.",
+)
+@click.option(
     "--guest-from-anywhere",
     cls=ServerOption,
     is_flag=True,
@@ -292,7 +313,7 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
         return 0
     if is_ephemeral(ctx):
         values = ephemeral_values(ctx, values)
-    config = build_config(ctx, values)
+    config = build_config(ctx, default_user_values(ctx, values))
     configure_logging(config.log_level, config.log_format)
     for line in unknown_variables(ctx, os.environ):
         logger.warning("%s", line)

@@ -45,6 +45,9 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Clients": (
             "max-message-size",
             "consumer-timeout",
+            "default-user",
+            "default-pass-file",
+            "default-vhost",
             "guest-from-anywhere",
             "present-product",
             "present-version",

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from amqp_server.access.permissions import FULL
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.virtual_host import VirtualHost
 from metadata.errors import DocumentWriteError, MetadataError
@@ -22,6 +23,7 @@ from metadata.names import encode_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
+    from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
 
@@ -58,6 +60,7 @@ class VhostChanges:
         broker: Broker that owns the virtual hosts.
         spawn: Runs a coroutine in the background; the server awaits it when it stops.
         disconnect: Returns the steps that close the connections of a virtual host.
+        access: Users and permissions.
     """
 
     def __init__(
@@ -65,17 +68,23 @@ class VhostChanges:
         broker: Broker,
         spawn: Callable[[Coroutine[None, None, None]], None],
         disconnect: Callable[[str], Iterator[None]],
+        access: AccessControl,
     ) -> None:
         self._broker = broker
         self._definitions = broker.definitions
         self._spawn = spawn
         self._disconnect = disconnect
+        self._access = access
         self._one_at_a_time = asyncio.Lock()
         self._removing_logs: dict[str, asyncio.Event] = {}
         self._unfinished: set[str] = set()
 
-    async def create(self, name: str) -> None:
+    async def create(self, name: str, *, grants_default_user: bool = True) -> None:
         """Create a virtual host with the predeclared exchanges; return when it is durable.
+
+        Args:
+            name: Name of the virtual host.
+            grants_default_user: Whether the default user gets all rights there.
 
         Raises:
             VhostNameError: The name is empty or longer than `NAME_BYTES_MAX`.
@@ -83,7 +92,7 @@ class VhostChanges:
             TooManyVhostsError: The server has as many virtual hosts as allowed.
             MetadataError: The disk refused; the virtual host was not created.
         """
-        await self._finish(self._create(name))
+        await self._finish(self._create(name, grants_default_user=grants_default_user))
 
     async def delete(self, name: str) -> None:
         """Delete a virtual host, its connections and everything in it.
@@ -101,7 +110,7 @@ class VhostChanges:
         self._spawn(_end_of(task))
         await asyncio.shield(task)
 
-    async def _create(self, name: str) -> None:
+    async def _create(self, name: str, *, grants_default_user: bool) -> None:
         if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
             raise VhostNameError(f"the name of a vhost must have 1 to {NAME_BYTES_MAX} bytes")
         async with self._one_at_a_time:
@@ -123,6 +132,9 @@ class VhostChanges:
                     await self._definitions.forget_vhost(name)
                 raise
             vhosts[name] = VirtualHost(name)
+            user = self._access.default_user
+            if grants_default_user and user in self._access.users:
+                await self._access.set_permissions(name, user, FULL)
 
     async def _wait_for_removal(self, name: str) -> None:
         """Return when nothing is left of an earlier virtual host with this name.
@@ -167,6 +179,7 @@ class VhostChanges:
     async def _empty(self, name: str) -> list[Queue]:
         """Remove a virtual host from memory; return its queues, whose messages are still there."""
         vhost = self._broker.remove_vhost(name)
+        self._access.forget_vhost(name)
         queues: list[Queue] = []
 
         def steps() -> Iterator[None]:

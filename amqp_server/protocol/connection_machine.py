@@ -1,11 +1,13 @@
 """State machine of a connection, without a socket.
 
     AWAITING_START_OK --start-ok--> AWAITING_TUNE_OK --tune-ok--> AWAITING_OPEN --open--> OPEN
-                                                                                           |
-                CLOSED <--close-ok-- CLOSING <--(we sent connection.close)-----------------+
+        |                  ^                                                              |
+        +--> CHECKING_LOGIN+                                                              |
+                CLOSED <--close-ok-- CLOSING <--(we sent connection.close)----------------+
 
 It takes methods of class connection and returns the replies; its attributes have the negotiated
-values. The caller decides which users and virtual hosts exist.
+values. An `Authenticator` decides who may log in, and to which virtual host. If it cannot decide at
+once, the caller awaits `login` and then calls `finish_login`.
 
 Source: AMQP 0-9-1 specification, section 1.4.2 (connection); texts as in RabbitMQ.
 """
@@ -48,6 +50,8 @@ from amqp_server.protocol.tables import decode_table_body
 from amqp_server.protocol.unexpected_frames import failed_method, unexpected_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from amqp_server.protocol.field_values import Table
     from amqp_server.protocol.framing import Event
     from amqp_server.protocol.methods import Method
@@ -59,6 +63,7 @@ class ConnectionState(Enum):
     """State of a connection."""
 
     AWAITING_START_OK = auto()
+    CHECKING_LOGIN = auto()
     AWAITING_TUNE_OK = auto()
     AWAITING_OPEN = auto()
     OPEN = auto()
@@ -74,6 +79,7 @@ _OF_CONNECTION = (HeartbeatFrame, BrokenFrame)
 """Events that are the connection's, whatever channel they name."""
 _RABBITMQ_STATES = {
     ConnectionState.AWAITING_START_OK: "starting",
+    ConnectionState.CHECKING_LOGIN: "securing",
     ConnectionState.AWAITING_TUNE_OK: "tuning",
     ConnectionState.AWAITING_OPEN: "opening",
     ConnectionState.OPEN: "running",
@@ -90,13 +96,17 @@ CAPABILITIES_MAX = 64
 
 
 class Authenticator(Protocol):
-    """Decides which clients may log in, and which virtual hosts exist."""
+    """Decides which clients may log in, and which virtual hosts they may open."""
 
-    def may_login(self, user: str, password: bytes) -> bool:
+    def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
         """Return whether the client may log in with this name and password from its address."""
 
-    def has_vhost(self, name: str) -> bool:
-        """Return whether a virtual host exists."""
+    def check_vhost(self, user: str, name: str) -> None:
+        """Check that a user may open a virtual host.
+
+        Raises:
+            AmqpError: The virtual host does not exist, or the user may not open it.
+        """
 
     def secret_renewed(self, user: str, reason: str) -> None:
         """Note that a client sent a new secret and why; the secret has no effect."""
@@ -114,6 +124,7 @@ class ConnectionMachine:
         heartbeat_seconds: Proposed interval; 0 proposes none.
 
     Attributes:
+        login: What decides about a login; None unless a decision takes time.
         user: Name of the user who logged in; empty before.
         vhost: Name of the open virtual host; empty before.
         client_properties: The client's properties that are in `KEPT_PROPERTIES`.
@@ -134,6 +145,7 @@ class ConnectionMachine:
     ) -> None:
         """Create the machine; send `greeting` first, then pass in start-ok."""
         self.state = ConnectionState.AWAITING_START_OK
+        self.login: Awaitable[bool] | None = None
         self.user = ""
         self.vhost = ""
         self.client_properties: Table = {}
@@ -143,6 +155,7 @@ class ConnectionMachine:
         self._frame_min = frame_min
         self._authenticator = authenticator
         self._server_properties = server_properties
+        self._mechanism = ""
 
     @property
     def greeting(self) -> ConnectionStart:
@@ -240,7 +253,7 @@ class ConnectionMachine:
         self.state = ConnectionState.CLOSING
         self.client_properties = {}
 
-    def _start_ok(self, method: ConnectionStartOk) -> ConnectionTune:
+    def _start_ok(self, method: ConnectionStartOk) -> ConnectionTune | None:
         self.client_properties = _kept_properties(method.client_properties)
         password: bytes | None
         if method.mechanism == "PLAIN":
@@ -249,12 +262,28 @@ class ConnectionMachine:
             user, password = _amqplain(method.response)
         else:
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
-        if password is None or not self._authenticator.may_login(user, password):
+        self.user, self._mechanism = user, method.mechanism
+        # As in RabbitMQ, a password that is no string counts as wrong.
+        accepted = self._authenticator.login(user, password or b"")
+        if isinstance(accepted, bool):
+            return self.finish_login(accepted=accepted)
+        self.login = accepted
+        self.state = ConnectionState.CHECKING_LOGIN
+        return None
+
+    def finish_login(self, *, accepted: bool) -> ConnectionTune:
+        """Go on with the handshake when it is known whether the client may log in.
+
+        Raises:
+            AccessRefused: It may not.
+        """
+        self.login = None
+        if not accepted:
+            self.user = ""
             raise AccessRefused(
-                f"Login was refused using authentication mechanism {method.mechanism}. "
+                f"Login was refused using authentication mechanism {self._mechanism}. "
                 "For details see the broker logfile."
             )
-        self.user = user
         self.state = ConnectionState.AWAITING_TUNE_OK
         return ConnectionTune(
             channel_max=self.channel_max, frame_max=self.frame_max, heartbeat=self.heartbeat_seconds
@@ -267,8 +296,7 @@ class ConnectionMachine:
         self.state = ConnectionState.AWAITING_OPEN
 
     def _open(self, method: ConnectionOpen) -> ConnectionOpenOk:
-        if not self._authenticator.has_vhost(method.virtual_host):
-            raise NotAllowed(f"vhost {method.virtual_host} not found")
+        self._authenticator.check_vhost(self.user, method.virtual_host)
         self.vhost = method.virtual_host
         self.state = ConnectionState.OPEN
         return ConnectionOpenOk()
@@ -321,6 +349,5 @@ def _amqplain(response: bytes) -> tuple[str, bytes | None]:
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if login is None or password is None or not isinstance(login.value, bytes):
         raise FieldSyntaxError("malformed AMQPLAIN response: expected LOGIN and PASSWORD")
-    # As in RabbitMQ, a password that is no string counts as wrong.
     secret = password.value if isinstance(password.value, bytes) else None
     return login.value.decode("utf-8", "surrogateescape"), secret

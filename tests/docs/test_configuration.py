@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from amqp_server.config import BOUNDS, Bounds, ServerConfig
+from cli.default_user import default_user_values
 from cli.main import command
 from cli.option_groups import OPTION_GROUPS
 from cli.parameters import DURATION, SIZE, format_duration, format_size
@@ -39,9 +40,9 @@ def test_every_option_is_in_the_table_with_its_default() -> None:
     shown = {option: row[2] or "" for option, row in rows().items()}
 
     assert shown.keys() == OPTIONS.keys()
-    # `--config` alone has none.
+    # The two files have none.
     wrong = {name: text for name, text in shown.items() if text != str(OPTIONS[name].default)}
-    assert wrong == {"config": ""}
+    assert wrong == {"config": "", "default-pass-file": ""}
 
 
 def test_every_bound_of_a_number_is_in_the_table() -> None:
@@ -89,7 +90,7 @@ def test_the_file_on_the_page_is_a_configuration(tmp_path: Path) -> None:
     path.write_text(example)
 
     with command.make_context("amqp-server", ["--config", str(path)]) as ctx:
-        config = build_config(ctx, ctx.params)
+        config = build_config(ctx, default_user_values(ctx, ctx.params))
 
     assert config == ServerConfig(
         host="0.0.0.0",

@@ -80,7 +80,17 @@ def test_an_upgrade_keeps_what_the_documents_say(tmp_path: Path) -> None:
     after = {path: json.loads(path.read_bytes()) for path in storage.glob("metadata/*/*/*.json")}
     for content in after.values():
         del content["crc32c"]
-    assert after == {path: content | {"schema": 2} for path, content in before.items()}
+    kept = {path: content for path, content in after.items() if path in before}
+    assert kept == {path: content | {"schema": 2} for path, content in before.items()}
+    added = sorted((each["kind"], each["vhost"], each["name"]) for each in after.values())
+    added = [each for each in added if each[0] in ("access", "permissions", "users")]
+    vhosts = [each["name"] for each in before.values() if each["kind"] == "vhosts"]
+    assert added == [
+        ("access", "", "first_user"),
+        *(("permissions", vhost, "guest") for vhost in sorted(vhosts)),
+        ("users", "", "guest"),
+    ]
+    assert len(after) == len(before) + len(added)
 
 
 @pytest.mark.parametrize("command", [("verify",), ("recover", "--dry-run"), ("stats",)])

@@ -52,6 +52,8 @@ class FaultPoints:
     def connection(self, context: ServerContext) -> FaultyConnection:
         """Return the connection of a new client."""
         if self._context is None or self._known is not context:
-            handshakes = FaultyHandshakes(context.config, context.broker.vhosts, self.refusals)
+            handshakes = FaultyHandshakes(
+                context.config, context.handshakes.authentication, self.refusals
+            )
             self._known, self._context = context, replace(context, handshakes=handshakes)
         return FaultyConnection(self._context, self.filters)

@@ -8,8 +8,9 @@ from amqp_server.handshakes import Handshakes
 from amqp_server.protocol.errors import AccessRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Awaitable
 
+    from amqp_server.authentication import Authentication
     from amqp_server.config import ServerConfig
     from amqp_server.protocol.connection_machine import Authenticator
     from amqp_server.testing.faults.scope import Scope
@@ -20,12 +21,14 @@ class FaultyHandshakes(Handshakes):
 
     Args:
         config: Settings and limits.
-        vhosts: Names of the virtual hosts that exist; the broker changes it.
+        authentication: Rules for logins.
         refusals: What is closed to clients; the event loop changes the list.
     """
 
-    def __init__(self, config: ServerConfig, vhosts: Container[str], refusals: list[Scope]) -> None:
-        super().__init__(config, vhosts)
+    def __init__(
+        self, config: ServerConfig, authentication: Authentication, refusals: list[Scope]
+    ) -> None:
+        super().__init__(config, authentication)
         self._refusals = refusals
 
     def authenticator(self, peer: str) -> Authenticator:
@@ -45,21 +48,22 @@ class _FaultyAuthenticator:
         self._asked = asked
         self._refusals = refusals
 
-    def may_login(self, user: str, password: bytes) -> bool:
+    def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
         """Return whether the client may log in; it has not named its virtual host yet."""
         if any(each.is_everything for each in self._refusals):
             return False
-        return self._asked.may_login(user, password)
+        return self._asked.login(user, password)
 
-    def has_vhost(self, name: str) -> bool:
-        """Return whether a virtual host exists.
+    def check_vhost(self, user: str, name: str) -> None:
+        """Check that a user may open a virtual host.
 
         Raises:
             AccessRefused: It is closed to clients.
+            NotAllowed: It does not exist, or the user has no permission there.
         """
         if any(each.covers(name) for each in self._refusals):
             raise AccessRefused(f"access to vhost '{name}' refused by a fault of the test")
-        return self._asked.has_vhost(name)
+        self._asked.check_vhost(user, name)
 
     def secret_renewed(self, user: str, reason: str) -> None:
         """Note that a client sent a new secret and why; the secret has no effect."""

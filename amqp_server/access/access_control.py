@@ -1,0 +1,358 @@
+"""The users of a server and their permissions, in memory and on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.access.errors import (
+    NoSuchUserError,
+    NoSuchVhostError,
+    TooManyUsersError,
+    UserExistsError,
+)
+from amqp_server.access.grants import Grants
+from amqp_server.access.permissions import (
+    PERMISSIONS,
+    TOPIC_PERMISSIONS,
+    TOPICS_PER_USER_MAX,
+    InvalidPermissionError,
+    topics_document,
+)
+from amqp_server.access.user import USERS, User, deletion_note
+from metadata.errors import MetadataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from amqp_server.access.passwords import PasswordHash
+    from amqp_server.access.permissions import Permissions, TopicPermissions
+    from metadata.store import MetadataStore
+
+USERS_MAX: Final = 100_000
+"""Users of a server."""
+
+
+class AccessControl:
+    """Answers who may do what, and makes one change at a time. The event loop owns it.
+
+    A change counts when it is on the disk. It runs to its end even if its caller is cancelled.
+
+    Args:
+        store: Store of the definitions.
+        vhosts: The virtual hosts by name; the broker changes it.
+        spawn: Runs a coroutine in the background; the server awaits it when it stops.
+        disconnect: Returns the steps that close the connections of a deleted user.
+
+    Attributes:
+        users: The users by name; do not change it.
+        permissions: Permissions by virtual host, then by user; do not change it.
+        topics: Permissions for routing keys by virtual host, user and exchange; do not change it.
+        default_user: User who gets all rights in a new virtual host; may not exist.
+        generation: Grows with each change: what was derived from earlier answers is out of date.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        vhosts: Mapping[str, object],
+        spawn: Callable[[Coroutine[None, None, None]], None],
+        disconnect: Callable[[str], Coroutine[None, None, None]],
+    ) -> None:
+        self.users: dict[str, User] = {}
+        self.permissions: dict[str, dict[str, Permissions]] = {}
+        self.topics: dict[str, dict[str, dict[str, TopicPermissions]]] = {}
+        self.default_user = ""
+        self.generation = 0
+        self._store = store
+        self._vhosts = vhosts
+        self._spawn = spawn
+        self._disconnect = disconnect
+        self._one_at_a_time = asyncio.Lock()
+        self._grants: dict[tuple[str, str], Grants] = {}
+
+    def grants(self, user: str, vhost: str) -> Grants:
+        """Return what a user may do in a virtual host, until `generation` changes."""
+        found = self._grants.get((user, vhost))
+        if found is None:
+            permissions = None
+            topics: Mapping[str, TopicPermissions] = {}
+            if user in self.users:
+                permissions = self.permissions.get(vhost, {}).get(user)
+                topics = self.topics.get(vhost, {}).get(user, {})
+            found = self._grants[user, vhost] = Grants(user, vhost, permissions, dict(topics))
+        return found
+
+    def may_access(self, user: str, vhost: str) -> bool:
+        """Return whether a user has any permission in a virtual host."""
+        return user in self.users and user in self.permissions.get(vhost, {})
+
+    def changed(self) -> None:
+        """Note a change: nothing that was answered before counts any more."""
+        self.generation += 1
+        self._grants.clear()
+
+    def forget_vhost(self, vhost: str) -> None:
+        """Forget the permissions in a deleted virtual host; its documents go with it."""
+        self.permissions.pop(vhost, None)
+        self.topics.pop(vhost, None)
+        self.changed()
+
+    # Changes
+
+    async def add_user(self, user: User) -> None:
+        """Create a user without permissions.
+
+        Raises:
+            InvalidUserError: A value is not allowed.
+            UserExistsError: There is a user with this name.
+            TooManyUsersError: There are as many users as allowed.
+            MetadataError: The disk refused; the user was not created.
+        """
+        user.check()
+        await self._finish(self._add_user(user))
+
+    async def change_user(
+        self,
+        name: str,
+        *,
+        password: PasswordHash | None = None,
+        tags: tuple[str, ...] | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> None:
+        """Change what is given of a user. Open connections stay as they are.
+
+        Raises:
+            InvalidUserError: A value is not allowed.
+            NoSuchUserError: There is no user with this name.
+            MetadataError: The disk refused; the user is unchanged.
+        """
+        await self._finish(self._change_user(name, password, tags, limits))
+
+    async def delete_user(self, name: str) -> None:
+        """Delete a user, its permissions and its connections.
+
+        Returns when nothing of it can come back.
+
+        Raises:
+            NoSuchUserError: There is no user with this name.
+            MetadataError: The disk refused; the user is unchanged.
+        """
+        await self._finish(self._delete_user(name))
+
+    async def set_permissions(self, vhost: str, user: str, permissions: Permissions) -> None:
+        """Set what a user may do in a virtual host.
+
+        Raises:
+            InvalidPermissionError: A pattern is not valid.
+            NoSuchUserError: There is no such user.
+            NoSuchVhostError: There is no such virtual host.
+            MetadataError: The disk refused; nothing has changed.
+        """
+        permissions.check()
+        await self._finish(self._set_permissions(vhost, user, permissions))
+
+    async def clear_permissions(self, vhost: str, user: str) -> bool:
+        """Remove what a user may do in a virtual host; return whether there was anything.
+
+        Raises:
+            MetadataError: The disk refused; nothing has changed.
+        """
+        existed = user in self.permissions.get(vhost, {})
+        await self._finish(self._clear_permissions(vhost, user))
+        return existed
+
+    async def set_topic_permissions(
+        self, vhost: str, user: str, exchange: str, topic: TopicPermissions
+    ) -> None:
+        """Set with which routing keys a user may work at a topic exchange.
+
+        Raises:
+            InvalidPermissionError: A pattern is not valid, or the user has too many.
+            NoSuchUserError: There is no such user.
+            NoSuchVhostError: There is no such virtual host.
+            MetadataError: The disk refused; nothing has changed.
+        """
+        topic.check()
+        await self._finish(self._change_topics(vhost, user, {exchange: topic}))
+
+    async def clear_topic_permissions(
+        self, vhost: str, user: str, exchange: str | None = None
+    ) -> bool:
+        """Remove such permissions, of all exchanges without `exchange`; return whether any was.
+
+        Raises:
+            NoSuchUserError: There is no such user.
+            NoSuchVhostError: There is no such virtual host.
+            MetadataError: The disk refused; nothing has changed.
+        """
+        found = self.topics.get(vhost, {}).get(user, {})
+        removed = list(found) if exchange is None else [exchange] * (exchange in found)
+        await self._finish(self._change_topics(vhost, user, dict.fromkeys(removed)))
+        return bool(removed)
+
+    # One change at a time
+
+    async def _finish(self, change: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(self._alone(change))
+        self._spawn(_end_of(task))
+        await asyncio.shield(task)
+
+    async def _alone(self, change: Coroutine[None, None, None]) -> None:
+        async with self._one_at_a_time:
+            await change
+
+    async def _add_user(self, user: User) -> None:
+        if user.name in self.users:
+            raise UserExistsError(f"user '{user.name}' already exists")
+        if len(self.users) >= USERS_MAX:
+            raise TooManyUsersError(
+                f"cannot create user '{user.name}': limit ({USERS_MAX}) is reached"
+            )
+        # What may be left of an earlier user with this name.
+        await self._remove_rows(user.name)
+        try:
+            await self._store.put(user.document())
+        except MetadataError:
+            # It may be on the disk nevertheless, and a restart would find it.
+            with suppress(MetadataError):
+                await self._store.delete(USERS, "", user.name)
+            raise
+        self.users[user.name] = user
+        self.changed()
+
+    async def _change_user(
+        self,
+        name: str,
+        password: PasswordHash | None,
+        tags: tuple[str, ...] | None,
+        limits: Mapping[str, int] | None,
+    ) -> None:
+        before = self._user(name)
+        user = replace(
+            before,
+            password=before.password if password is None else password,
+            tags=before.tags if tags is None else tags,
+            limits=before.limits if limits is None else dict(limits),
+        )
+        user.check()
+        try:
+            await self._store.put(user.document())
+        except MetadataError:
+            with suppress(MetadataError):
+                await self._store.put(before.document())
+            raise
+        self.users[name] = user
+        self.changed()
+
+    async def _delete_user(self, name: str) -> None:
+        user = self._user(name)
+        try:
+            # From here on the user is deleted, whatever is left of the permissions.
+            await self._store.put(deletion_note(name))
+        except MetadataError:
+            with suppress(MetadataError):
+                await self._store.put(user.document())
+            raise
+        del self.users[name]
+        self.changed()
+        self._spawn(self._disconnect(name))
+        # The next start removes what the disk refuses to remove now.
+        with suppress(MetadataError):
+            await self._remove_rows(name)
+            await self._store.delete(USERS, "", name)
+
+    async def _remove_rows(self, user: str) -> None:
+        for kind, rows in ((PERMISSIONS, self.permissions), (TOPIC_PERMISSIONS, self.topics)):
+            for vhost in [vhost for vhost, users in rows.items() if user in users]:
+                if vhost in self._vhosts:
+                    await self._store.delete(kind, vhost, user)
+                rows.get(vhost, {}).pop(user, None)
+
+    async def _set_permissions(self, vhost: str, user: str, permissions: Permissions) -> None:
+        place = self._vhost(vhost)
+        self._user(user)
+        before = self.permissions.get(vhost, {}).get(user)
+        try:
+            await self._store.put(permissions.document(vhost, user))
+        except MetadataError:
+            with suppress(MetadataError):
+                if before is not None:
+                    await self._store.put(before.document(vhost, user))
+                elif self._vhosts.get(vhost) is place:
+                    await self._store.delete(PERMISSIONS, vhost, user)
+            raise
+        if self._vhosts.get(vhost) is place:
+            self.permissions.setdefault(vhost, {})[user] = permissions
+            self.changed()
+
+    async def _clear_permissions(self, vhost: str, user: str) -> None:
+        if user not in self.permissions.get(vhost, {}):
+            return
+        # At once, whatever the disk says: what is taken away must not stay.
+        before = self.permissions[vhost].pop(user)
+        self.changed()
+        place = self._vhosts.get(vhost)
+        try:
+            await self._store.delete(PERMISSIONS, vhost, user)
+        except MetadataError:
+            if self._vhosts.get(vhost) is place:
+                self.permissions.setdefault(vhost, {})[user] = before
+                self.changed()
+            raise
+
+    async def _change_topics(
+        self, vhost: str, user: str, changes: Mapping[str, TopicPermissions | None]
+    ) -> None:
+        place = self._vhost(vhost)
+        self._user(user)
+        before = self.topics.get(vhost, {}).get(user, {})
+        after = {**before, **changes}
+        topics = {exchange: topic for exchange, topic in after.items() if topic is not None}
+        if topics == before:
+            return
+        if len(topics) > TOPICS_PER_USER_MAX:
+            raise InvalidPermissionError(
+                f"user '{user}' has topic permissions for {TOPICS_PER_USER_MAX} exchanges of vhost "
+                f"'{vhost}' already, the most allowed"
+            )
+        try:
+            await self._save_topics(vhost, user, topics)
+        except MetadataError:
+            with suppress(MetadataError):
+                if self._vhosts.get(vhost) is place:
+                    await self._save_topics(vhost, user, before)
+            raise
+        if self._vhosts.get(vhost) is place:
+            rows = self.topics.setdefault(vhost, {})
+            rows[user] = topics
+            if not topics:
+                del rows[user]
+            self.changed()
+
+    async def _save_topics(
+        self, vhost: str, user: str, topics: Mapping[str, TopicPermissions]
+    ) -> None:
+        if topics:
+            await self._store.put(topics_document(vhost, user, topics))
+        else:
+            await self._store.delete(TOPIC_PERMISSIONS, vhost, user)
+
+    def _user(self, name: str) -> User:
+        user = self.users.get(name)
+        if user is None:
+            raise NoSuchUserError(f"user '{name}' does not exist")
+        return user
+
+    def _vhost(self, name: str) -> object:
+        vhost = self._vhosts.get(name)
+        if vhost is None:
+            raise NoSuchVhostError(f"vhost '{name}' does not exist")
+        return vhost
+
+
+async def _end_of(task: asyncio.Task[None]) -> None:
+    """Return when a task has ended; its caller gets the result."""
+    await asyncio.wait([task])

@@ -1,0 +1,102 @@
+"""What one user may do in one virtual host, as long as nothing changes."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.access.patterns import InvalidPatternError, Pattern
+from amqp_server.access.permissions import Right
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from amqp_server.access.permissions import Permissions, TopicPermissions
+
+ANSWERS_MAX: Final = 4096
+"""Answers that are remembered; when there are more, all are forgotten."""
+_COMPILED_MAX: Final = 512
+
+
+class Grants:
+    """The compiled permissions of one user; its connections share it.
+
+    Args:
+        user: Name of the user.
+        vhost: Name of the virtual host.
+        permissions: The user's permissions there; None: no access.
+        topics: The user's permissions for routing keys there, by exchange.
+
+    Attributes:
+        may_publish_all: Whether no publish has to be checked.
+    """
+
+    def __init__(
+        self,
+        user: str,
+        vhost: str,
+        permissions: Permissions | None,
+        topics: Mapping[str, TopicPermissions],
+    ) -> None:
+        self.user = user
+        self.vhost = vhost
+        self._permissions = permissions
+        self._topics = topics
+        self._answers: dict[tuple[Right, str], bool] = {}
+        self._topic_answers: dict[tuple[Right, str, str], bool] = {}
+        self.has_topics = bool(topics)
+        self.may_publish_all = (
+            not topics and permissions is not None and _compiled(permissions.write).matches_all
+        )
+
+    def allows(self, right: Right, name: str) -> bool:
+        """Return whether the user has a right for a queue or an exchange of this name."""
+        answer = self._answers.get((right, name))
+        if answer is None:
+            text = None if self._permissions is None else getattr(self._permissions, right)
+            answer = text is not None and _found(text, name)
+            if len(self._answers) >= ANSWERS_MAX:
+                self._answers.clear()
+            self._answers[right, name] = answer
+        return answer
+
+    def allows_topic(self, right: Right, exchange: str, key: str) -> bool:
+        """Return whether the user may publish or bind with a routing key at a topic exchange.
+
+        Everybody may who has no permission for this exchange.
+
+        Args:
+            right: `Right.WRITE` or `Right.READ`.
+            exchange: Name of the exchange.
+            key: Routing key.
+        """
+        topic = self._topics.get(exchange)
+        if topic is None:
+            return True
+        answer = self._topic_answers.get((right, exchange, key))
+        if answer is None:
+            answer = _found(self._with_names(getattr(topic, right)), key)
+            if len(self._topic_answers) >= ANSWERS_MAX:
+                self._topic_answers.clear()
+            self._topic_answers[right, exchange, key] = answer
+        return answer
+
+    def _with_names(self, text: str) -> str:
+        """Replace `{username}` and `{vhost}`; `{client_id}` is known of MQTT clients only."""
+        for name, value in (("{username}", self.user), ("{vhost}", self.vhost)):
+            text = text.replace(name, re.escape(value))
+        return text
+
+
+@lru_cache(_COMPILED_MAX)
+def _compiled(text: str) -> Pattern:
+    return Pattern(text)
+
+
+def _found(text: str, name: str) -> bool:
+    try:
+        return _compiled(text).search(name)
+    except InvalidPatternError:
+        # It was checked when it was set: it is too large now that the names are in it.
+        return False

@@ -1,0 +1,182 @@
+"""Start-up: recovers users and permissions, and creates the first user of a data directory.
+
+A new directory, or one from before there were users, gets one user with all rights. A document
+records that this has happened. Later a directory without users, because their documents are lost or
+damaged, lets nobody in: `amqp-server users reset` is the way back.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.access.passwords import PasswordHash
+from amqp_server.access.permissions import (
+    FULL,
+    PERMISSIONS,
+    TOPIC_PERMISSIONS,
+    InvalidPermissionError,
+    permissions_from,
+    topics_from,
+)
+from amqp_server.access.user import USERS, InvalidUserError, User, is_deletion_note, user_from
+from amqp_server.errors import StartupError
+from metadata.document import Document
+from metadata.errors import MetadataError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from amqp_server.access.access_control import AccessControl
+    from amqp_server.config import ServerConfig
+    from metadata.loading import LoadReport
+    from metadata.store import MetadataStore
+
+logger = logging.getLogger(__name__)
+
+ADMINISTRATOR: Final = "administrator"
+"""Tag of the first user."""
+_ACCESS: Final = "access"
+_FIRST_USER: Final = "first_user"
+"""Kind and name of the document that records who was the first user."""
+
+
+async def recover_access(
+    access: AccessControl,
+    config: ServerConfig,
+    report: LoadReport,
+    vhosts: Collection[str],
+    store: MetadataStore,
+) -> None:
+    """Fill an empty access control with what the data directory contains.
+
+    Args:
+        access: Gets users and permissions.
+        config: Settings; names the first user of a new directory.
+        report: The metadata documents.
+        vhosts: Names of the virtual hosts that exist.
+        store: Store of the definitions.
+
+    Raises:
+        StartupError: The disk refused to write the first user.
+    """
+    deleted = _take_users(access, report)
+    _take_permissions(access, report, deleted)
+    try:
+        await _remove_rest(report, deleted, vhosts, store)
+        first = _first_user(report)
+        if first is None:
+            first = await _create_first_user(access, config, vhosts, store)
+    except MetadataError as error:
+        raise StartupError(f"cannot write the data directory: {error}") from error
+    access.default_user = first
+    access.changed()
+    if not access.users:
+        logger.error(
+            "no users path=%s note=nobody can log in: see `amqp-server users reset`",
+            config.storage_path,
+        )
+
+
+def _take_users(access: AccessControl, report: LoadReport) -> set[str]:
+    """Add the users; return the names of those that were deleted."""
+    deleted = set()
+    for document in report.documents:
+        if document.kind != USERS:
+            continue
+        if is_deletion_note(document):
+            deleted.add(document.name)
+            continue
+        try:
+            access.users[document.name] = user_from(document)
+        except InvalidUserError as error:
+            _log_invalid(document, error)
+    return deleted
+
+
+def _take_permissions(access: AccessControl, report: LoadReport, deleted: set[str]) -> None:
+    for document in report.documents:
+        vhost, user = document.vhost, document.name
+        if user in deleted:
+            continue
+        try:
+            if document.kind == PERMISSIONS:
+                access.permissions.setdefault(vhost, {})[user] = permissions_from(document)
+            elif document.kind == TOPIC_PERMISSIONS:
+                access.topics.setdefault(vhost, {})[user] = topics_from(document)
+        except InvalidPermissionError as error:
+            _log_invalid(document, error)
+
+
+def _log_invalid(document: Document, error: Exception) -> None:
+    """Log a document with an invalid value: it gives nobody anything."""
+    logger.error(
+        "metadata malformed kind=%s vhost=%s name=%r reason=%s",
+        document.kind,
+        document.vhost,
+        document.name,
+        error,
+    )
+
+
+async def _remove_rest(
+    report: LoadReport, deleted: set[str], vhosts: Collection[str], store: MetadataStore
+) -> None:
+    """Remove what a crash has left of deleted users; their own documents last."""
+    if not deleted:
+        return
+    for document in report.documents:
+        is_row = document.kind in (PERMISSIONS, TOPIC_PERMISSIONS)
+        if is_row and document.name in deleted and document.vhost in vhosts:
+            await store.delete(document.kind, document.vhost, document.name)
+    for name in deleted:
+        await store.delete(USERS, "", name)
+
+
+def _first_user(report: LoadReport) -> str | None:
+    """Return the name of the first user; `""` if it is not known; None if there was none yet."""
+    for document in report.documents:
+        if document.kind == _ACCESS and document.name == _FIRST_USER:
+            name = document.body.get("name")
+            return name if isinstance(name, str) else ""
+    # A document that cannot be read may be any of them.
+    if any(each.kind in (_ACCESS, USERS, "") for each in report.unreadable):
+        return ""
+    if any(document.kind == USERS for document in report.documents):
+        return ""
+    return None
+
+
+async def _create_first_user(
+    access: AccessControl, config: ServerConfig, vhosts: Collection[str], store: MetadataStore
+) -> str:
+    """Create the first user with all rights in all virtual hosts; return the name.
+
+    Nothing is done twice if the start is interrupted: the record comes last.
+    """
+    user = first_user(config)
+    await store.put(user.document())
+    access.users[user.name] = user
+    for vhost in vhosts:
+        await store.put(FULL.document(vhost, user.name))
+        access.permissions.setdefault(vhost, {})[user.name] = FULL
+    await store.put(Document(_ACCESS, "", _FIRST_USER, {"name": user.name}))
+    return user.name
+
+
+def first_user(config: ServerConfig) -> User:
+    """Return the user that a new data directory gets.
+
+    Raises:
+        StartupError: The settings name no valid user.
+    """
+    octets = config.default_password.encode("utf-8", "surrogateescape")
+    # The password of `guest` is in every manual: a slow hash would protect nothing.
+    is_known = (config.default_user, config.default_password) == ("guest", "guest")
+    password = PasswordHash.quick(octets) if is_known else PasswordHash.of(octets)
+    user = User(config.default_user, password, (ADMINISTRATOR,))
+    try:
+        user.check()
+    except InvalidUserError as error:
+        raise StartupError(f"--default-user: {error}") from error
+    return user
