@@ -27,6 +27,7 @@ from amqp_server.clock import SystemClock
 from amqp_server.committer import Committer
 from amqp_server.compactor import Compactor
 from amqp_server.connections import OpenConnections
+from amqp_server.definitions_file.definitions_import import DefinitionsImport
 from amqp_server.garbage_collection import collector
 from amqp_server.handshakes import Handshakes
 from amqp_server.heartbeats import HeartbeatWheel
@@ -78,6 +79,7 @@ class Server:
         committer: Makes transactions durable.
         compactor: Rewrites segments that are mostly settled.
         checkpointer: Writes what is settled to the disk, and frees segments.
+        definitions: Imports and exports definitions files.
         vhost_changes: Creates and deletes virtual hosts.
         alarms: Alarms for low memory and low disk space.
         imports: Imports of exported messages.
@@ -104,6 +106,7 @@ class Server:
     committer: Committer
     compactor: Compactor
     checkpointer: Checkpointer
+    definitions: DefinitionsImport
     vhost_changes: VhostChanges
     alarms: Alarms
     imports: Imports
@@ -185,6 +188,7 @@ def assemble(
 
     access = AccessControl(stored.metadata, broker.vhosts, tasks.spawn, disconnect_user)
     logins = Logins(access.users)
+    vhost_changes = VhostChanges(broker, tasks.spawn, connections.disconnect, access)
     parked_budget = ParkedBudget(limits.parked_bytes_max)
 
     def held_bytes() -> int:
@@ -260,7 +264,8 @@ def assemble(
         committer=committer,
         compactor=compactor,
         checkpointer=checkpointer,
-        vhost_changes=VhostChanges(broker, tasks.spawn, connections.disconnect, access),
+        definitions=DefinitionsImport(broker, access, vhost_changes, tasks.spawn),
+        vhost_changes=vhost_changes,
         alarms=alarms,
         imports=Imports(config, filesystem, lambda: bool(alarms.low)),
         connections=connections,

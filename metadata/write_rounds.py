@@ -414,7 +414,7 @@ class WriteRounds:
             await self._workers.run(self._decide, batch)
         except OSError as cause:
             batch.fail(cause)
-            await self._insist(batch, self._take_back)
+            await self._insist(batch, self._take_back, pauses=RETRY_SECONDS)
             batch.decided.set_exception(DocumentWriteError(batch.path, cause))
             return
         batch.is_decided = True
@@ -424,10 +424,17 @@ class WriteRounds:
             batch.fail(error)
 
     async def _insist(
-        self, batch: BatchChange, work: Callable[[BatchChange], None]
+        self,
+        batch: BatchChange,
+        work: Callable[[BatchChange], None],
+        pauses: Iterable[float] | None = None,
     ) -> OSError | None:
-        """Repeat some work until the disk accepts it; return the error if the store is closed."""
-        for pause in chain(RETRY_SECONDS, repeat(RETRY_SECONDS[-1])):
+        """Repeat some work until the disk accepts it; return the error of the last attempt.
+
+        The store's end, or that of the pauses, ends the attempts.
+        """
+        error = None
+        for pause in pauses or chain(RETRY_SECONDS, repeat(RETRY_SECONDS[-1])):
             try:
                 await self._workers.run(work, batch)
             except OSError as cause:
@@ -436,13 +443,14 @@ class WriteRounds:
                     len(batch.contents),
                     cause,
                 )
+                error = cause
                 if self._is_draining.is_set():
-                    return cause
+                    break
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._is_draining.wait(), pause)
             else:
-                break
-        return None
+                return None
+        return error
 
     async def _finish_batch(self, batch: BatchChange) -> None:
         """Wake what waits for a batch, in parts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers
@@ -67,6 +67,7 @@ class Broker:
         write_checkpoint: Writes what is settled to the disk.
 
     Attributes:
+        global_parameters: Values by name; kept for other programs.
         commits: Carries out transactions, one at a time.
         definition_writer: Writes definitions of new objects to the disk.
         queues_to_checkpoint: Queues that have changed since the last round of checkpoints.
@@ -91,6 +92,7 @@ class Broker:
         self.definitions = definitions
         self.turn = turn
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
+        self.global_parameters: dict[str, Any] = {}
         self.removed_incarnations: list[UUID] = []
         self.queues_to_checkpoint = QueuesToCheckpoint()
         self.retention_pins = RetentionPins()

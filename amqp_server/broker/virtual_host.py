@@ -6,7 +6,7 @@ decide whether a client may make a change, and send the replies.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.binding import Binding, binding_identity
 from amqp_server.broker.consuming.direct_reply import DirectReplies
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from amqp_server.broker.binding import Destination
+    from amqp_server.broker.parameters import ParameterKey
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.tables import Table
 
@@ -59,6 +60,8 @@ class VirtualHost:
         damaged: Objects that the start could not recover; their names cannot be used.
         delay_queues: Hidden queues of delayed exchanges.
         binding_count: Number of bindings.
+        metadata: Description, tags and the like; kept for other programs.
+        parameters: Values by component and name; kept for other programs.
         graph: Which exchanges lead to which.
         routing: Finds the routes of messages.
         publish_targets: Cached routes of publish frames.
@@ -86,6 +89,8 @@ class VirtualHost:
         self.replies = DirectReplies()
         self.publish_watch: PublishWatch | None = None
         self.binding_count = 0
+        self.metadata: dict[str, Any] = {}
+        self.parameters: dict[ParameterKey, Any] = {}
         self._removed_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
         # Exchanges that divide messages between all of their destinations.
