@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import Job
+from amqp_server.broker.rights import NO_RIGHTS, Rights
 from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.parked_publishes import ParkedPublishes, cost_bytes
 from amqp_server.products import qos_reaches_consumers
@@ -95,6 +96,8 @@ class ClientSession:
         self.frame_max = server.config.limits.frame_bytes_min
         self.notifies_cancel = False
         self.qos_reaches_consumers = False
+        # Before the virtual host is open, there is no channel that could ask.
+        self.rights = NO_RIGHTS
         self.channels: dict[int, Channel] = {}
         self.parked = ParkedPublishes(
             self, server.config.limits.parked_bytes_per_connection_max, server.parked_budget
@@ -597,6 +600,7 @@ class ClientSession:
         elif machine.state is ConnectionState.OPEN and not self.user:
             self._connection.handshake_done()
             self.user = machine.user
+            self.rights = Rights(self._server.access, machine.user, machine.vhost)
             # Not looked up again: another one may get the same name.
             self._virtual_host = self._server.broker.vhosts.get(machine.vhost)
             logger.info(

@@ -6,6 +6,7 @@ reads and writes nothing of the system's RabbitMQ. Only the named plugins are en
 
 import os
 import secrets
+import shlex
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,11 @@ _SERVER_SCRIPTS: Final = (
 )
 
 
+CONTROL_COMMAND: Final = "rabbitmqctl"
+"""Script in the directory of the broker that runs `rabbitmqctl` for it."""
+_CONTROL_SCRIPT: Final = "/usr/lib/rabbitmq/bin/rabbitmqctl"
+
+
 @contextmanager
 def start_rabbitmq(
     name: str, directory: Path, *, plugins: Sequence[str] = ()
@@ -46,6 +52,7 @@ def start_rabbitmq(
     port, distribution_port, epmd_port = _free_ports(3)
     (directory / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
     environment = _environment(directory, port, distribution_port, epmd_port)
+    _write_control_command(directory, environment)
     url = BrokerUrl("127.0.0.1", port, "guest", "guest", "/")
     with (
         _port_mapper(name, epmd, epmd_port, environment, directory),
@@ -98,6 +105,17 @@ def _environment(
         # The script then becomes the broker, instead of its parent: our pid is the broker's.
         "RUNNING_UNDER_SYSTEMD": "true",
     }
+
+
+def _write_control_command(directory: Path, environment: dict[str, str]) -> None:
+    """Write a script that runs `rabbitmqctl` for this node, whatever the system's own one is."""
+    names = ("HOME", "ERL_EPMD_ADDRESS", "ERL_EPMD_PORT", "RABBITMQ_CONF_ENV_FILE")
+    lines = [f"export {name}={shlex.quote(environment[name])}" for name in names]
+    node = shlex.quote(environment["RABBITMQ_NODENAME"])
+    lines.append(f'exec {_CONTROL_SCRIPT} --node {node} "$@"')
+    script = directory / CONTROL_COMMAND
+    script.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    script.chmod(0o700)
 
 
 def _find_program(name: str, programs: Sequence[str]) -> str:

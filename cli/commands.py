@@ -69,6 +69,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "offsets": LazyCommand(
             "cli.offsets", "offsets", "Show, commit, move and delete the offsets of groups."
         ),
+        "permissions": LazyCommand(
+            "cli.permissions", "permissions", "List, set and clear what users may do."
+        ),
         "recover": LazyCommand(
             "cli.recover", "recover", "Recover a data directory without starting a server."
         ),
@@ -83,6 +86,14 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         ),
         "stats": LazyCommand("cli.stats", "stats", "Show statistics of each queue."),
         "status": LazyCommand("cli.status", "status", "Show the state of the running server."),
+        "topic-permissions": LazyCommand(
+            "cli.permissions",
+            "topic_permissions",
+            "List, set and clear with which routing keys users may work.",
+        ),
+        "users": LazyCommand(
+            "cli.users", "users", "List, add, change and delete users of the running server."
+        ),
         "verify": LazyCommand(
             "cli.verify", "verify", "Check every byte of a data directory; changes nothing."
         ),

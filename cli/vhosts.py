@@ -1,20 +1,13 @@
 """The command `amqp-server vhosts`: virtual hosts of the running server."""
 
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import orjson
 
-from cli.control import (
-    EXIT_CODES,
-    RequestFailedError,
-    ask_server,
-    check_utf8,
-    storage_path_option,
-)
-from cli.exit_codes import EXIT_FAILED
+from cli.confirmation import confirm
+from cli.control import EXIT_CODES, ask_server, check_utf8, storage_path_option
 from cli.shown import shown
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
@@ -47,13 +40,17 @@ def vhosts(ctx: click.Context) -> None:
     ),
 )
 @click.argument("name", callback=check_utf8)
+@click.option(
+    "--no-permissions", is_flag=True, help="Do not give the default user all rights there."
+)
 @storage_path_option
-def add(name: str, storage_path: Path) -> int:
+def add(name: str, storage_path: Path, *, no_permissions: bool) -> int:
     """Create the virtual host NAME: any text of 1 to 255 bytes.
 
-    It has the predeclared exchanges, and is on the disk when this returns.
+    It has the predeclared exchanges, and is on the disk when this returns. The user that the data
+    directory began with gets all rights there.
     """
-    ask_server(storage_path, "vhosts.add", name=name)
+    ask_server(storage_path, "vhosts.add", name=name, grants_default_user=not no_permissions)
     click.echo(f"added vhost '{shown(name)}'")
     return 0
 
@@ -97,16 +94,7 @@ def delete(name: str, storage_path: Path, *, yes: bool) -> int:
 
     Closes its connections (320). The deletion is durable when this returns.
     """
-    if not yes:
-        _confirm(name)
+    confirm(f"Delete vhost '{shown(name)}' with its queues and all their messages?", yes=yes)
     ask_server(storage_path, "vhosts.delete", name=name)
     click.echo(f"deleted vhost '{shown(name)}'")
     return 0
-
-
-def _confirm(name: str) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError("no terminal for the question: write --yes to delete without it")
-    question = f"Delete vhost '{shown(name)}' with its queues and all their messages?"
-    if not click.confirm(question, err=True):
-        raise RequestFailedError("nothing was deleted", EXIT_FAILED)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from amqp_server.access.permissions import Permissions, TopicPermissions
     from metadata.store import MetadataStore
 
+IMPERSONATOR: Final = "impersonator"
+"""Tag of users who may publish with the `user-id` of another one."""
 USERS_MAX: Final = 100_000
 """Users of a server."""
 
@@ -79,15 +81,24 @@ class AccessControl:
         if found is None:
             permissions = None
             topics: Mapping[str, TopicPermissions] = {}
+            may_impersonate = False
             if user in self.users:
                 permissions = self.permissions.get(vhost, {}).get(user)
                 topics = self.topics.get(vhost, {}).get(user, {})
-            found = self._grants[user, vhost] = Grants(user, vhost, permissions, dict(topics))
+                may_impersonate = IMPERSONATOR in self.users[user].tags
+            found = self._grants[user, vhost] = Grants(
+                user, vhost, permissions, dict(topics), may_impersonate=may_impersonate
+            )
         return found
 
     def may_access(self, user: str, vhost: str) -> bool:
         """Return whether a user has any permission in a virtual host."""
         return user in self.users and user in self.permissions.get(vhost, {})
+
+    @property
+    def vhost_names(self) -> list[str]:
+        """Names of the virtual hosts that exist."""
+        return sorted(self._vhosts)
 
     def changed(self) -> None:
         """Note a change: nothing that was answered before counts any more."""

@@ -27,6 +27,7 @@ class Grants:
         vhost: Name of the virtual host.
         permissions: The user's permissions there; None: no access.
         topics: The user's permissions for routing keys there, by exchange.
+        may_impersonate: Whether the user may publish with the `user-id` of another one.
 
     Attributes:
         may_publish_all: Whether no publish has to be checked.
@@ -38,14 +39,16 @@ class Grants:
         vhost: str,
         permissions: Permissions | None,
         topics: Mapping[str, TopicPermissions],
+        *,
+        may_impersonate: bool = False,
     ) -> None:
+        self.may_impersonate = may_impersonate
         self.user = user
         self.vhost = vhost
         self._permissions = permissions
         self._topics = topics
         self._answers: dict[tuple[Right, str], bool] = {}
         self._topic_answers: dict[tuple[Right, str, str], bool] = {}
-        self.has_topics = bool(topics)
         self.may_publish_all = (
             not topics and permissions is not None and _compiled(permissions.write).matches_all
         )

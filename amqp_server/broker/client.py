@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from amqp_server.broker.rights import Rights
     from amqp_server.broker.turn import Line
     from amqp_server.protocol.errors import SoftError
     from amqp_server.protocol.large_delivery import LargeFrames
@@ -21,6 +22,7 @@ class Client(Protocol):
         frame_max: Negotiated frame size in octets.
         notifies_cancel: Whether the client wants `basic.cancel` when the broker ends a consumer.
         qos_reaches_consumers: Whether its `basic.qos` without `global` changes running consumers.
+        rights: What the user may do in the open virtual host.
         line: Line in which the work for this client waits.
     """
 
@@ -29,6 +31,7 @@ class Client(Protocol):
     frame_max: int
     notifies_cancel: bool
     qos_reaches_consumers: bool
+    rights: Rights
     line: Line
 
     @property

@@ -49,7 +49,7 @@ class Exchange:
         self.auto_delete = auto_delete
         self.internal = internal
         self.arguments = arguments
-        self.alternate = _alternate(arguments)
+        self.alternate = alternate_of(arguments)
         self.bindings: dict[BindingIdentity, Binding] = {}
         self.next_binding_number = 0
         self.routes_version = 0
@@ -79,7 +79,7 @@ class Exchange:
         return binding
 
 
-def _alternate(arguments: Table) -> str | None:
+def alternate_of(arguments: Table) -> str | None:
     """Return the exchange that gets messages without a route, or None."""
     value = arguments.get("alternate-exchange")
     if value is None or not isinstance(value.value, bytes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.channel import Channel
+from amqp_server.broker.rights import ALL_RIGHTS
 from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class InnerClient:
         self.frame_max = 131_072
         self.notifies_cancel = False
         self.qos_reaches_consumers = False
+        self.rights = ALL_RIGHTS
         self.line = Line()
 
     @property

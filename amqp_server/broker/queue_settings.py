@@ -112,6 +112,11 @@ def queue_settings(arguments: Table) -> QueueSettings:
     )
 
 
+def dead_letter_exchange_of(arguments: Table) -> str | None:
+    """Return the name of the dead-letter exchange in a queue's arguments, or None."""
+    return _text(arguments, "x-dead-letter-exchange")
+
+
 def _overflow(arguments: Table, kind: QueueType) -> Overflow:
     asked = _text(arguments, "x-overflow")
     overflow = Overflow(asked) if asked in set(Overflow) else Overflow.DROP_HEAD

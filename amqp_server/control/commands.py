@@ -9,10 +9,12 @@ from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.definitions import definitions_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.offsets import offsets_commands
+from amqp_server.control.permissions import permission_commands
 from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
 from amqp_server.control.shards import shards_commands
 from amqp_server.control.status import StatusSources, status_commands
+from amqp_server.control.users import user_commands
 from amqp_server.control.vhosts import vhost_commands
 
 if TYPE_CHECKING:
@@ -48,10 +50,12 @@ def control_commands(
         definitions_commands(broker, server.definitions, server.config.storage_path),
         import_commands(broker, server.imports),
         offsets_commands(broker, checkpointer),
+        permission_commands(server.access),
         replay_commands(broker, alarms),
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),
         status_commands(sources),
+        user_commands(server.access),
         vhost_commands(broker, server.vhost_changes, connections),
     )
     return {command.name: command for commands in families for command in commands}

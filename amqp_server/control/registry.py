@@ -32,7 +32,8 @@ class Command:
         name: Lower-case name, the thing and the action with a dot between: `vhosts.add`.
         run: Runs the command with the arguments by name; returns JSON values. Raises ControlError.
             The parts of the server that the command uses are bound to it.
-        arguments: Name and type of each argument; all are required.
+        arguments: Name and type of each argument that is required.
+        optional: Name and type of each argument that may be left out.
         reports: Whether the command reports progress: `run` then takes a `ReportProgress` before
             the arguments.
     """
@@ -40,6 +41,7 @@ class Command:
     name: str
     run: Callable[..., Awaitable[object]]
     arguments: Mapping[str, type] = field(default_factory=dict)
+    optional: Mapping[str, type] = field(default_factory=dict)
     reports: bool = False
 
     def check(self, arguments: Mapping[str, Any]) -> None:
@@ -51,7 +53,7 @@ class Command:
         for name in self.arguments.keys() - arguments.keys():
             raise self._refusal(f"argument '{name}' is missing")
         for name, value in arguments.items():
-            kind = self.arguments.get(name)
+            kind = self.arguments.get(name) or self.optional.get(name)
             if kind is None:
                 raise self._refusal(f"unknown argument '{name}'")
             # Not isinstance: in Python true is an int.

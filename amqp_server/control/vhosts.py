@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-async def add(changes: VhostChanges, name: str) -> None:
+async def add(changes: VhostChanges, name: str, *, grants_default_user: bool = True) -> None:
     """Create a virtual host; return when it would survive a crash."""
-    await _done(changes.create(name))
+    await _done(changes.create(name, grants_default_user=grants_default_user))
     logger.info("vhost added vhost=%s", name)
 
 
@@ -80,7 +80,7 @@ def vhost_commands(
 ) -> tuple[Command, ...]:
     """Return the commands `vhosts.*` of a server with these parts."""
     return (
-        Command("vhosts.add", partial(add, changes), {"name": str}),
+        Command("vhosts.add", partial(add, changes), {"name": str}, {"grants_default_user": bool}),
         Command("vhosts.list", partial(list_all, broker, open_connections)),
         Command("vhosts.delete", partial(delete, changes), {"name": str}),
     )

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 
 from pamqp.commands import Channel, Exchange, Queue
 
@@ -14,9 +15,10 @@ from tests.conformance.polling import URL_VARIABLE, eventually
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where it is, and as whom to log in."""
+    """Where it is, as whom to log in, and the data directory of a server of ours."""
 
     url: BrokerUrl
+    storage_path: Path | None = None
 
     @property
     def address(self) -> tuple[str, int]:

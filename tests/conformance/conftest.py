@@ -1,5 +1,6 @@
 """Fixtures: the broker under test, connections to it, free names, and what the marks mean."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,12 @@ from pamqp.commands import Connection
 from bench.broker_url import BrokerUrl
 from tests.amqp_client import AmqpClient, ConnectionLostError
 from tests.amqp_client import connect as open_connection
+from tests.conformance.administration import (
+    CONTROL_VARIABLE,
+    Administration,
+    OurAdministration,
+    RabbitmqAdministration,
+)
 from tests.conformance.broker import Broker, named_url, rabbitmq_version, remove
 from tests.conformance.polling import SECONDS_MAX
 from tests.servers import RunningServer
@@ -30,9 +37,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         return
     with RunningServer(tmp_path_factory.mktemp("conformance") / "data") as server:
         server.start()
-        yield Broker(BrokerUrl(server.host, server.port, "guest", "guest", "/"))
+        url = BrokerUrl(server.host, server.port, "guest", "guest", "/")
+        yield Broker(url, server.storage_path)
         assert server.is_running, "".join(server.messages)
     assert not server.faults, "".join(server.messages)
+
+
+@pytest.fixture(scope="session")
+def administration(broker: Broker) -> Administration:
+    """Give what changes users and permissions of the broker."""
+    if broker.storage_path is not None:
+        return OurAdministration(broker.storage_path)
+    if CONTROL_VARIABLE not in os.environ:
+        pytest.skip(f"{CONTROL_VARIABLE} names no rabbitmqctl for {broker.url.host}")
+    return RabbitmqAdministration()
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.rabbitmq import start_rabbitmq
+from bench.rabbitmq import CONTROL_COMMAND, start_rabbitmq
+from tests.conformance.administration import CONTROL_VARIABLE
 from tests.conformance.polling import URL_VARIABLE
 
 PLUGINS: Final = ("rabbitmq_consistent_hash_exchange", "rabbitmq_random_exchange")
@@ -37,9 +38,8 @@ def main(command: Sequence[str]) -> int:
         if command:
             # As Ctrl-C does, it has to end the command and leave no RabbitMQ behind.
             signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-            return subprocess.run(
-                command, env=os.environ | {URL_VARIABLE: url}, check=False
-            ).returncode
+            settings = {URL_VARIABLE: url, CONTROL_VARIABLE: f"{directory}/{CONTROL_COMMAND}"}
+            return subprocess.run(command, env=os.environ | settings, check=False).returncode
         print(url, flush=True)
         # Blocked, they wait for `sigwait` and stop nothing half-started. Children inherit no mask
         # that matters: a broker is stopped by its own process id.

@@ -7,6 +7,7 @@ from secrets import token_bytes
 from struct import pack
 from typing import TYPE_CHECKING
 
+from amqp_server.access.permissions import Right
 from amqp_server.broker.channel import MANY_RUNS
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
@@ -18,7 +19,7 @@ from amqp_server.broker.handlers.consumer_arguments import (
 )
 from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
-from amqp_server.broker.handlers.names import find_queue
+from amqp_server.broker.handlers.names import find_queue, queue_name
 from amqp_server.broker.handlers.replies import when_up_to_date
 from amqp_server.broker.handlers.stream_consumers import check_stream_consumer, refuse_stream
 from amqp_server.broker.queue_settings import QueueType
@@ -99,6 +100,7 @@ def consume(channel: Channel, method: BasicConsume) -> Awaitable[Method | None] 
     )
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+    channel.client.rights.require(Right.READ, "queue", queue_name(channel, method.queue))
     queue = find_queue(channel, method.queue)
     consumers_max = channel.broker.config.limits.consumers_per_channel_max
     if len(channel.consumers) >= consumers_max:
@@ -185,6 +187,7 @@ def cancel(channel: Channel, method: BasicCancel) -> Awaitable[Method | None] | 
 
 def get(channel: Channel, method: BasicGet) -> Awaitable[Method | None] | None:
     """Deliver one message, or reply that there is none."""
+    channel.client.rights.require(Right.READ, "queue", queue_name(channel, method.queue))
     queue = find_queue(channel, method.queue)
     refuse_stream(queue, "basic.get")
     _check_may_get(queue)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.access.permissions import Right
 from amqp_server.broker.binding import binding_identity
+from amqp_server.broker.handlers.names import refuse_default
 from amqp_server.broker.handlers.object_limits import check_limit
 from amqp_server.broker.handlers.replies import send_reply
 
@@ -29,6 +31,30 @@ def reply_when_unbound(
     vhost = channel.virtual_host.name
     removed = channel.broker.definitions.make_binding_removed(vhost, identity)
     return send_reply(channel, reply, removed)
+
+
+def require_binding(channel: Channel, kind: str, destination: str, source: str, key: str) -> None:
+    """Check that a client may bind or unbind, whether or not source and destination exist.
+
+    Args:
+        channel: Channel of the method.
+        kind: Kind of the destination: `queue` or `exchange`.
+        destination: Name of the destination.
+        source: Name of the exchange that messages come from.
+        key: Routing key of the binding.
+
+    Raises:
+        AccessRefused: The client may not, or one of the two is the default exchange.
+    """
+    rights = channel.client.rights
+    if kind == "exchange":
+        refuse_default(destination)
+    rights.require(Right.WRITE, kind, destination)
+    refuse_default(source)
+    rights.require(Right.READ, "exchange", source)
+    exchange = channel.virtual_host.exchanges.get(source)
+    if exchange is not None:
+        rights.require_topic(Right.READ, exchange, key)
 
 
 def make_binding(

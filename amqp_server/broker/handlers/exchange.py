@@ -5,10 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from amqp_server.access.permissions import Right
 from amqp_server.broker.binding import BindingIdentity
-from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.exchange import Exchange, alternate_of
 from amqp_server.broker.handlers.arguments import check_alternate
-from amqp_server.broker.handlers.bindings import make_binding, reply_when_unbound
+from amqp_server.broker.handlers.bindings import (
+    make_binding,
+    reply_when_unbound,
+    require_binding,
+)
 from amqp_server.broker.handlers.equivalence import check_equivalent_exchange
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import (
@@ -41,14 +46,19 @@ if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.handlers.handler import Outcome
     from amqp_server.protocol.methods import Method
+    from amqp_server.protocol.tables import Table
 
 
 def declare(channel: Channel, method: ExchangeDeclare) -> Outcome:
     """Create an exchange, or check that the existing one has the same properties."""
-    if not method.passive:
-        _check_type(method.type)
     name = clean_name(method.exchange)
-    refuse_default(name)
+    if method.passive:
+        refuse_default(name)
+        channel.client.rights.require_any("exchange", name)
+    else:
+        _check_type(method.type)
+        refuse_default(name)
+        channel.client.rights.require(Right.CONFIGURE, "exchange", name)
     vhost = channel.virtual_host
     writer = channel.broker.definition_writer
     reply = None if method.no_wait else ExchangeDeclareOk()
@@ -72,7 +82,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Outcome:
         pending = partial(vhost.deletions.exchanges.get, name)
         return when_deleted(pending, channel, declare, method)
     check_exchange_name_is_free(vhost, name, is_saved=method.durable)
-    check_alternate(name, vhost.name, method.arguments)
+    _check_alternate(channel, name, method.arguments)
     check_limit(
         f"declare exchange '{name}'",
         f"exchange limit in vhost '{vhost.name}'",
@@ -101,6 +111,15 @@ def _check_type(kind: str) -> None:
         raise PreconditionFailed(f"{'unknown' if kind else 'invalid'} exchange type '{kind}'")
 
 
+def _check_alternate(channel: Channel, name: str, arguments: Table) -> None:
+    """Check the alternate exchange of a new exchange, and that the client may let it have one."""
+    check_alternate(name, channel.virtual_host.name, arguments)
+    alternate = alternate_of(arguments)
+    if alternate is not None:
+        channel.client.rights.require(Right.READ, "exchange", name)
+        channel.client.rights.require(Right.WRITE, "exchange", alternate)
+
+
 def delete(channel: Channel, method: ExchangeDelete) -> Outcome:
     """Delete an exchange; a missing one counts as deleted."""
     name = clean_name(method.exchange)
@@ -111,6 +130,7 @@ def delete(channel: Channel, method: ExchangeDelete) -> Outcome:
         raise AccessRefused(
             f"deletion of system exchange '{name}' in vhost '{vhost.name}' not allowed"
         )
+    channel.client.rights.require(Right.CONFIGURE, "exchange", name)
     exchange = vhost.exchanges.get(name)
     if exchange is None:
         if not vhost.damaged.is_exchange(name):
@@ -130,7 +150,7 @@ def delete(channel: Channel, method: ExchangeDelete) -> Outcome:
 def bind(channel: Channel, method: ExchangeBind) -> Awaitable[Method | None] | None:
     """Bind an exchange to another."""
     vhost = channel.virtual_host
-    source_name, destination_name = _ends(method)
+    source_name, destination_name = _ends(channel, method)
     # If both are missing, RabbitMQ names the source.
     source = find_exchange(vhost, source_name)
     destination = find_exchange(vhost, destination_name)
@@ -141,7 +161,7 @@ def bind(channel: Channel, method: ExchangeBind) -> Awaitable[Method | None] | N
 def unbind(channel: Channel, method: ExchangeUnbind) -> Outcome:
     """Unbind an exchange from another; a missing binding counts as removed, as in RabbitMQ."""
     vhost = channel.virtual_host
-    source_name, destination_name = _ends(method)
+    source_name, destination_name = _ends(channel, method)
     source = vhost.exchanges.get(source_name)
     destination = vhost.exchanges.get(destination_name)
     reply = None if method.no_wait else ExchangeUnbindOk()
@@ -164,11 +184,10 @@ def unbind(channel: Channel, method: ExchangeUnbind) -> Outcome:
     return reply_after_deletion(channel, reply, channel.broker.remove_binding(vhost, binding))
 
 
-def _ends(method: ExchangeBind | ExchangeUnbind) -> tuple[str, str]:
-    """Return the names of a binding's source and destination; neither is the default exchange."""
+def _ends(channel: Channel, method: ExchangeBind | ExchangeUnbind) -> tuple[str, str]:
+    """Return the names of source and destination of a binding that the client may change."""
     source, destination = clean_name(method.source), clean_name(method.destination)
-    refuse_default(destination)
-    refuse_default(source)
+    require_binding(channel, "exchange", destination, source, method.routing_key)
     return source, destination
 
 

@@ -10,8 +10,13 @@ from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
+from amqp_server.access.permissions import Right
 from amqp_server.broker.binding import BindingIdentity
-from amqp_server.broker.handlers.bindings import make_binding, reply_when_unbound
+from amqp_server.broker.handlers.bindings import (
+    make_binding,
+    reply_when_unbound,
+    require_binding,
+)
 from amqp_server.broker.handlers.direct_reply import is_reply_name, reply_declare_ok
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
 from amqp_server.broker.handlers.handler import Handlers
@@ -25,7 +30,6 @@ from amqp_server.broker.handlers.names import (
     is_reserved,
     queue_name,
     queue_of_name,
-    refuse_default,
 )
 from amqp_server.broker.handlers.object_limits import check_limit
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
@@ -38,6 +42,7 @@ from amqp_server.broker.handlers.replies import (
 from amqp_server.broker.handlers.stream_consumers import refuse_stream
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.queue import PURGE_STEP_OFFSETS
+from amqp_server.broker.queue_settings import dead_letter_exchange_of
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
     QueueBind,
@@ -72,6 +77,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
         return send_reply(channel, None if method.no_wait else ok)
     if method.passive:
         # An empty name does not mean the last declared queue: RabbitMQ reports that '' is missing.
+        channel.client.rights.require_any("queue", clean_name(method.queue))
         queue = find_named_queue(channel, clean_name(method.queue))
         channel.last_queue_name = queue.name
         queue.note_use()
@@ -82,6 +88,8 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
         # RabbitMQ refuses such a name even if the queue exists and belongs to the client.
         raise AccessRefused(f"queue name '{named}' contains reserved prefix 'amq.*'")
     name = named or generated_name()
+    rights = channel.client.rights
+    rights.require(Right.CONFIGURE, "queue", name)
     existing = queue_of_name(channel, name)
     if existing is not None:
         check_not_locked(channel, existing)
@@ -95,6 +103,10 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
     if name in vhost.deletions.queues:
         pending = partial(vhost.deletions.queues.get, name)
         return when_deleted(pending, channel, declare, method)
+    dead_letter_exchange = dead_letter_exchange_of(method.arguments)
+    if dead_letter_exchange is not None:
+        rights.require(Right.READ, "queue", name)
+        rights.require(Right.WRITE, "exchange", dead_letter_exchange)
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
     check_queue_arguments(name, vhost.name, method)
     check_limit(
@@ -156,14 +168,14 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[Method | None] | None
     """Bind a queue to an exchange."""
     name = queue_name(channel, method.queue)
     exchange_name = clean_name(method.exchange)
-    refuse_default(exchange_name)
-    # If both are missing, RabbitMQ names the exchange.
-    exchange = find_exchange(channel.virtual_host, exchange_name)
-    queue = find_named_queue(channel, name)
     key = method.routing_key
     if not method.queue and not key:
         # Source: specification, queue.bind: an unnamed queue without a key is bound by its name.
-        key = queue.name
+        key = name
+    require_binding(channel, "queue", name, exchange_name, key)
+    # If both are missing, RabbitMQ names the exchange.
+    exchange = find_exchange(channel.virtual_host, exchange_name)
+    queue = find_named_queue(channel, name)
     reply = None if method.no_wait else QueueBindOk()
     return make_binding(channel, exchange, queue, key, method.arguments, reply)
 
@@ -172,13 +184,13 @@ def unbind(channel: Channel, method: QueueUnbind) -> Outcome:
     """Unbind a queue from an exchange; a missing binding counts as removed, as in RabbitMQ."""
     vhost = channel.virtual_host
     name = queue_name(channel, method.queue)
-    queue = queue_of_name(channel, name)
     exchange_name = clean_name(method.exchange)
-    refuse_default(exchange_name)
-    exchange = vhost.exchanges.get(exchange_name)
     key = method.routing_key
     if not method.queue and not key:
         key = name
+    require_binding(channel, "queue", name, exchange_name, key)
+    queue = queue_of_name(channel, name)
+    exchange = vhost.exchanges.get(exchange_name)
     identity = BindingIdentity(exchange_name, "queue", name, key, encode_table(method.arguments))
     if queue is None or exchange is None:
         if name in vhost.deletions.queues:
@@ -203,6 +215,7 @@ def unbind(channel: Channel, method: QueueUnbind) -> Outcome:
 
 def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | None:
     """Drop the ready messages; a journaled queue replies after the checkpoint."""
+    channel.client.rights.require(Right.READ, "queue", queue_name(channel, method.queue))
     queue = find_queue(channel, method.queue)
     refuse_stream(queue, "queue.purge")
     if not queue.bring_up_to_date():
@@ -256,7 +269,9 @@ def _has_failed(purge_under_way: Future[None] | None) -> bool:
 
 def delete(channel: Channel, method: QueueDelete) -> Outcome:
     """Delete a queue, after the commit that holds it; a missing one counts as deleted."""
-    queue = queue_of_name(channel, queue_name(channel, method.queue))
+    name = queue_name(channel, method.queue)
+    channel.client.rights.require(Right.CONFIGURE, "queue", name)
+    queue = queue_of_name(channel, name)
     if queue is not None and queue.is_held:
         return _delete_when_released(channel, queue, method)
     return delete_now(channel, method)

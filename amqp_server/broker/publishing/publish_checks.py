@@ -109,7 +109,7 @@ def _value(properties: bytes, flag: int) -> bytes:
 
 def _check_user_id(properties: bytes, client: Client) -> None:
     user_id = _value(properties, USER_ID).decode("utf-8", "surrogateescape")
-    if user_id != client.user:
+    if user_id != client.user and not client.rights.grants.may_impersonate:
         raise PreconditionFailed(
             f"user_id property set to '{user_id}' but authenticated user was '{client.user}'",
             *BasicPublish.ids,

@@ -206,6 +206,10 @@ class PublishTargets:
         if self.find_known(method_payload) is None:
             self._checked(method_payload)
 
+    def checked_exchange(self, method_payload: bytes) -> Exchange:
+        """Return the exchange of a frame that is not known; raises what `check` does."""
+        return self._checked(method_payload)[1]
+
     def find(self, method_payload: bytes) -> PublishTarget:
         """Return the target of a frame at once; see `find_in_steps`."""
         return self.find_known(method_payload) or result_of(self.find_in_steps(method_payload))

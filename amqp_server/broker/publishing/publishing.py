@@ -6,9 +6,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import ref
 
+from amqp_server.access.permissions import Right
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue
+from amqp_server.broker.publishing.guarded_targets import GuardedTargets
 from amqp_server.broker.publishing.publish_checks import (
     RequestingChannel,
     check_header_values,
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.publishing.confirms import Barrier
-    from amqp_server.broker.publishing.publish_targets import PublishTarget
+    from amqp_server.broker.publishing.publish_targets import PublishTarget, PublishTargets
     from amqp_server.broker.publishing.row import Group
     from amqp_server.broker.publishing.target_queue import TargetQueue
     from amqp_server.broker.queue import Queue
@@ -115,7 +117,10 @@ class Publishing:
         self._client = channel.client
         self.line = channel.client.line
         self._broker = channel.broker
-        self._targets = channel.virtual_host.publish_targets
+        self._rights = channel.client.rights
+        self._rules = self._rights.rules
+        self._generation = -1
+        self._targets: PublishTargets | GuardedTargets = channel.virtual_host.publish_targets
         self._visits_max = channel.broker.config.limits.route_visits_max
 
     @property
@@ -150,6 +155,8 @@ class Publishing:
             self.confirms.add(len(messages), (), refused=True)
             self._broker.turn.mark(self)
             return None
+        if self._generation != self._rules.generation:
+            self._look_at_rights()
         target = self._targets.find_known(method_payload)
         if target is None:
             return self._publish_on_new_route(
@@ -200,6 +207,8 @@ class Publishing:
             The steps that are left, or None. A step raises AmqpError as `publish_run` does; the
             messages before that one were taken in.
         """
+        if self._generation != self._rules.generation:
+            self._look_at_rights()
         if self.is_refusing or self._channel.transaction is not None or checked_flags & HEADERS:
             pairs = zip(method_payloads, messages, strict=True)
             return self._publish_apart(pairs, checked_flags, message_flags)
@@ -240,7 +249,16 @@ class Publishing:
         Raises:
             AmqpError: The exchange is missing or refuses publishes, or an argument is invalid.
         """
+        if self._generation != self._rules.generation:
+            self._look_at_rights()
         self._targets.check(method_payload)
+
+    def _look_at_rights(self) -> None:
+        """Choose the targets again, because permissions have changed."""
+        self._generation = self._rules.generation
+        targets = self._virtual_host.publish_targets
+        may_publish_all = self._rights.grants.may_publish_all
+        self._targets = targets if may_publish_all else GuardedTargets(targets, self._rights)
 
     def wait_for_room(self, queues: Iterable[Queue]) -> None:
         """Stop reading from the client while one of the queues has no room."""
@@ -351,6 +369,10 @@ class Publishing:
             if has_copies:
                 front, body = without_large_body(message)
                 copies, taken = take_copies(front, limits.copies_max)
+        for key in copies:
+            self._rights.require_topic(Right.WRITE, target.exchange, key)
+            if self._broker.turn.time_slice.is_over:
+                yield
         # First the queues, then the copy: the exchange may be deleted while a large body is copied.
         if copies or target.routes_singly:
             keys = (routing_key_of(message).decode("utf-8", "surrogateescape"), *copies)

@@ -1,0 +1,161 @@
+"""The commands `users.*`: users of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from amqp_server.access.errors import (
+    AccessError,
+    NoSuchUserError,
+    NoSuchVhostError,
+    TooManyUsersError,
+    UserExistsError,
+)
+from amqp_server.access.passwords import PasswordHash
+from amqp_server.access.permissions import FULL, InvalidPermissionError
+from amqp_server.access.user import InvalidUserError, User
+from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.registry import Command
+from metadata.errors import MetadataError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Sequence
+
+    from amqp_server.access.access_control import AccessControl
+
+logger = logging.getLogger(__name__)
+
+ROWS_PER_STEP: Final = 500
+"""Rows of a list that are made before others have their turn."""
+ADMINISTRATOR: Final = "administrator"
+
+
+async def add(
+    access: AccessControl,
+    name: str,
+    password_hash: str,
+    hashing_algorithm: str,
+    tags: list[str],
+) -> None:
+    """Create a user without permissions; return when it is on the disk."""
+    user = User(name, PasswordHash(hashing_algorithm, password_hash), texts("tags", tags))
+    await done(access.add_user(user))
+    logger.info("user added user=%r tags=%s", name, ",".join(user.tags))
+
+
+async def change_password(
+    access: AccessControl, name: str, password_hash: str, hashing_algorithm: str
+) -> None:
+    """Change the password of a user; open connections stay."""
+    password = PasswordHash(hashing_algorithm, password_hash)
+    await done(access.change_user(name, password=password))
+    logger.info("password changed user=%r", name)
+
+
+async def set_tags(access: AccessControl, name: str, tags: list[str]) -> None:
+    """Replace the tags of a user."""
+    given = texts("tags", tags)
+    await done(access.change_user(name, tags=given))
+    logger.info("tags changed user=%r tags=%s", name, ",".join(given))
+
+
+async def delete(access: AccessControl, name: str) -> None:
+    """Delete a user with its permissions; its connections are closed (320)."""
+    await done(access.delete_user(name))
+    logger.info("user deleted user=%r", name)
+
+
+async def reset(
+    access: AccessControl, name: str, password_hash: str, hashing_algorithm: str
+) -> dict[str, object]:
+    """Create or replace a user who may do everything; return who, and in how many virtual hosts."""
+    user = User(name, PasswordHash(hashing_algorithm, password_hash), (ADMINISTRATOR,))
+    try:
+        user.check()
+    except InvalidUserError as error:
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, str(error)) from error
+    if name in access.users:
+        await done(access.change_user(name, password=user.password, tags=user.tags))
+    else:
+        await done(access.add_user(user))
+    vhosts = access.vhost_names
+    for vhost in vhosts:
+        await done(access.set_permissions(vhost, name, FULL))
+    logger.info("user reset user=%r vhosts=%d", name, len(vhosts))
+    return {"name": name, "vhosts": len(vhosts)}
+
+
+async def list_all(access: AccessControl) -> list[dict[str, object]]:
+    """Return the users by name, without the hashes of their passwords."""
+    counts: dict[str, int] = {}
+    for users in access.permissions.values():
+        for name in users:
+            counts[name] = counts.get(name, 0) + 1
+    users_by_name = sorted(access.users.values(), key=lambda each: each.name)
+    return [
+        {
+            "name": user.name,
+            "tags": list(user.tags),
+            "hashing_algorithm": user.password.algorithm if user.password.text else None,
+            "vhosts": counts.get(user.name, 0),
+            "limits": dict(user.limits),
+            "is_default": user.name == access.default_user,
+        }
+        async for user in in_steps(users_by_name)
+    ]
+
+
+async def in_steps(rows: Sequence[Any]) -> Any:  # noqa: ANN401 - an iterator of the same rows
+    """Iterate over many rows; others have their turn in between."""
+    for at, row in enumerate(rows):
+        if at % ROWS_PER_STEP == ROWS_PER_STEP - 1:
+            await asyncio.sleep(0)
+        yield row
+
+
+def texts(argument: str, values: Iterable[object]) -> tuple[str, ...]:
+    """Return an array of texts.
+
+    Raises:
+        ControlError: It holds something else.
+    """
+    found = tuple(value for value in values if isinstance(value, str))
+    if len(found) != len(tuple(values)):
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, f"argument '{argument}' must hold texts")
+    return found
+
+
+async def done(change: Awaitable[object]) -> Any:  # noqa: ANN401 - whatever the change returns
+    """Wait for a change of users or permissions and convert its errors.
+
+    Raises:
+        ControlError: The change was refused, or the disk failed.
+    """
+    try:
+        return await change
+    except (InvalidUserError, InvalidPermissionError) as error:
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, str(error)) from error
+    except (NoSuchUserError, NoSuchVhostError) as error:
+        raise ControlError(ErrorKind.NOT_FOUND, str(error)) from error
+    except UserExistsError as error:
+        raise ControlError(ErrorKind.ALREADY_EXISTS, str(error)) from error
+    except TooManyUsersError as error:
+        raise ControlError(ErrorKind.LIMIT_REACHED, str(error)) from error
+    except (AccessError, MetadataError) as error:
+        raise ControlError(ErrorKind.FAILED, str(error)) from error
+
+
+def user_commands(access: AccessControl) -> tuple[Command, ...]:
+    """Return the commands `users.*` of a server with these users."""
+    password = {"name": str, "password_hash": str, "hashing_algorithm": str}
+    return (
+        Command("users.list", partial(list_all, access)),
+        Command("users.add", partial(add, access), {**password, "tags": list}),
+        Command("users.change_password", partial(change_password, access), password),
+        Command("users.set_tags", partial(set_tags, access), {"name": str, "tags": list}),
+        Command("users.delete", partial(delete, access), {"name": str}),
+        Command("users.reset", partial(reset, access), password),
+    )
