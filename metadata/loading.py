@@ -66,6 +66,11 @@ class LoadReport:
     removed_temporaries: int = 0
     unfinished_batch: dict[Path, bytes] = field(default_factory=dict)
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there are documents, readable or not: the data directory is not new."""
+        return bool(self.documents or self.unreadable)
+
 
 class _Place(NamedTuple):
     kind: str

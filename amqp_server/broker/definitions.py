@@ -102,7 +102,7 @@ class Definitions:
 
     def remove_vhost(self, name: str) -> Coroutine[None, None, None]:
         """Mark a virtual host as deleted, together with everything that it still has."""
-        return self._store.put(Document(VHOSTS, "", name, deletion_note()))
+        return self._store.put(deleted_vhost_document(name))
 
     async def forget_vhost(self, name: str) -> None:
         """Remove the document of a deleted virtual host once nothing else is left of it.
@@ -201,6 +201,11 @@ class Definitions:
 def vhost_document(name: str) -> Document:
     """Return the document of a virtual host."""
     return Document(VHOSTS, "", name, {})
+
+
+def deleted_vhost_document(name: str) -> Document:
+    """Return the document of a virtual host that is deleted."""
+    return Document(VHOSTS, "", name, deletion_note())
 
 
 def exchange_document(vhost: str, exchange: Exchange, delay_queue: Queue | None = None) -> Document:

@@ -25,6 +25,7 @@ from amqp_server.definitions_file.import_changes import ImportChanges
 from amqp_server.definitions_file.import_plan import ImportPlan
 from amqp_server.definitions_file.import_report import Outcome
 from amqp_server.definitions_file.parts.all_parts import all_parts
+from amqp_server.definitions_file.parts.bindings import BindingsPart
 from amqp_server.protocol.errors import AmqpError
 from metadata.errors import MetadataError
 
@@ -133,9 +134,14 @@ class DefinitionsImport:
 
         def steps() -> Iterator[None]:
             nonlocal mistake_count
+            section = ""
             for count, entry in enumerate(entries, 1):
+                part = self.parts[entry.section]
+                if entry.section != section and isinstance(part, BindingsPart):
+                    yield from part.prepare(plan)
+                section = entry.section
                 try:
-                    self.parts[entry.section].plan(entry, plan)
+                    part.plan(entry, plan)
                 except DefinitionsError as error:
                     mistake_count += 1
                     if len(mistakes) < MISTAKES_MAX:

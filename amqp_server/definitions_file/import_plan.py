@@ -51,6 +51,7 @@ class ImportPlan:
         rabbit_version: As given.
         new_vhosts: Names of the virtual hosts that are created.
         new_exchanges: Exchanges that are created, by virtual host and name.
+        known_bindings: What identifies each existing binding that has arguments.
         checked: Values whose check takes long and has succeeded.
     """
 
@@ -63,6 +64,7 @@ class ImportPlan:
         self.rabbit_version = rabbit_version
         self.new_vhosts: list[str] = []
         self.new_exchanges: dict[tuple[str, str], Exchange] = {}
+        self.known_bindings: set[Key] = set()
         self.checked: set[object] = set()
         self._vhosts = vhosts
         self._seen: dict[tuple[str, Key], Entry] = {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import orjson
+
 from amqp_server.broker.binding import BindingIdentity
 from amqp_server.broker.definitions import binding_document
 from amqp_server.broker.handlers.names import is_reserved
@@ -14,7 +16,6 @@ from amqp_server.definitions_file.errors import ImportFailedError
 from amqp_server.definitions_file.json_arguments import plain_from_table
 from amqp_server.definitions_file.parts.part import in_vhost
 from amqp_server.protocol.errors import AmqpError
-from amqp_server.protocol.field_values import FieldValue
 from amqp_server.protocol.tables import encode_table
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 _PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES)
-_INT32 = range(-(1 << 31), 1 << 31)
 
 
 class _Wanted(NamedTuple):
@@ -57,6 +57,17 @@ class BindingsPart:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
+    def prepare(self, plan: ImportPlan) -> Iterator[None]:
+        """Note the existing bindings that have arguments, in steps."""
+        for host in list(self._broker.vhosts.values()):
+            for exchange in list(host.exchanges.values()):
+                for binding in list(exchange.bindings.values()):
+                    if binding.arguments:
+                        found = (exchange.name, binding.identity.kind, binding.destination.name)
+                        key = _plain_key(host.name, *found, binding.routing_key, binding.arguments)
+                        plan.known_bindings.add(key)
+                    yield
+
     def plan(self, entry: Entry, plan: ImportPlan) -> None:
         """Check a binding; see `Part`."""
         vhost = plan.vhost_of(entry)
@@ -84,7 +95,7 @@ class BindingsPart:
                 plan.skip(entry, key, f"the binding of '{wanted.destination}': {reason}")
                 return
         _check(entry, plan, vhost, wanted)
-        if vhost.existing is not None and _existing(vhost.existing, wanted):
+        if vhost.existing is not None and _exists(vhost.existing, wanted, plan):
             plan.equal(entry)
             return
         count = vhost.existing.binding_count if vhost.existing is not None else 0
@@ -143,7 +154,10 @@ def _check(entry: Entry, plan: ImportPlan, vhost: PlannedVhost, wanted: _Wanted)
     if source is None:
         # A new virtual host has the predeclared exchanges of any other.
         exchanges = vhost.existing.exchanges if vhost.existing else VirtualHost("").exchanges
-        source = exchanges[wanted.source]
+        source = exchanges.get(wanted.source)
+    if source is None:
+        # The entry of the exchange has a mistake, which is noted.
+        return
     try:
         source.matcher.check_binding(wanted.key, wanted.arguments)
     except AmqpError as error:
@@ -162,22 +176,22 @@ def _key(wanted: _Wanted) -> tuple[str, ...]:
     )
 
 
-def _existing(vhost: VirtualHost, wanted: _Wanted) -> bool:
-    """Return whether a binding is there, also if a client has sent its numbers with 32 bits."""
+def _exists(vhost: VirtualHost, wanted: _Wanted, plan: ImportPlan) -> bool:
+    """Return whether a binding is there; a client may have sent its numbers with fewer bits."""
     source = vhost.exchanges.get(wanted.source)
     if source is None:
         return False
-    variants = (wanted.arguments, _narrow(wanted.arguments))
-    return any(wanted.identity(each) in source.bindings for each in variants)
+    if wanted.identity(wanted.arguments) in source.bindings:
+        return True
+    return bool(wanted.arguments) and _plain_key(*wanted) in plan.known_bindings
 
 
-def _narrow(arguments: Table) -> Table:
-    return {
-        key: FieldValue(b"I", field.value)
-        if field.kind == b"l" and field.value in _INT32
-        else field
-        for key, field in arguments.items()
-    }
+def _plain_key(
+    vhost: str, source: str, kind: str, destination: str, key: str, arguments: Table
+) -> tuple[str, ...]:
+    """Return what identifies a binding if numbers have no width."""
+    plain = orjson.dumps(plain_from_table(arguments), option=orjson.OPT_SORT_KEYS)
+    return vhost, source, kind, destination, key, plain.decode()
 
 
 def _create(wanted: _Wanted, changes: ImportChanges) -> None:
