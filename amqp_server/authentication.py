@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
     from amqp_server.access.logins import Logins
     from amqp_server.config import ServerConfig
+    from amqp_server.connection_limits import ConnectionLimits
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class Authentication:
         access: Users and permissions.
         logins: Checks passwords.
         vhosts: The virtual hosts by name; the broker changes it.
+        limits: Limits of virtual hosts and users.
     """
 
     def __init__(
@@ -41,10 +43,12 @@ class Authentication:
         access: AccessControl,
         logins: Logins,
         vhosts: Container[str],
+        limits: ConnectionLimits,
     ) -> None:
         self.access = access
         self.logins = logins
         self.vhosts = vhosts
+        self.limits = limits
         self.guest_from_anywhere = config.guest_from_anywhere
         self.warning = ProxyWarning(from_anywhere=config.guest_from_anywhere)
 
@@ -55,9 +59,13 @@ class PeerAuthenticator:
     Args:
         peer: IP address of the peer.
         rules: Rules of the server.
+
+    Attributes:
+        refusal: Why it has refused the last login; not for the client.
     """
 
     def __init__(self, peer: str, rules: Authentication) -> None:
+        self.refusal = ""
         self._peer = peer
         self._rules = rules
 
@@ -72,6 +80,22 @@ class PeerAuthenticator:
             self._accepted(user)
             return True
         return self._check(user, password)
+
+    def login_by_certificate(self, user: str) -> bool:
+        """Return whether the peer may log in as the user whom its certificate names.
+
+        Args:
+            user: Name in a verified certificate; empty if it has none there.
+        """
+        if not user:
+            self._log(user, "no certificate, or no name in it where ssl-cert-login-from looks")
+        elif user == GUEST and not (self._rules.guest_from_anywhere or is_loopback(self._peer)):
+            self._log(user, "only from this machine")
+        elif user not in self._rules.access.users:
+            self._log(user, "its certificate names no user of this server")
+        else:
+            return True
+        return False
 
     async def _check(self, user: str, password: bytes) -> bool:
         try:
@@ -96,6 +120,7 @@ class PeerAuthenticator:
             self._rules.warning.guest_logged_in(self._peer)
 
     def _log(self, user: str, reason: str) -> None:
+        self.refusal = reason
         shown = user[:_LOGGED_CHARACTERS_MAX]
         logger.warning("login refused user=%r peer=%s reason=%s", shown, self._peer, reason)
 
@@ -103,10 +128,13 @@ class PeerAuthenticator:
         """Check that a user may open a virtual host.
 
         Raises:
-            NotAllowed: The virtual host does not exist, or the user has no permission there.
+            NotAllowed: The virtual host does not exist, a limit is reached, or the user has no
+                permission there.
         """
         if name not in self._rules.vhosts:
             raise NotAllowed(f"vhost {name} not found")
+        # As in RabbitMQ, before the permission.
+        self._rules.limits.check_connection(user, name)
         if not self._rules.access.may_access(user, name):
             raise NotAllowed(f"access to vhost '{name}' refused for user '{user}'")
 

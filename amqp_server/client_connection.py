@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING, cast
 
 from amqp_server.client_session import ClientSession
 from amqp_server.outbox import Outbox
+from amqp_server.socket_names import SocketNames, names_of
+from amqp_server.tls.description import TlsDescription, describe_tls
+from amqp_server.tls.peer_certificate import login_name
+from amqp_server.tls.transport import TlsTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +76,20 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._closes_when_sent = False
         self._is_logged_in = False
         self._is_aborted = False
-        self._peer: object = None
+        self._abort_reason = ""
+        self._names: SocketNames | None = None
+        self._tls: TlsTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    # For what reads the socket first
+
+    def come_from(self, names: SocketNames) -> None:
+        """Use the addresses that a trusted proxy has named, before the connection is made."""
+        self._names = names
+
+    def names_of(self, transport: asyncio.BaseTransport) -> SocketNames:
+        """Return the addresses of both ends: those that a proxy has named, or the socket's."""
+        return self._names or names_of(transport)
 
     # asyncio.BufferedProtocol
 
@@ -81,9 +97,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Store the transport and wait for the client, which sends first (AMQP, section 4.2.2)."""
         # uvloop's transports have the interface, not the base class.
         self._transport = transport = cast("asyncio.Transport", transport)
-        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        self._peer = peer
-        self.name = f"{_address(peer)} -> {_address(local)}"
+        self._names = self.names_of(transport)
+        self.name = self._names.text
+        self._tls = transport if isinstance(transport, TlsTransport) else None
         transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
         self._outbox = Outbox(
             transport,
@@ -139,10 +155,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._server.heartbeats.remove(self)
         self._server.lingering.remove(self)
         if self._session is not None:
+            reason = exc or ("closed by the server" if self._is_aborted else "closed by peer")
             if self._session.is_open:
-                reason = exc or ("closed by the server" if self._is_aborted else "closed by peer")
                 logger.warning("connection lost peer=%s reason=%s", self.name, reason)
-            self._session.end()
+            self._session.end(self._abort_reason or str(reason))
             # The two refer to each other: only the garbage collector would free them.
             self._session = None
         self._server.connections.forget(self)
@@ -208,12 +224,15 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Bytes in memory that come from the client or go to it."""
         session = self._session
         waiting_bytes = 0 if session is None else session.waiting_event_bytes
-        return self.unread_bytes + len(self.rest) + waiting_bytes
+        encrypted_bytes = 0 if self._tls is None else self._tls.encrypted_bytes
+        return self.unread_bytes + len(self.rest) + waiting_bytes + encrypted_bytes
 
     @property
     def taken_bytes(self) -> int:
         """Bytes that the client's system has acknowledged; they grow when the client reads."""
-        return self._written_bytes - self.unsent_bytes - self._unacknowledged_bytes
+        # What is unsent may be encrypted, which makes it longer.
+        added_bytes = 0 if self._tls is None else self._tls.overhead_bytes
+        return self._written_bytes + added_bytes - self.unsent_bytes - self._unacknowledged_bytes
 
     @property
     def _unacknowledged_bytes(self) -> int:
@@ -362,6 +381,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def abandon(self, reason: str) -> None:
         """Close the socket at once, without a message to the peer."""
         logger.warning("closing connection peer=%s reason=%s", self.name, reason)
+        self._abort_reason = reason
         self._abort()
 
     # For the server
@@ -377,6 +397,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.unread_bytes,
             reason,
         )
+        self._abort_reason = reason
         self._abort()
 
     def read_on(self) -> None:
@@ -397,6 +418,11 @@ class ClientConnection(asyncio.BufferedProtocol):
     def vhost(self) -> str:
         """Name of the open virtual host; empty before it is opened and after the close."""
         return "" if self._session is None else self._session.vhost
+
+    @property
+    def tls(self) -> TlsDescription | None:
+        """What is shown of the connection's TLS; None without TLS, or after its end."""
+        return None if self._tls is None or self._is_lost else describe_tls(self._tls.ssl_object)
 
     @property
     def client_name(self) -> str:
@@ -475,26 +501,33 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.write(PROTOCOL_HEADER)
             self.close()
             return end
-        self._session = ClientSession(
-            self._server, self, self._server.handshakes.start(_host(self._peer))
-        )
+        machine = self._server.handshakes.start(self._peer_host, self._certificate_user)
+        self._session = ClientSession(self._server, self, machine)
         return 8
+
+    @property
+    def _certificate_user(self) -> str | None:
+        """User whom the client's certificate names; None if clients are asked for none."""
+        config = self._server.config
+        if self._tls is None or config.tls_verify != "peer":
+            return None
+        try:
+            certificate = self._tls.ssl_object.getpeercert()
+        except ValueError:
+            # A name in it is not UTF-8.
+            return ""
+        return login_name(certificate or {}, config)
+
+    @property
+    def _peer_host(self) -> str:
+        """IP address of the client."""
+        assert self._names is not None, "known from the start of the connection"
+        return self._names.peer_host
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _host(name: object) -> str:
-    """Return the IP address of a socket name; the peer of a Unix socket is this machine."""
-    return str(name[0]) if isinstance(name, tuple) and name else "127.0.0.1"
-
-
-def _address(name: object) -> str:
-    if isinstance(name, tuple) and len(name) >= 2:
-        return f"{name[0]}:{name[1]}"
-    return str(name) or "?"
 
 
 def _hint(received: bytes) -> str:

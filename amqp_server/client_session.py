@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+from amqp_server.audit.actor import Actor
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import Job
@@ -48,6 +49,7 @@ from amqp_server.protocol.methods import (
     ChannelCloseOk,
     ChannelOpenOk,
     ConnectionClose,
+    ConnectionTune,
     Method,
     decode_method,
     method_frame,
@@ -74,6 +76,7 @@ SCANNED_BYTES_MAX: Final = 256 * 1024 if framing.COMPILED else 16 * 1024
 
 With the compiled kernel that is one whole read, and the frame that the read before it began.
 """
+REPLY_SUCCESS: Final = 200
 _WAITING = "waiting"
 """Reason not to read: what the client has sent is not handled yet."""
 _SEE_LOG = "internal error, see the server's log"
@@ -93,6 +96,7 @@ class ClientSession:
     ) -> None:
         self.name = connection.name
         self.user = ""
+        self.actor = Actor("", self.name.partition(" -> ")[0])
         self.frame_max = server.config.limits.frame_bytes_min
         self.notifies_cancel = False
         self.qos_reaches_consumers = False
@@ -107,7 +111,8 @@ class ClientSession:
         self._machine = machine
         limits = server.config.limits
         self._scanner = framing.FrameScanner(
-            min(limits.login_bytes_max, limits.frame_bytes_max), server.config.max_message_bytes
+            min(limits.login_bytes_max, server.config.frame_bytes_max),
+            server.config.max_message_bytes,
         )
         # What was read and is not scanned yet: a part of the read buffer while it is handled, and
         # of the connection's `rest` afterwards.
@@ -132,6 +137,8 @@ class ClientSession:
         self._is_releasing = False
         self._after_release: list[Callable[[], None]] = []
         self._is_lost = False
+        self._end_reason = ""
+        self._is_counted = False
         # Whether the client is not read, because what it has sent is not handled yet.
         self._is_waiting = False
         self._virtual_host: VirtualHost | None = None
@@ -303,8 +310,20 @@ class ClientSession:
         for channel in self.channels.values():
             channel.wake_consumers()
 
-    def end(self) -> None:
-        """Release everything that the client owned; its connection is gone."""
+    def end(self, reason: str) -> None:
+        """Release everything that the client owned; its connection is gone.
+
+        Args:
+            reason: Why it is gone, unless one side has said so before.
+        """
+        if self.user:
+            self._server.broker.audit.record(
+                "connection.closed",
+                self.actor,
+                vhost=self._machine.vhost,
+                details={"reason": self._end_reason or reason},
+                is_session=True,
+            )
         self.parked.end()
         self._is_lost = True
         if self._machine.state is ConnectionState.CHECKING_LOGIN:
@@ -354,6 +373,7 @@ class ClientSession:
     # Closing
 
     def _send_close(self, error: AmqpError) -> None:
+        self._end_reason = self._end_reason or str(error)
         # Waiting events stay: the client's own close may be among them.
         self._machine.close()
         self._release_everything(partial(self._finish_close, connection_close(error)))
@@ -377,6 +397,11 @@ class ClientSession:
         self._is_releasing = True
         self._server.broker.orphan_queues_of(self)
         channels, self.channels = list(self.channels.values()), {}
+        limits = self._server.connection_limits
+        limits.note_channels_closed(self.user, len(channels))
+        if self._is_counted:
+            self._is_counted = False
+            limits.note_closed(self.user, self._virtual_host)
         for channel in channels:
             channel.end()
         machines, self._channel_machines = self._channel_machines, {}
@@ -574,24 +599,32 @@ class ClientSession:
 
     def _handle_connection_method(self, payload: bytes) -> None:
         machine = self._machine
+        state = machine.state
         method = decode_method(payload)
         if method.class_id != ClassId.CONNECTION:
             raise machine.unexpected(method.class_id, method.method_id)
         try:
             answer = machine.receive(method)
         except AccessRefused as error:
+            self._record_refusal(error)
             self._fail(error)
             return
         except AmqpError as error:
+            if state is ConnectionState.AWAITING_OPEN:
+                self._record_refusal(error)
             # On channel 0 even a soft error ends the connection.
             self._fail(error.with_method(method.class_id, method.method_id))
             return
         if machine.state is ConnectionState.CLOSED:
+            if isinstance(method, ConnectionClose):
+                self._end_reason = self._end_reason or _client_reason(method)
             self._drop_input()
             self._release_everything(partial(self._close_with, answer))
             return
         if answer is not None:
             self.write(method_frame(0, answer))
+        if isinstance(answer, ConnectionTune):
+            self._record_login()
         if machine.login is not None:
             login = asyncio.ensure_future(machine.login)
             self._replies.wait(login, partial(self._finish_login, login), method.identity)
@@ -603,9 +636,34 @@ class ClientSession:
             self.rights = Rights(self._server.access, machine.user, machine.vhost)
             # Not looked up again: another one may get the same name.
             self._virtual_host = self._server.broker.vhosts.get(machine.vhost)
+            self._server.connection_limits.note_opened(self.user, self._virtual_host)
+            self._is_counted = True
             logger.info(
                 "connection open peer=%s user=%s vhost=%s", self.name, self.user, machine.vhost
             )
+            self._server.broker.audit.record(
+                "connection.created",
+                self.actor,
+                vhost=machine.vhost,
+                details={"product": machine.client_product},
+                is_session=True,
+            )
+
+    def _record_login(self) -> None:
+        self.actor = Actor(self._machine.user, self.actor.peer, self._machine.client_name)
+        self._server.broker.audit.record(
+            "user.authentication.success",
+            self.actor,
+            details={"mechanism": self._machine.mechanism},
+            is_session=True,
+        )
+
+    def _record_refusal(self, error: AmqpError) -> None:
+        machine = self._machine
+        actor = Actor(machine.claimed_user, self.actor.peer, machine.client_name)
+        is_login = isinstance(error, AccessRefused) and not machine.user
+        reason = (is_login and machine.refusal) or error.reply_text
+        self._server.broker.audit.record_refusal(actor, reason)
 
     def _finish_login(self, login: asyncio.Future[bool]) -> None:
         """Go on with the handshake when a password has been checked."""
@@ -617,8 +675,10 @@ class ClientSession:
         try:
             answer = machine.finish_login(accepted=error is None and login.result())
         except AccessRefused as refusal:
+            self._record_refusal(refusal)
             self._fail(refusal)
         else:
+            self._record_login()
             self.write(method_frame(0, answer))
 
     def _close_with(self, answer: Method | None) -> None:
@@ -659,12 +719,15 @@ class ClientSession:
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self._machine.channel_max})"
             )
+        limits = self._server.connection_limits
+        limits.check_channel(self.user)
         vhost = self._virtual_host
         if vhost is None or vhost.is_deleted:
             # The virtual host was deleted a moment ago: connection.close comes next.
             return
         self._channel_machines[number] = machine
         channel = self.channels[number] = Channel(number, self, vhost, self._server.broker)
+        limits.note_channel_opened(self.user)
         channel.send(ChannelOpenOk())
 
     def _handle_method(self, channel: Channel, event: MethodFrame) -> Iterator[None] | None:
@@ -729,12 +792,14 @@ class ClientSession:
         """Forget a channel that the client has closed."""
         del self.channels[number]
         del self._channel_machines[number]
+        self._server.connection_limits.note_channels_closed(self.user, 1)
 
     def close_channel(self, number: int, error: SoftError) -> None:
         """Close a channel with an error; ignore its frames until close-ok."""
         channel = self.channels.pop(number, None)
         if channel is None:
             return
+        self._server.connection_limits.note_channels_closed(self.user, 1)
         logger.warning("channel error peer=%s channel=%d error=%s", self.name, number, error)
         self.parked.forget(number)
         self._channel_machines[number].close()
@@ -749,6 +814,13 @@ class ClientSession:
         """
         yield from channel.release()
         self.write(method_frame(channel.number, channel_close(error)))
+
+
+def _client_reason(close: ConnectionClose) -> str:
+    """Return why a client has closed its connection."""
+    if close.reply_code == REPLY_SUCCESS:
+        return "closed by the client"
+    return f"closed by the client: {close.reply_code} {close.reply_text}"
 
 
 def _text_of(client: str, event: Event | None) -> str:

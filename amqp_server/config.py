@@ -5,6 +5,7 @@ server that is embedded or started by a test. `amqp_server.limits` has the limit
 sets.
 """
 
+import ipaddress
 import math
 import re
 from collections.abc import Mapping
@@ -20,13 +21,18 @@ from appendlog import Compression
 
 __all__ = [
     "BOUNDS",
+    "CERT_LOGIN_FROM",
+    "CERT_LOGIN_SAN_TYPES",
     "LOG_FORMATS",
     "LOG_LEVELS",
+    "TLS_VERIFY",
+    "TLS_VERSIONS",
     "Bounds",
     "ConfigError",
     "Durability",
     "Limits",
     "ServerConfig",
+    "words",
 ]
 
 PRESENTED_CHARACTERS_MAX: Final = 100
@@ -34,6 +40,10 @@ PRESENTED_CHARACTERS_MAX: Final = 100
 _VERSION: Final = re.compile(r"[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+.][0-9A-Za-z.+-]{1,80})?")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
+TLS_VERSIONS: Final = ("1.2", "1.3")
+TLS_VERIFY: Final = ("none", "peer")
+CERT_LOGIN_FROM: Final = ("distinguished_name", "common_name", "subject_alternative_name")
+CERT_LOGIN_SAN_TYPES: Final = ("dns", "ip", "email", "uri")
 
 
 class Durability(StrEnum):
@@ -95,6 +105,8 @@ class ConfigError(ValueError):
 BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
     {
         "port": Bounds(0, 65_535),
+        "tls_port": Bounds(0, 65_535),
+        "ssl_cert_login_san_index": Bounds(0, 1000),
         "offset_checkpoint_interval_seconds": Bounds(0.01, 3600, or_zero=True),
         "ring_size": Bounds(1024, 4 * MIB, multiple_of=1024),
         "ring_bytes": Bounds(64 * KIB, 64 * GIB),
@@ -114,6 +126,13 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "disk_free_limit_bytes": Bounds(1 * MIB, 1024 * 1024 * GIB, or_zero=True),
         "consumer_timeout_seconds": Bounds(0.001, 3_650 * 86_400, or_zero=True),
         "max_message_bytes": Bounds(1 * KIB, 512 * MIB),
+        "connections_max": Bounds(1, 1_000_000),
+        "channels_per_connection_max": Bounds(1, 65_535),
+        "frame_bytes_max": Bounds(8 * KIB, 1 * MIB),
+        "heartbeat_seconds": Bounds(1, 65_535, or_zero=True),
+        "vhosts_max": Bounds(1, 100_000),
+        "audit_files": Bounds(2, 1000, or_zero=True),
+        "audit_file_bytes": Bounds(64 * KIB, 1 * GIB),
     }
 )
 """The bounds of every numeric setting, by field name."""
@@ -157,6 +176,15 @@ class ServerConfig:
         consumer_timeout_seconds: Seconds that a consumer may take to answer a delivery before its
             channel is closed; 0: no limit. Queues and consumers may have their own.
         max_message_bytes: Largest message body that is accepted.
+        connections_max: Open client connections; one more is closed before its handshake. A small
+            limit of open files lowers it (`amqp_server.open_files`).
+        channels_per_connection_max: Offered as channel-max in `connection.tune`.
+        frame_bytes_max: Offered as frame-max in `connection.tune`: bytes of a whole frame with its
+            header and end octet. A larger frame is a frame error (501). The server's read buffer
+            has room for three.
+        heartbeat_seconds: Interval offered in `connection.tune`, in whole seconds; the client may
+            lower it or refuse (0). 0 offers none.
+        vhosts_max: Virtual hosts. One more is refused.
         memory_watermark: Memory of this process above which publishers are blocked: up to 1 a share
             of the memory that it may use, above 1 bytes.
         disk_free_limit_bytes: Free bytes on the disk of the data directory below which publishers
@@ -171,6 +199,29 @@ class ServerConfig:
         present_product: `product` in the server's properties. Some clients switch on features by
             it.
         present_version: `version` in the server's properties; three numbers with dots.
+        audit_files: Files of the audit log that are kept: so many of changes, and so many of logins
+            and connections. 0: no audit log.
+        audit_file_bytes: Size at which a file of the audit log is complete.
+        tls_certificate: PEM files of the server's certificates, each with its chain, separated by
+            commas; empty: the server does not listen for TLS. A client that names a host gets the
+            certificate with that name, others get the first.
+        tls_key: PEM files of their private keys, in the same order; empty: the keys are in the
+            files of the certificates.
+        tls_key_password_file: File whose first line decrypts the keys; empty: they are not
+            encrypted.
+        tls_port: TCP port for TLS; 0 lets the system choose a free one.
+        tls_only: Whether the server listens for TLS only.
+        tls_ca: PEM file of the authorities whose client certificates are accepted.
+        tls_verify: `peer` asks clients for a certificate and checks it, `none` does not ask.
+        tls_fail_if_no_peer_cert: Whether a client must have a certificate.
+        tls_versions: Versions of TLS that are accepted, separated by commas: 1.2, 1.3.
+        tls_ciphers: Cipher suites of TLS 1.2 in OpenSSL's notation; empty: a safe selection.
+        ssl_cert_login_from: Where in a client's certificate the name of its user stands, if it logs
+            in by the certificate: distinguished_name, common_name or subject_alternative_name.
+        ssl_cert_login_san_type: Which of its alternative names: dns, ip, email or uri.
+        ssl_cert_login_san_index: Which of those, from 0.
+        proxy_protocol_trusted: Networks (CIDR), separated by commas, whose proxies may say by the
+            PROXY protocol for which client they connect; empty: none.
         log_level: Least severe level that is logged: debug, info, warning or error.
         log_format: Format of a log line: text (`key=value`) or json (one object a line).
         limits: Limits that no option sets.
@@ -202,6 +253,11 @@ class ServerConfig:
     segment_age_seconds: float = 7 * 86_400.0
     consumer_timeout_seconds: float = 0.0
     max_message_bytes: int = 128 * MIB
+    connections_max: int = 10_000
+    channels_per_connection_max: int = 2047
+    frame_bytes_max: int = 128 * KIB
+    heartbeat_seconds: float = 60.0
+    vhosts_max: int = 10_000
     memory_watermark: float = 0.6
     disk_free_limit_bytes: int = 256 * MIB
     default_user: str = "guest"
@@ -211,6 +267,22 @@ class ServerConfig:
     guest_from_anywhere: bool = False
     present_product: str = "amqp-server"
     present_version: str = __version__
+    audit_files: int = 8
+    audit_file_bytes: int = 4 * MIB
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_key_password_file: str = ""
+    tls_port: int = 5671
+    tls_only: bool = False
+    tls_ca: str = ""
+    tls_verify: str = "none"
+    tls_fail_if_no_peer_cert: bool = False
+    tls_versions: str = "1.2,1.3"
+    tls_ciphers: str = ""
+    ssl_cert_login_from: str = "distinguished_name"
+    ssl_cert_login_san_type: str = "dns"
+    ssl_cert_login_san_index: int = 0
+    proxy_protocol_trusted: str = ""
     log_level: str = "info"
     log_format: str = "text"
     limits: Limits = field(default_factory=Limits)
@@ -227,6 +299,10 @@ class ServerConfig:
                 "memory_watermark",
                 self.memory_watermark,
                 "neither a share of the memory, up to 1, nor as much as 1MiB",
+            )
+        if self.heartbeat_seconds != int(self.heartbeat_seconds):
+            raise ConfigError(
+                "heartbeat_seconds", self.heartbeat_seconds, "not a whole number of seconds"
             )
         if not 0 < len(self.present_product.strip()) <= PRESENTED_CHARACTERS_MAX:
             raise ConfigError(
@@ -246,3 +322,46 @@ class ServerConfig:
             raise ConfigError("log_format", self.log_format, f"not one of {', '.join(LOG_FORMATS)}")
         if self.ring_bytes > self.ring_bytes_total:
             raise ConfigError("ring_bytes", self.ring_bytes, "more than ring_bytes_total")
+        self._check_tls()
+        self._check_proxies()
+
+    def _check_tls(self) -> None:
+        if not set(words(self.tls_versions)) <= set(TLS_VERSIONS) or not words(self.tls_versions):
+            raise ConfigError("tls_versions", self.tls_versions, "not 1.2, 1.3 or 1.2,1.3")
+        for name, choices in (
+            ("tls_verify", TLS_VERIFY),
+            ("ssl_cert_login_from", CERT_LOGIN_FROM),
+            ("ssl_cert_login_san_type", CERT_LOGIN_SAN_TYPES),
+        ):
+            value = getattr(self, name)
+            if value not in choices:
+                raise ConfigError(name, value, f"not one of {', '.join(choices)}")
+        if self.tls_only and not self.tls_certificate:
+            raise ConfigError("tls_only", self.tls_only, "useless without tls_certificate")
+        files, keys = words(self.tls_certificate), words(self.tls_key)
+        if keys and len(files) != len(keys):
+            raise ConfigError(
+                "tls_key",
+                self.tls_key,
+                f"{len(keys)} files for {len(files)} files of tls_certificate",
+            )
+        if self.tls_verify == "peer" and self.tls_certificate and not self.tls_ca:
+            raise ConfigError("tls_verify", self.tls_verify, "useless without tls_ca")
+        if self.tls_fail_if_no_peer_cert and self.tls_verify != "peer":
+            raise ConfigError("tls_fail_if_no_peer_cert", True, "for tls_verify peer only")
+
+    def _check_proxies(self) -> None:
+        for text in words(self.proxy_protocol_trusted):
+            try:
+                ipaddress.ip_network(text)
+            except ValueError:
+                raise ConfigError(
+                    "proxy_protocol_trusted",
+                    text,
+                    "not a network such as 10.0.0.0/8 or fd00::/8, nor an address",
+                ) from None
+
+
+def words(text: str) -> list[str]:
+    """Return the entries of a setting that lists several, separated by commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]

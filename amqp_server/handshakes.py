@@ -23,20 +23,27 @@ class Handshakes:
     """
 
     def __init__(self, config: ServerConfig, authentication: Authentication) -> None:
-        self._limits = config.limits
+        self._config = config
         self.authentication = authentication
         self._properties = server_properties(config)
 
-    def start(self, peer: str) -> ConnectionMachine:
-        """Return the handshake of a new connection from the address `peer`."""
-        limits = self._limits
+    def start(self, peer: str, certificate_user: str | None = None) -> ConnectionMachine:
+        """Return the handshake of a new connection.
+
+        Args:
+            peer: IP address of the client.
+            certificate_user: User whom the client's certificate names, empty if it names none;
+                None if clients are not asked for certificates.
+        """
+        config = self._config
         return ConnectionMachine(
             self.authenticator(peer),
             self._properties,
-            frame_max=limits.frame_bytes_max,
-            frame_min=limits.frame_bytes_min,
-            channel_max=limits.channels_per_connection_max,
-            heartbeat_seconds=limits.heartbeat_seconds,
+            frame_max=config.frame_bytes_max,
+            frame_min=config.limits.frame_bytes_min,
+            channel_max=config.channels_per_connection_max,
+            heartbeat_seconds=int(config.heartbeat_seconds),
+            certificate_user=certificate_user,
         )
 
     def authenticator(self, peer: str) -> Authenticator:

@@ -17,8 +17,9 @@ class Limits:
     """Limits of one server. Tests pass small ones to reach them quickly.
 
     Attributes:
-        connections_max: Open client connections; one more is closed before its handshake.
         handshake_seconds_max: Seconds from accept to `connection.open-ok`; a slower peer is closed.
+        tls_handshakes_max: TLS handshakes that are under way; one more waits, unread, for at most
+            `handshake_seconds_max`.
         refused_login_seconds: Seconds from a refused login to the close of its socket, if the
             client understands no close with a reason. The delay slows down password guessing
             (RabbitMQ's silent close delay).
@@ -28,13 +29,8 @@ class Limits:
             stops; afterwards their sockets are closed at once. 4 seconds at most.
         lingering_connections_max: Connections that wait for that; one more is closed at once, and
             its peer may see a reset.
-        channels_per_connection_max: Offered as channel-max in `connection.tune`.
-        frame_bytes_max: Offered as frame-max in `connection.tune`: bytes of a whole frame with its
-            header and end octet. A larger frame is a frame error (501).
         login_bytes_max: Largest frame before the client is logged in and has tuned the connection.
         frame_bytes_min: Smallest frame-max that a client may ask for (specification, 4.2.3).
-        heartbeat_seconds: Offered in `connection.tune`; the client may lower it or refuse (0).
-        vhosts_max: Virtual hosts. One more is refused.
         exchanges_max: Exchanges of one virtual host. One more: precondition-failed (406).
         queues_max: Queues of one virtual host. One more: precondition-failed (406).
         bindings_max: Bindings of one virtual host. One more: precondition-failed (406).
@@ -78,18 +74,14 @@ class Limits:
         transaction_bytes_max: The same for all channels together. More: the same error.
     """
 
-    connections_max: int = 10_000
     handshake_seconds_max: float = 10.0
+    tls_handshakes_max: int = 256
     refused_login_seconds: float = 3.0
     linger_seconds_max: float = 1.0
     closing_seconds_max: float = 4.0
     lingering_connections_max: int = 1000
-    channels_per_connection_max: int = 2047
-    frame_bytes_max: int = 131_072
     login_bytes_max: int = 64 * KIB
     frame_bytes_min: int = 4096
-    heartbeat_seconds: int = 60
-    vhosts_max: int = 10_000
     exchanges_max: int = 100_000
     queues_max: int = 100_000
     bindings_max: int = 1_000_000

@@ -1,4 +1,4 @@
-"""The address of the server: bound before the start, opened when recovery is complete."""
+"""An address of the server: bound before the start, opened when recovery is complete."""
 
 from __future__ import annotations
 
@@ -25,30 +25,35 @@ class BoundAddress:
     The system refuses connections until `listen`. Made by `BoundAddress.bind`.
     """
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, host: str, port: int) -> None:
         """Bind nothing; callers use `bind`."""
-        self._config = config
+        self._host = host
+        self._port = port
         self._listener: asyncio.Server | None = None
         self._make_protocol: Callable[[], asyncio.BaseProtocol] = asyncio.BaseProtocol
 
     @classmethod
-    async def bind(cls, config: ServerConfig) -> Self:
-        """Bind the address of a server.
+    async def bind(cls, config: ServerConfig, port: int) -> Self:
+        """Bind a port on the address of a server.
+
+        Args:
+            config: Settings, which have the address.
+            port: TCP port; 0 lets the system choose a free one.
 
         Raises:
             StartupError: Another process listens there, or this machine does not have the address.
         """
-        bound = cls(config)
+        bound = cls(config.host, port)
         try:
             bound._listener = await asyncio.get_running_loop().create_server(
                 lambda: bound._make_protocol(),
                 config.host,
-                config.port,
+                port,
                 backlog=BACKLOG,
                 start_serving=False,
             )
         except OSError as error:
-            raise _refused(config, error) from error
+            raise bound._refused(error) from error
         return bound
 
     async def listen(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> tuple[str, int]:
@@ -65,12 +70,12 @@ class BoundAddress:
         try:
             await self._listener.start_serving()
         except OSError as error:
-            raise _refused(self._config, error) from error
+            raise self._refused(error) from error
         # uvloop reports no error when the kernel refuses: the listener has no socket then.
         sockets = cast("tuple[socket.socket | None, ...]", self._listener.sockets)
         listening = [each for each in sockets if each]
         if not listening:
-            raise _refused(self._config, OSError(errno.EADDRINUSE, ""))
+            raise self._refused(OSError(errno.EADDRINUSE, ""))
         host, port = listening[0].getsockname()[:2]
         return host, port
 
@@ -79,7 +84,6 @@ class BoundAddress:
         if self._listener is not None:
             self._listener.close()
 
-
-def _refused(config: ServerConfig, error: OSError) -> StartupError:
-    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-    return StartupError(f"cannot listen on {config.host}:{config.port}: {reason}")
+    def _refused(self, error: OSError) -> StartupError:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        return StartupError(f"cannot listen on {self._host}:{self._port}: {reason}")

@@ -52,7 +52,7 @@ def claim_open_files(config: ServerConfig) -> ServerConfig:
         raise StartupError(
             f"the limit of open files is {limit}, must be at least {OPEN_FILES_MIN}: {HOW_TO_RAISE}"
         )
-    wanted = config.limits.connections_max
+    wanted = config.connections_max
     left = limit - OTHERS
     caches = min(CACHES_FILES_MAX, max(left // 2, left - wanted))
     connections = min(wanted, left - caches)
@@ -68,7 +68,7 @@ def claim_open_files(config: ServerConfig) -> ServerConfig:
         wanted + CACHES_FILES_MAX + OTHERS,
         HOW_TO_RAISE,
     )
-    return replace(config, limits=replace(config.limits, connections_max=connections))
+    return replace(config, connections_max=connections)
 
 
 def close_log_files(storage_path: Path) -> None:

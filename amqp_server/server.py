@@ -13,6 +13,7 @@ from amqp_server.access.access_control import AccessControl
 from amqp_server.access.logins import Logins
 from amqp_server.alarms import Alarms
 from amqp_server.arrived_results import ArrivedResults
+from amqp_server.audit.audit_log import AuditLog
 from amqp_server.authentication import Authentication
 from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
@@ -26,12 +27,14 @@ from amqp_server.checkpointer import Checkpointer
 from amqp_server.clock import SystemClock
 from amqp_server.committer import Committer
 from amqp_server.compactor import Compactor
+from amqp_server.connection_limits import ConnectionLimits
 from amqp_server.connections import OpenConnections
 from amqp_server.definitions_file.definitions_import import DefinitionsImport
 from amqp_server.garbage_collection import collector
 from amqp_server.handshakes import Handshakes
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.imports.imports import Imports
+from amqp_server.limit_settings import LimitSettings
 from amqp_server.lingering import Lingering
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.reclaimer import Reclaimer
@@ -63,6 +66,7 @@ class Server:
 
     Attributes:
         config: Settings.
+        audit: Records who changed what.
         clock: Time that the broker goes by.
         filesystem: File operations for definitions, logs and checkpoints.
         reserve: Disk reserve of the data directory.
@@ -82,6 +86,7 @@ class Server:
         definitions: Imports and exports definitions files.
         vhost_changes: Creates and deletes virtual hosts.
         alarms: Alarms for low memory and low disk space.
+        limit_settings: Changes the limits of virtual hosts and users.
         imports: Imports of exported messages.
         connections: The open connections of clients.
         context: What each of these connections uses.
@@ -90,6 +95,7 @@ class Server:
     """
 
     config: ServerConfig
+    audit: AuditLog
     clock: Clock
     filesystem: FileSystem
     reserve: DiskReserve
@@ -109,6 +115,7 @@ class Server:
     definitions: DefinitionsImport
     vhost_changes: VhostChanges
     alarms: Alarms
+    limit_settings: LimitSettings
     imports: Imports
     connections: OpenConnections
     context: ServerContext
@@ -141,6 +148,9 @@ def assemble(
     limits = config.limits
     tasks = BackgroundTasks()
     watch = TurnWatch()
+    audit = AuditLog(
+        config.storage_path, config.audit_file_bytes, config.audit_files, loop.call_later
+    )
     clock = clock or SystemClock(loop.call_later)
 
     # These two parts report to one that needs them itself. Neither calls before the server runs.
@@ -164,6 +174,7 @@ def assemble(
         Definitions(stored.metadata, storage.mark_of),
         turn,
         tasks.spawn,
+        audit,
         commit=committer.commit,
         write_checkpoint=write_checkpoint,
     )
@@ -180,15 +191,17 @@ def assemble(
     )
 
     # Clients
-    connections = OpenConnections(limits.connections_max)
+    connections = OpenConnections(config.connections_max)
 
     async def disconnect_user(name: str) -> None:
         steps = connections.disconnect_user(name)
         await done_in_turns(turn, turn.upkeep, steps, f"deletion of user {name!r}")
 
-    access = AccessControl(stored.metadata, broker.vhosts, tasks.spawn, disconnect_user)
+    access = AccessControl(stored.metadata, broker.vhosts, tasks.spawn, disconnect_user, audit)
     logins = Logins(access.users)
     vhost_changes = VhostChanges(broker, tasks.spawn, connections.disconnect, access)
+    connection_limits = ConnectionLimits(broker.vhosts, access.users)
+    authentication = Authentication(config, access, logins, broker.vhosts, connection_limits)
     parked_budget = ParkedBudget(limits.parked_bytes_max)
 
     def held_bytes() -> int:
@@ -231,13 +244,14 @@ def assemble(
         use_disk=use_disk,
     )
     # Bytes left over from one read, then one whole publish as large as two frames.
-    read_buffer = bytearray(limits.read_buffer_bytes + 3 * limits.frame_bytes_max)
+    read_buffer = bytearray(limits.read_buffer_bytes + 3 * config.frame_bytes_max)
     context = ServerContext(
         config=config,
         broker=broker,
         connections=connections,
         access=access,
-        handshakes=Handshakes(config, Authentication(config, access, logins, broker.vhosts)),
+        connection_limits=connection_limits,
+        handshakes=Handshakes(config, authentication),
         alarms=alarms,
         parked_budget=parked_budget,
         heartbeats=HeartbeatWheel(),
@@ -248,6 +262,7 @@ def assemble(
     )
     return Server(
         config=config,
+        audit=audit,
         clock=clock,
         filesystem=filesystem,
         reserve=reserve,
@@ -267,6 +282,7 @@ def assemble(
         definitions=DefinitionsImport(broker, access, vhost_changes, tasks.spawn),
         vhost_changes=vhost_changes,
         alarms=alarms,
+        limit_settings=LimitSettings(broker, access, stored.metadata, tasks.spawn),
         imports=Imports(config, filesystem, lambda: bool(alarms.low)),
         connections=connections,
         context=context,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.turn_watch import TurnWatch
     from amqp_server.config import ServerConfig
+    from amqp_server.connection_limits import ConnectionLimits
     from amqp_server.connections import Connection, OpenConnections
     from amqp_server.handshakes import Handshakes
     from amqp_server.heartbeats import HeartbeatWheel
@@ -28,6 +29,7 @@ class ServerContext:
         broker: Broker whose queues the clients use.
         connections: The open connections; each registers itself.
         access: Users and permissions.
+        connection_limits: Counts connections and channels, and refuses one too many.
         handshakes: Starts the handshake of each connection.
         alarms: Alarms, while which publishes are parked.
         parked_budget: Bytes that all parked publishes may hold.
@@ -42,6 +44,7 @@ class ServerContext:
     broker: Broker
     connections: OpenConnections
     access: AccessControl
+    connection_limits: ConnectionLimits
     handshakes: Handshakes
     alarms: Alarms
     parked_budget: ParkedBudget

@@ -15,6 +15,7 @@ import uvloop
 from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
 from amqp_server.garbage_collection import collector, no_collections
 from amqp_server.open_files import claim_open_files, refuse_start_without_files
+from amqp_server.reload_signal import obey_reload_signal
 from amqp_server.start_and_stop import start
 
 if TYPE_CHECKING:
@@ -79,7 +80,11 @@ async def serve(config: ServerConfig, surroundings: Surroundings) -> bool:
     server = running.server
     obey_checkpoint_signal(server.checkpointer, server.tasks, lambda: server.connections.is_closing)
     host, port = running.address
-    announce(config.log_format, host, port)
+    announce(config.log_format, host, port, is_tls=running.address == running.tls_address)
+    if running.listeners.context is not None:
+        obey_reload_signal(running.listeners.context, server.tasks)
+    if running.tls_address not in (None, running.address):
+        announce(config.log_format, *running.tls_address, is_tls=True)
     if surroundings.announce is not None:
         surroundings.announce(host, port)
     watching = None if surroundings.watch is None else loop.create_task(surroundings.watch())
@@ -93,19 +98,24 @@ async def serve(config: ServerConfig, surroundings: Surroundings) -> bool:
         return await running.stop()
 
 
-def announce(log_format: str, host: str, port: int) -> None:
+def announce(log_format: str, host: str, port: int, *, is_tls: bool = False) -> None:
     """Report on standard error that clients can connect.
 
     Args:
-        log_format: `text` writes the line `listening on HOST:PORT`, `json` a log event, so that
-            every line of the log is one object.
+        log_format: `text` writes the line `listening on HOST:PORT`, or `listening with TLS on
+            HOST:PORT`; `json` writes a log event, so that every line of the log is one object.
         host: Address that the server listens on.
         port: TCP port that the server listens on.
+        is_tls: Whether clients have to speak TLS there.
     """
     if log_format == "json":
-        announcements.info("listening host=%s port=%d", host, port)
+        if is_tls:
+            announcements.info("listening with TLS host=%s port=%d", host, port)
+        else:
+            announcements.info("listening host=%s port=%d", host, port)
     else:
-        print(f"listening on {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
+        how = "listening with TLS on" if is_tls else "listening on"
+        print(f"{how} {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
 
 
 def run(config: ServerConfig, surroundings: Surroundings | None = None) -> int:

@@ -12,6 +12,7 @@ from amqp_server.cleaning import begin_cleaning
 from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
 from amqp_server.group_recovery import RecoveredGroups
+from amqp_server.limit_settings import recover_vhost_limits
 from amqp_server.parameter_recovery import recover_parameters
 from amqp_server.recovery import recover
 from amqp_server.redo import redo_by_queue, remaining
@@ -86,6 +87,7 @@ async def recover_server(
     await recover_access(
         server.access, server.config, documents, tuple(broker.vhosts), stored.metadata
     )
+    recover_vhost_limits(broker, documents)
     knows_all = not documents.unreadable and not recovered.damaged
     queues = groups.restore(broker.queues())
     known = {queue.incarnation for queue in queues}

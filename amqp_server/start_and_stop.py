@@ -17,19 +17,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from amqp_server import __version__
+from amqp_server.audit.actor import SERVER
 from amqp_server.client_connection import ClientConnection
+from amqp_server.client_listeners import ClientListeners
 from amqp_server.control.commands import control_commands
 from amqp_server.control.listener import ControlListener
 from amqp_server.definitions_start import load_definitions
 from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve
 from amqp_server.errors import StartupError
-from amqp_server.listening import BoundAddress
 from amqp_server.message_loading import load_messages
 from amqp_server.open_files import close_log_files, refuse_start_without_files
 from amqp_server.queue_shutdown import shut_queues_down
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from amqp_server.server import Server
     from amqp_server.server_context import ServerContext
     from amqp_server.start_report import StartReport
+    from amqp_server.tls.reloading import CurrentContext
     from metadata.directory_lock import DirectoryLock
 
 logger = logging.getLogger(__name__)
@@ -66,23 +70,31 @@ class RunningServer:
     Args:
         server: Its parts.
         address: Host and port on which it listens.
+        tls_address: Host and port on which it listens for TLS.
+        listeners: What accepts its clients.
         opened: How to end each step of the start.
         last_writes: What a clean stop writes; a part of `opened`.
 
     Attributes:
         server: Its parts.
-        address: Host and port on which it listens.
+        address: Host and port on which it listens: without TLS, if it does.
+        tls_address: Host and port on which it listens for TLS; None if it does not.
+        listeners: What accepts its clients.
     """
 
     def __init__(
         self,
         server: Server,
         address: tuple[str, int],
+        tls_address: tuple[str, int] | None,
+        listeners: ClientListeners,
         opened: AsyncExitStack,
         last_writes: _LastWrites,
     ) -> None:
         self.server = server
         self.address = address
+        self.tls_address = tls_address
+        self.listeners = listeners
         self._opened = opened
         self._last_writes = last_writes
 
@@ -138,14 +150,17 @@ async def start(
         bound = await _bind(config, opened)
         directory = await _claim(config, filesystem or FileSystem(), opened)
         server, report = await _recover(config, directory, (), sensor, clock, opened)
+        _start_audit(server, opened)
         last_writes = await _begin_to_write(server, directory, report, opened)
-        address = await _serve(server, bound, make_connection, opened)
+        plain_address, tls_address = await _serve(server, bound, make_connection, opened)
+        address = plain_address or tls_address
+        assert address is not None, "the settings have one of the two"
         if owns_process:
             await _open_control_socket(server, address, opened)
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
-        _run_in_background(server, opened)
-        return RunningServer(server, address, opened.pop_all(), last_writes)
+        _run_in_background(server, bound.context, opened)
+        return RunningServer(server, address, tls_address, bound, opened.pop_all(), last_writes)
 
 
 async def recover_and_stop(config: ServerConfig, accepted: Collection[Part] = ()) -> StartReport:
@@ -217,9 +232,9 @@ class _Directory(NamedTuple):
         keep_lock(self.lock)
 
 
-async def _bind(config: ServerConfig, opened: AsyncExitStack) -> BoundAddress:
-    """Bind the address; ends by releasing it."""
-    bound = await BoundAddress.bind(config)
+async def _bind(config: ServerConfig, opened: AsyncExitStack) -> ClientListeners:
+    """Bind the addresses; ends by releasing them."""
+    bound = await ClientListeners.bind(config)
     opened.callback(bound.close)
     return bound
 
@@ -255,6 +270,15 @@ async def _recover(
     with _refusing_bad_storage(config):
         report = await recover_server(server, stored, directory.upgrade, accepted)
     return server, report
+
+
+def _start_audit(server: Server, opened: AsyncExitStack) -> None:
+    """Begin to record; ends when everything that is recorded is on the disk."""
+    audit = server.audit
+    audit.start()
+    opened.push_async_callback(audit.stop)
+    audit.record("server.started", SERVER, details={"version": __version__, "pid": os.getpid()})
+    opened.callback(audit.record, "server.stopped", SERVER)
 
 
 async def _begin_to_write(
@@ -325,19 +349,19 @@ async def _write_last(server: Server) -> None:
 
 async def _serve(
     server: Server,
-    bound: BoundAddress,
+    bound: ClientListeners,
     make_connection: Callable[[ServerContext], ClientConnection],
     opened: AsyncExitStack,
-) -> tuple[str, int]:
-    """Listen for clients; return the address. Ends by closing all connections."""
+) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+    """Listen for clients; return the addresses. Ends by closing all connections."""
     await server.alarms.look()
     await restore_reserve(server.reserve, server.alarms)
     seconds_max = min(server.config.limits.closing_seconds_max, SHUTDOWN_SECONDS_MAX / 2)
     opened.callback(server.logins.close)
     opened.push_async_callback(server.connections.close, seconds_max)
-    address = await bound.listen(partial(make_connection, server.context))
+    addresses = await bound.listen(partial(make_connection, server.context), server.connections)
     opened.callback(bound.close)
-    return address
+    return addresses
 
 
 async def _open_control_socket(
@@ -345,12 +369,14 @@ async def _open_control_socket(
 ) -> None:
     """Listen for commands; ends by removing the socket."""
     commands = control_commands(server, address, time.monotonic())
-    control = ControlListener(server.config.storage_path, commands)
+    control = ControlListener(server.config.storage_path, commands, server.audit)
     await control.start()
     opened.push_async_callback(control.stop)
 
 
-def _run_in_background(server: Server, opened: AsyncExitStack) -> None:
+def _run_in_background(
+    server: Server, tls_context: CurrentContext | None, opened: AsyncExitStack
+) -> None:
     """Start the work that goes on until the stop; ends by cancelling it."""
     queues = tuple(server.broker.queues())
     check_seconds = server.config.limits.alarm_check_seconds
@@ -360,6 +386,8 @@ def _run_in_background(server: Server, opened: AsyncExitStack) -> None:
         asyncio.create_task(server.checkpointer.run(), name="checkpointer"),
         asyncio.create_task(server.alarms.run(check_seconds), name="alarms"),
     ]
+    if tls_context is not None:
+        tasks.append(asyncio.create_task(tls_context.watch(server.clock), name="TLS files"))
 
     async def end() -> None:
         for task in tasks:

@@ -40,6 +40,9 @@ class LazyCommand:
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
+        "audit": LazyCommand(
+            "cli.audit", "audit", "Show who created, deleted, purged or changed what."
+        ),
         "backup": LazyCommand(
             "cli.backup", "backup", "Copy the data directory; the server may be running."
         ),
@@ -65,6 +68,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         ),
         "inspect": LazyCommand(
             "cli.inspect", "inspect", "Show the contents of a data directory's files."
+        ),
+        "limits": LazyCommand(
+            "cli.limits", "limits", "List, set and clear limits of virtual hosts and users."
         ),
         "offsets": LazyCommand(
             "cli.offsets", "offsets", "Show, commit, move and delete the offsets of groups."

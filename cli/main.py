@@ -11,7 +11,14 @@ from typing import Any, Final
 import click
 
 from amqp_server import __version__
-from amqp_server.config import LOG_FORMATS, LOG_LEVELS, Durability
+from amqp_server.config import (
+    CERT_LOGIN_FROM,
+    CERT_LOGIN_SAN_TYPES,
+    LOG_FORMATS,
+    LOG_LEVELS,
+    TLS_VERIFY,
+    Durability,
+)
 from amqp_server.errors import StartupError
 from appendlog import Compression
 from cli.commands import missing_library
@@ -212,6 +219,46 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Maximum size of a message body.",
 )
 @click.option(
+    "--max-connections",
+    "connections_max",
+    cls=ServerOption,
+    type=int,
+    default=10_000,
+    help="Maximum open client connections.",
+)
+@click.option(
+    "--max-channels",
+    "channels_per_connection_max",
+    cls=ServerOption,
+    type=int,
+    default=2047,
+    help="Maximum channels per connection.",
+)
+@click.option(
+    "--max-frame-size",
+    "frame_bytes_max",
+    cls=ServerOption,
+    type=SIZE,
+    default="128KiB",
+    help="Maximum size of a frame.",
+)
+@click.option(
+    "--max-vhosts",
+    "vhosts_max",
+    cls=ServerOption,
+    type=int,
+    default=10_000,
+    help="Maximum virtual hosts.",
+)
+@click.option(
+    "--heartbeat",
+    "heartbeat_seconds",
+    cls=ServerOption,
+    type=DURATION,
+    default="60s",
+    help="Heartbeat interval that is proposed to clients; 0: none.",
+)
+@click.option(
     "--memory-watermark",
     cls=ServerOption,
     type=WATERMARK,
@@ -262,6 +309,21 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Allow user guest from other machines, as in a container.",
 )
 @click.option(
+    "--audit-files",
+    cls=ServerOption,
+    type=int,
+    default=8,
+    help="Number of files of the audit log that are kept; 0: no audit log.",
+)
+@click.option(
+    "--audit-file-size",
+    "audit_file_bytes",
+    cls=ServerOption,
+    type=SIZE,
+    default="4MiB",
+    help="Size at which the audit log begins a new file.",
+)
+@click.option(
     "--present-product",
     cls=ServerOption,
     default="amqp-server",
@@ -272,6 +334,95 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     default=__version__,
     help="Version in the handshake.",
+)
+@click.option(
+    "--tls-certificate",
+    cls=ServerOption,
+    default="",
+    metavar="FILES",
+    help="PEM certificates with their chains; switches TLS on.",
+)
+@click.option(
+    "--tls-key",
+    cls=ServerOption,
+    default="",
+    metavar="FILES",
+    help="PEM private keys; by default in the files of the certificates.",
+)
+@click.option(
+    "--tls-key-password-file",
+    cls=ServerOption,
+    default="",
+    metavar="FILE",
+    help="File whose first line decrypts the keys.",
+)
+@click.option(
+    "--tls-port", cls=ServerOption, type=int, default=5671, help="TCP port for TLS; 0: a free one."
+)
+@click.option(
+    "--tls-only",
+    cls=ServerOption,
+    is_flag=True,
+    default=False,
+    help="Do not listen without TLS.",
+)
+@click.option(
+    "--tls-ca",
+    cls=ServerOption,
+    default="",
+    metavar="FILE",
+    help="PEM certificates of the authorities of clients.",
+)
+@click.option(
+    "--tls-verify",
+    cls=ServerOption,
+    type=click.Choice(TLS_VERIFY),
+    default="none",
+    help="Whether to ask clients for a certificate and check it.",
+)
+@click.option(
+    "--tls-fail-if-no-peer-cert",
+    cls=ServerOption,
+    is_flag=True,
+    default=False,
+    help="Refuse clients without a certificate.",
+)
+@click.option(
+    "--tls-versions", cls=ServerOption, default="1.2,1.3", help="Versions of TLS that are accepted."
+)
+@click.option(
+    "--tls-ciphers",
+    cls=ServerOption,
+    default="",
+    help="Cipher suites of TLS 1.2, as OpenSSL writes them.",
+)
+@click.option(
+    "--ssl-cert-login-from",
+    cls=ServerOption,
+    type=click.Choice(CERT_LOGIN_FROM),
+    default="distinguished_name",
+    help="Where a certificate has the name of the user (EXTERNAL).",
+)
+@click.option(
+    "--ssl-cert-login-san-type",
+    cls=ServerOption,
+    type=click.Choice(CERT_LOGIN_SAN_TYPES),
+    default="dns",
+    help="Kind of the alternative name that is the user's.",
+)
+@click.option(
+    "--ssl-cert-login-san-index",
+    cls=ServerOption,
+    type=int,
+    default=0,
+    help="Number of that name, from 0.",
+)
+@click.option(
+    "--proxy-protocol-trusted",
+    cls=ServerOption,
+    default="",
+    metavar="NETWORKS",
+    help="Networks whose proxies may name their clients (PROXY protocol).",
 )
 @click.option(
     "--ephemeral",

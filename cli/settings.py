@@ -183,7 +183,7 @@ def build_config(ctx: click.Context, values: Mapping[str, Any]) -> ServerConfig:
             "durability": Durability(values["durability"]),
             "compression": Compression(values["compression"]),
         }
-        return ServerConfig(**{**values, **choices})
+        config = ServerConfig(**{**values, **choices})
     except ConfigError as error:
         option = _option(ctx, error.setting)
         if error.setting == "ring_bytes" and error.bounds is None:
@@ -191,6 +191,21 @@ def build_config(ctx: click.Context, values: Mapping[str, Any]) -> ServerConfig:
         raise click.UsageError(
             f"{describe_place(ctx, option)}: {_explain(option, error)}"
         ) from error
+    if not config.tls_certificate:
+        _refuse_useless_tls(ctx)
+    return config
+
+
+def _refuse_useless_tls(ctx: click.Context) -> None:
+    """Refuse options of TLS on a server without a certificate: it would listen without TLS."""
+    for param in ctx.command.params:
+        name = str(param.name)
+        is_set = ctx.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+        value = ctx.params.get(name)
+        if name.startswith("tls_") and is_set and value is not False and value != "":
+            raise click.UsageError(
+                f"{describe_place(ctx, param)}: has no effect without --tls-certificate"
+            )
 
 
 def _explain_ring_bytes(ctx: click.Context, values: Mapping[str, Any]) -> str:

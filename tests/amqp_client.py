@@ -132,6 +132,7 @@ class AmqpClient:
     Args:
         address: Host and port.
         seconds_max: How long to wait for the next octets.
+        over: Connected socket to use instead of a new one, such as one with TLS.
 
     Attributes:
         socket: To be shut down, slowed or stalled by a test.
@@ -142,8 +143,14 @@ class AmqpClient:
         published: Messages published by `publish` on each channel.
     """
 
-    def __init__(self, address: tuple[str, int], *, seconds_max: float = SECONDS_MAX) -> None:
-        self.socket = socket.create_connection(address, timeout=seconds_max)
+    def __init__(
+        self,
+        address: tuple[str, int],
+        *,
+        seconds_max: float = SECONDS_MAX,
+        over: socket.socket | None = None,
+    ) -> None:
+        self.socket = over or socket.create_connection(address, timeout=seconds_max)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.frame_max = 131_072
         self.channel_max = 2047
@@ -440,9 +447,14 @@ class AmqpClient:
         return Message(method, head.properties, b"".join(parts))
 
 
-def connect(address: tuple[str, int], **options: Any) -> AmqpClient:  # noqa: ANN401
+def connect(
+    address: tuple[str, int],
+    *,
+    over: socket.socket | None = None,
+    **options: Any,  # noqa: ANN401
+) -> AmqpClient:
     """Return a client that has opened its connection; options as in `AmqpClient.open`."""
-    client = AmqpClient(address)
+    client = AmqpClient(address, over=over)
     try:
         client.open(**options)
     except BaseException:

@@ -12,6 +12,7 @@ from amqp_server.access.user import User
 from amqp_server.authentication import Authentication, PeerAuthenticator, ProxyWarning
 from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.config import ServerConfig
+from amqp_server.connection_limits import ConnectionLimits
 from metadata.store import MetadataStore
 
 HERE = ["127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1"]
@@ -28,7 +29,7 @@ async def logs_in(user: str, password: bytes, peer: str, *, from_anywhere: bool 
     access.users["certificate"] = User("certificate", NO_PASSWORD)
     logins = Logins(access.users)
     try:
-        rules = Authentication(config, access, logins, {})
+        rules = Authentication(config, access, logins, {}, ConnectionLimits({}, access.users))
         accepted = PeerAuthenticator(peer, rules).login(user, password)
         return accepted if isinstance(accepted, bool) else await accepted
     finally:

@@ -22,7 +22,7 @@ try:
 except StartupError as error:
     sys.exit(error.message)
 caches = (SHARED_DESCRIPTORS.capacity, SHARED_MAPPINGS.count_max, SHARED_INDEXES.capacity)
-print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], config.limits.connections_max, *caches)
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], config.connections_max, *caches)
 assert OPEN_FILES.numbers_end == hard - 16
 """
 

@@ -23,6 +23,7 @@ from amqp_server.client_connection import ClientConnection
 from amqp_server.clock import Clock
 from amqp_server.config import Limits, ServerConfig
 from amqp_server.server import Server
+from amqp_server.start_and_stop import RunningServer as StartedServer
 from amqp_server.start_and_stop import start
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import AmqpClient, connect
@@ -45,10 +46,14 @@ class ThreadedServer:
     Attributes:
         server: Parts of the server; set once it has started.
         address: Where to connect to; set once it has started.
+        running: What `start` has returned; set once it has started.
+        new_event_loop: Makes its event loop; a subclass may have another one.
     """
 
     server: Server
     address: tuple[str, int]
+    running: StartedServer
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = staticmethod(uvloop.new_event_loop)
 
     def __init__(
         self,
@@ -129,7 +134,7 @@ class ThreadedServer:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=self.new_event_loop) as runner:
                 runner.run(self._serve())
         except BaseException as error:
             if self._started.done():
@@ -139,6 +144,7 @@ class ThreadedServer:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         running = await self._start()
+        self.running = running
         self.server, self.address = running.server, running.address
         self._started.set_result(None)
         await self._ending.wait()

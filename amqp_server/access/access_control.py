@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from amqp_server.access.passwords import PasswordHash
     from amqp_server.access.permissions import Permissions, TopicPermissions
+    from amqp_server.audit.audit_log import AuditLog
     from metadata.store import MetadataStore
 
 IMPERSONATOR: Final = "impersonator"
@@ -47,6 +48,7 @@ class AccessControl:
         vhosts: The virtual hosts by name; the broker changes it.
         spawn: Runs a coroutine in the background; the server awaits it when it stops.
         disconnect: Returns the steps that close the connections of a deleted user.
+        audit: Records the changes, of whoever the present task acts for; None records nothing.
 
     Attributes:
         users: The users by name; do not change it.
@@ -62,6 +64,7 @@ class AccessControl:
         vhosts: Mapping[str, object],
         spawn: Callable[[Coroutine[None, None, None]], None],
         disconnect: Callable[[str], Coroutine[None, None, None]],
+        audit: AuditLog | None = None,
     ) -> None:
         self.users: dict[str, User] = {}
         self.permissions: dict[str, dict[str, Permissions]] = {}
@@ -72,6 +75,7 @@ class AccessControl:
         self._vhosts = vhosts
         self._spawn = spawn
         self._disconnect = disconnect
+        self._audit = audit
         self._one_at_a_time = asyncio.Lock()
         self._grants: dict[tuple[str, str], Grants] = {}
 
@@ -256,6 +260,7 @@ class AccessControl:
             raise
         self.users[user.name] = user
         self.changed()
+        self._record("user.created", name=user.name, details={"tags": user.tags})
 
     async def _change_user(
         self,
@@ -280,6 +285,13 @@ class AccessControl:
             raise
         self.users[name] = user
         self.changed()
+        if password is not None:
+            self._record("user.password.changed", name=name)
+        if tags is not None:
+            self._record("user.tags.set", name=name, details={"tags": tags})
+        if limits is not None:
+            event = "user.limits.set" if limits else "user.limits.cleared"
+            self._record(event, name=name, details=dict(limits))
 
     async def _delete_user(self, name: str) -> None:
         user = self._user(name)
@@ -292,11 +304,23 @@ class AccessControl:
             raise
         del self.users[name]
         self.changed()
+        self._record("user.deleted", name=name)
         self._spawn(self._disconnect(name))
         # The next start removes what the disk refuses to remove now.
         with suppress(MetadataError):
             await self._remove_rows(name)
             await self._store.delete(USERS, "", name)
+
+    def _record(
+        self,
+        event: str,
+        *,
+        name: str,
+        vhost: str = "",
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        if self._audit is not None:
+            self._audit.record(event, vhost=vhost, name=name, details=details)
 
     async def _remove_rows(self, user: str) -> None:
         for kind, rows in ((PERMISSIONS, self.permissions), (TOPIC_PERMISSIONS, self.topics)):
@@ -321,6 +345,12 @@ class AccessControl:
         if self._vhosts.get(vhost) is place:
             self.permissions.setdefault(vhost, {})[user] = permissions
             self.changed()
+            details = {
+                "configure": permissions.configure,
+                "write": permissions.write,
+                "read": permissions.read,
+            }
+            self._record("permission.created", vhost=vhost, name=user, details=details)
 
     async def _clear_permissions(self, vhost: str, user: str) -> None:
         if user not in self.permissions.get(vhost, {}):
@@ -328,6 +358,7 @@ class AccessControl:
         # At once, whatever the disk says: what is taken away must not stay.
         before = self.permissions[vhost].pop(user)
         self.changed()
+        self._record("permission.deleted", vhost=vhost, name=user)
         place = self._vhosts.get(vhost)
         try:
             await self._store.delete(PERMISSIONS, vhost, user)
@@ -365,6 +396,18 @@ class AccessControl:
             if not topics:
                 del rows[user]
             self.changed()
+            for exchange, topic in changes.items():
+                self._record_topic(vhost, user, exchange, topic)
+
+    def _record_topic(
+        self, vhost: str, user: str, exchange: str, topic: TopicPermissions | None
+    ) -> None:
+        details = {"exchange": exchange}
+        if topic is None:
+            self._record("topic.permission.deleted", vhost=vhost, name=user, details=details)
+            return
+        details |= {"write": topic.write, "read": topic.read}
+        self._record("topic.permission.created", vhost=vhost, name=user, details=details)
 
     async def _save_topics(
         self, vhost: str, user: str, topics: Mapping[str, TopicPermissions]

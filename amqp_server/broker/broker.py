@@ -11,6 +11,7 @@ from uuid import uuid4
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definition_writer import DefinitionWriter
 from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
+from amqp_server.broker.deletion_reasons import AUTO_DELETE, EXPIRED, OWNER_GONE, UNSAVED
 from amqp_server.broker.job import Job
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.queue_settings import QueueType, queue_settings
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
     from uuid import UUID
 
+    from amqp_server.audit.audit_log import AuditLog
     from amqp_server.broker.binding import Binding
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.client import Client
@@ -63,11 +65,13 @@ class Broker:
         definitions: Saves what survives a restart.
         turn: Turn of the event loop.
         spawn: Runs a coroutine in the background; the server awaits it when it stops.
+        audit: Records who changed what.
         commit: Makes a transaction durable and applies it.
         write_checkpoint: Writes what is settled to the disk.
 
     Attributes:
         global_parameters: Values by name; kept for other programs.
+        audit: Records who changed what.
         commits: Carries out transactions, one at a time.
         definition_writer: Writes definitions of new objects to the disk.
         queues_to_checkpoint: Queues that have changed since the last round of checkpoints.
@@ -83,11 +87,13 @@ class Broker:
         definitions: Definitions,
         turn: Turn,
         spawn: Callable[[Coroutine[None, None, None]], None],
+        audit: AuditLog,
         *,
         commit: Callable[[Commit], Awaitable[None]],
         write_checkpoint: Callable[[], Awaitable[object]],
     ) -> None:
         self.config = config
+        self.audit = audit
         self.storage = storage
         self.definitions = definitions
         self.turn = turn
@@ -178,7 +184,7 @@ class Broker:
         expires_ms = queue.settings.expires_ms
         if expires_ms is not None:
             queue.expiry_timer = ExpiryTimer(
-                queue, expires_ms / 1000, self.turn, partial(self.delete_unused, queue)
+                queue, expires_ms / 1000, self.turn, partial(self.delete_unused, queue, EXPIRED)
             )
         if exclusive_owner is not None:
             self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
@@ -208,44 +214,59 @@ class Broker:
         vhost.delay_queues[exchange] = queue
         return queue
 
-    def delete_queue(self, queue: Queue, asking: Channel | None = None) -> Deletion:
+    def delete_queue(
+        self, queue: Queue, asking: Channel | None = None, reason: str = ""
+    ) -> Deletion:
         """Remove a queue now; return the deletion of its consumers, bindings and messages.
 
         Args:
             queue: Queue to remove.
             asking: Channel that has asked for it, or None.
+            reason: Why the server removes it by itself; empty if it was asked to.
         """
-        deletion = Deletion(self, vhost_of(queue), asking)
+        deletion = Deletion(self, vhost_of(queue), asking, reason)
         deletion.remove_queue(queue)
         return deletion
 
-    def delete_damaged_queue(self, vhost: VirtualHost, name: str) -> Deletion:
+    def delete_damaged_queue(
+        self, vhost: VirtualHost, name: str, asking: Channel | None = None
+    ) -> Deletion:
         """Remove the definitions of a queue that could not be recovered, and of its bindings.
 
         Its logs are marked as deleted; the next start removes them.
         """
         logger.warning("damaged queue deleted vhost=%s queue=%s", vhost.name, name)
-        deletion = Deletion(self, vhost)
+        deletion = Deletion(self, vhost, asking)
         entity = self.definitions.damaged_queue(name, self.storage.mark_of_queue(vhost.name, name))
         placeholder = vhost.remove_placeholder(name)
         deletion.remove_damaged(entity, placeholder, vhost.damaged.forget_queue(name))
         return deletion
 
-    def delete_damaged_exchange(self, vhost: VirtualHost, name: str) -> Deletion:
+    def delete_damaged_exchange(
+        self, vhost: VirtualHost, name: str, asking: Channel | None = None
+    ) -> Deletion:
         """Remove the definitions of an exchange that could not be recovered, and of its bindings.
 
         The log of a hidden queue stays, because its name is not known.
         """
         logger.warning("damaged exchange deleted vhost=%s exchange=%s", vhost.name, name)
-        deletion = Deletion(self, vhost)
+        deletion = Deletion(self, vhost, asking)
         entity = self.definitions.damaged_exchange(name)
         placeholder = vhost.remove_refusing_exchange(name)
         deletion.remove_damaged(entity, placeholder, vhost.damaged.forget_exchange(name))
         return deletion
 
-    def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Deletion:
-        """Remove an exchange now; return the deletion of its bindings."""
-        deletion = Deletion(self, vhost)
+    def delete_exchange(
+        self, vhost: VirtualHost, exchange: Exchange, asking: Channel | None = None
+    ) -> Deletion:
+        """Remove an exchange now; return the deletion of its bindings.
+
+        Args:
+            vhost: Virtual host of the exchange.
+            exchange: Exchange to remove.
+            asking: Channel that has asked for it, or None.
+        """
+        deletion = Deletion(self, vhost, asking)
         deletion.remove_exchange(exchange)
         return deletion
 
@@ -266,7 +287,7 @@ class Broker:
         Clients may have bound it already. Such a binding is written after it, so it is not written
         now.
         """
-        deletion = Deletion(self, vhost)
+        deletion = Deletion(self, vhost, reason=UNSAVED)
         if isinstance(entity, Queue):
             deletion.remove_queue(entity, is_saved=False)
         else:
@@ -312,14 +333,14 @@ class Broker:
             yield
         vhost.forget_routes()
 
-    def delete_unused(self, queue: Queue) -> None:
+    def delete_unused(self, queue: Queue, reason: str = AUTO_DELETE) -> None:
         """Delete a queue that is no longer needed; its files are removed in the background.
 
         A client that reconnects quickly can declare it again when this returns. The queues of a
         deleted virtual host are deleted with it.
         """
         if not (queue.is_deleted or vhost_of(queue).is_deleted):
-            steps = self._steps_of(self.delete_queue(queue))
+            steps = self._steps_of(self.delete_queue(queue, reason=reason))
             Job(self.turn, self.turn.upkeep, steps, f"deletion of queue {queue.name!r}").start()
 
     def _steps_of(self, deletion: Deletion, *, is_saved: bool = True) -> Iterator[None]:
@@ -361,7 +382,7 @@ class Broker:
         while queues:
             queue = queues.pop()
             if not (queue.is_deleted or vhost_of(queue).is_deleted):
-                yield from self._steps_of(self.delete_queue(queue))
+                yield from self._steps_of(self.delete_queue(queue, reason=OWNER_GONE))
             yield
         self._orphaned_queues.pop(client, None)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from amqp_server.audit.actor import Actor
     from amqp_server.broker.rights import Rights
     from amqp_server.broker.turn import Line
     from amqp_server.protocol.errors import SoftError
@@ -19,6 +20,7 @@ class Client(Protocol):
     Attributes:
         name: Peer and local address, for logs.
         user: Name of the authenticated user.
+        actor: The user and where it is, for the audit log.
         frame_max: Negotiated frame size in octets.
         notifies_cancel: Whether the client wants `basic.cancel` when the broker ends a consumer.
         qos_reaches_consumers: Whether its `basic.qos` without `global` changes running consumers.
@@ -28,6 +30,7 @@ class Client(Protocol):
 
     name: str
     user: str
+    actor: Actor
     frame_max: int
     notifies_cancel: bool
     qos_reaches_consumers: bool

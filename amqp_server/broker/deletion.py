@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from amqp_server.audit.actor import SERVER, acting
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definition_removal import DefinitionRemoval
 from amqp_server.broker.definitions import EXCHANGES, QUEUES, all_done
+from amqp_server.broker.deletion_reasons import AUTO_DELETE
 from amqp_server.broker.transfers.delay_queue import end_delay_queues
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
+    from amqp_server.audit.actor import Actor
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.channel import Channel
@@ -59,6 +62,7 @@ class Deletion:
         broker: Broker that owned the objects.
         vhost: Virtual host of the objects.
         asking: Channel that has asked for it, or None.
+        reason: Why the server removes them by itself; empty if it was asked to.
 
     Attributes:
         notices: Notices for consumers of that channel, which come after the reply.
@@ -66,10 +70,13 @@ class Deletion:
             submitted to the disk.
     """
 
-    def __init__(self, broker: Broker, vhost: VirtualHost, asking: Channel | None = None) -> None:
+    def __init__(
+        self, broker: Broker, vhost: VirtualHost, asking: Channel | None = None, reason: str = ""
+    ) -> None:
         self.is_submitted = False
         self.notices: list[BasicCancel] = []
         self._asking = asking
+        self._reason = reason
         self._broker = broker
         self._vhost = vhost
         self._definitions = DefinitionRemoval(broker.definitions, vhost.name)
@@ -89,6 +96,13 @@ class Deletion:
             queue: Queue to remove.
             is_saved: Whether its definition and its messages are removed from the disk.
         """
+        self._record(
+            "queue.deleted",
+            queue.name,
+            self._reason,
+            {"messages": queue.ready_count},
+            is_session=queue.exclusive_owner is not None,
+        )
         queue.stop()
         self._broker.disown(queue)
         self._consumers += consumers_of(queue)
@@ -110,6 +124,7 @@ class Deletion:
                 still there.
         """
         vhost = self._vhost
+        self._record("exchange.deleted", exchange.name, AUTO_DELETE if is_left_unused else "")
         vhost.remove_exchange(exchange)
         self._add_end(EXCHANGES, exchange.name, exchange, is_saved=is_saved)
         if is_saved:
@@ -135,6 +150,7 @@ class Deletion:
             placeholder: Queue or exchange that took its place, removed already; None without one.
             documents: Definitions of its bindings.
         """
+        self._record(f"{entity.kind.removesuffix('s')}.deleted", entity.name, "", {"damaged": True})
         self._definitions.add(entity)
         self._documents.append((entity, documents))
         self._add_end(entity.kind, entity.name, placeholder)
@@ -195,6 +211,31 @@ class Deletion:
             raise
         for queue in self._messages:
             await self._broker.discard_after_dead_letters(queue)
+
+    def _record(
+        self,
+        event: str,
+        name: str,
+        reason: str,
+        details: dict[str, object] | None = None,
+        *,
+        is_session: bool = False,
+    ) -> None:
+        reason = reason or self._reason
+        actor: Actor
+        if self._asking is not None and not reason:
+            actor = self._asking.client.actor
+        else:
+            actor = SERVER if reason else acting.get()
+        all_details = {**(details or {}), **({"reason": reason} if reason else {})}
+        self._broker.audit.record(
+            event,
+            actor,
+            vhost=self._vhost.name,
+            name=name,
+            details=all_details,
+            is_session=is_session,
+        )
 
     def _add_end(
         self, kind: str, name: str, destination: Destination | None, *, is_saved: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.audit.actor import acting
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.rights import ALL_RIGHTS
 from amqp_server.broker.turn import Line
@@ -27,6 +28,7 @@ class InnerClient:
     def __init__(self, name: str) -> None:
         self.name = name
         self.user = ""
+        self.actor = acting.get()
         self.frame_max = 131_072
         self.notifies_cancel = False
         self.qos_reaches_consumers = False

@@ -131,7 +131,7 @@ class VhostChanges:
             vhosts = self._broker.vhosts
             if name in vhosts:
                 raise VhostExistsError(f"vhost '{name}' already exists")
-            limit = self._broker.config.limits.vhosts_max
+            limit = self._broker.config.vhosts_max
             if len(vhosts) >= limit:
                 raise TooManyVhostsError(
                     f"cannot create vhost '{name}': limit ({limit}) is reached"
@@ -146,6 +146,7 @@ class VhostChanges:
                     await self._definitions.forget_vhost(name)
                 raise
             vhosts[name] = VirtualHost(name)
+            self._broker.audit.record("vhost.created", name=name)
             user = self._access.default_user
             if grants_default_user and user in self._access.users:
                 await self._access.set_permissions(name, user, FULL)
@@ -177,6 +178,12 @@ class VhostChanges:
                 with suppress(MetadataError):
                     await self._definitions.save_vhost(name)
                 raise
+            vhost = self._broker.vhosts[name]
+            self._broker.audit.record(
+                "vhost.deleted",
+                name=name,
+                details={"queues": len(vhost.queues), "exchanges": len(vhost.exchanges)},
+            )
             queues = await self._empty(name)
             # Saves that have started must end before their documents are removed.
             await self._broker.definition_writer.until_done()
@@ -193,7 +200,6 @@ class VhostChanges:
     async def _empty(self, name: str) -> list[Queue]:
         """Remove a virtual host from memory; return its queues, whose messages are still there."""
         vhost = self._broker.remove_vhost(name)
-        self._access.forget_vhost(name)
         queues: list[Queue] = []
 
         def steps() -> Iterator[None]:
@@ -204,6 +210,8 @@ class VhostChanges:
 
         turn = self._broker.turn
         await done_in_turns(turn, turn.upkeep, steps(), f"deletion of vhost {name!r}")
+        # Not earlier: its clients would hear that they may not, instead of why.
+        self._access.forget_vhost(name)
         return queues
 
     async def _remove_logs(self, name: str, queues: list[Queue]) -> None:

@@ -16,6 +16,7 @@ from amqp_server.broker.pending_deletions import PendingDeletions
 from amqp_server.broker.publishing.publish_targets import PublishTargets
 from amqp_server.broker.routing.exchange_graph import ExchangeGraph
 from amqp_server.broker.routing.routing import Routing
+from amqp_server.broker.vhost_limits import VhostLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -62,6 +63,8 @@ class VirtualHost:
         binding_count: Number of bindings.
         metadata: Description, tags and the like; kept for other programs.
         parameters: Values by component and name; kept for other programs.
+        limits: Limits that an operator has set.
+        connection_count: Number of open connections; the server keeps it.
         graph: Which exchanges lead to which.
         routing: Finds the routes of messages.
         publish_targets: Cached routes of publish frames.
@@ -91,6 +94,8 @@ class VirtualHost:
         self.binding_count = 0
         self.metadata: dict[str, Any] = {}
         self.parameters: dict[ParameterKey, Any] = {}
+        self.limits = VhostLimits()
+        self.connection_count = 0
         self._removed_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
         # Exchanges that divide messages between all of their destinations.

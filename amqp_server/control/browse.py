@@ -15,7 +15,7 @@ from amqp_server.broker.message_states import MessageState, states_of
 from amqp_server.broker.subscriptions.log_pages import read_page
 from amqp_server.broker.subscriptions.start_position import start_offset
 from amqp_server.control.messages import ControlError, ErrorKind
-from amqp_server.control.registry import Command
+from amqp_server.control.registry import Audited, Command
 from amqp_server.offset_text import parse_offset_text
 from amqp_server.views.browsed import browsed_rows
 from appendlog import LogFailedError
@@ -210,4 +210,6 @@ _ARGUMENTS: Final = {
 
 def browse_commands(broker: Broker) -> tuple[Command, ...]:
     """Return the command `queues.browse` of a server with this broker."""
-    return (Command("queues.browse", partial(browse, broker), _ARGUMENTS),)
+    shown = ("start", "until", "state", "filters")
+    audited = Audited("queue.browsed", "queue", shown, is_read=True)
+    return (Command("queues.browse", partial(browse, broker), _ARGUMENTS, audited=audited),)

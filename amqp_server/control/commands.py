@@ -8,6 +8,7 @@ from amqp_server.control.browse import browse_commands
 from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.definitions import definitions_commands
 from amqp_server.control.imports import import_commands
+from amqp_server.control.limits import limit_commands
 from amqp_server.control.offsets import offsets_commands
 from amqp_server.control.permissions import permission_commands
 from amqp_server.control.queues import statistics_commands
@@ -49,6 +50,7 @@ def control_commands(
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
         import_commands(broker, server.imports),
+        limit_commands(broker, server.limit_settings, server.context.connection_limits),
         offsets_commands(broker, checkpointer),
         permission_commands(server.access),
         replay_commands(broker, alarms),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.control.messages import ControlError, ErrorKind
-from amqp_server.control.registry import Command
+from amqp_server.control.registry import Audited, Command
 from amqp_server.definitions_file.entries_file import read_entries, take_content
 from amqp_server.definitions_file.errors import DefinitionsError, InvalidDefinitionsError
 
@@ -122,11 +122,13 @@ def definitions_commands(
             partial(export, broker, definitions.parts),
             {"vhost": str},
             reports=True,
+            audited=Audited("definitions.exported", details=("vhost",)),
         ),
         Command(
             "definitions.import",
             partial(import_file, definitions, storage_path),
             {"file": str, "vhost": str, "rabbit_version": str, "dry_run": bool},
             reports=True,
+            audited=Audited("definitions.imported", details=("vhost", "dry_run")),
         ),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from amqp_server.control.browse import find_queue
 from amqp_server.control.messages import ControlError, ErrorKind
-from amqp_server.control.registry import Command
+from amqp_server.control.registry import Audited, Command
 from amqp_server.imports.imports import ImportOvertakenError, ImportRefusedError
 from appendlog import LogError
 
@@ -152,11 +152,17 @@ def import_commands(broker: Broker, imports: Imports) -> tuple[Command, ...]:
             "imports.begin",
             partial(begin, broker, imports),
             {"vhost": str, "queue": str, "source": str, "again": bool, "dry_run": bool},
+            audited=Audited("import.started", "queue", ("source", "again", "dry_run")),
         ),
         Command(
             "imports.append",
             partial(append, imports),
             {"name": str, "token": str, "start": int, "end": int},
         ),
-        Command("imports.end", partial(end, imports), {"name": str, "token": str}),
+        Command(
+            "imports.end",
+            partial(end, imports),
+            {"name": str, "token": str},
+            audited=Audited("import.finished", "name"),
+        ),
     )

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.audit.actor import acting
+from amqp_server.control.audited_requests import AuditedRequests, peer_of
 from amqp_server.control.messages import (
     LINE_BYTES_MAX,
     ClientGoneError,
@@ -26,6 +28,7 @@ from amqp_server.control.socket_path import SOCKET_NAME, socket_address
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from amqp_server.audit.audit_log import AuditLog
     from amqp_server.control.registry import Command, ReportProgress
 
 logger = logging.getLogger(__name__)
@@ -48,10 +51,14 @@ class ControlListener:
     Args:
         storage_path: The data directory, which the server has locked; the socket lies in it.
         commands: Commands by name.
+        audit: Records the requests that change something, and who made them.
     """
 
-    def __init__(self, storage_path: Path, commands: Mapping[str, Command]) -> None:
+    def __init__(
+        self, storage_path: Path, commands: Mapping[str, Command], audit: AuditLog
+    ) -> None:
         """Store the commands; `start` opens the socket."""
+        self._audit = audit
         self._storage_path = storage_path
         self._commands = commands
         self._listener: asyncio.Server | None = None
@@ -128,8 +135,12 @@ class ControlListener:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            # Looking up the name may ask a server of the network. What this task starts inherits
+            # the actor.
+            acting.set(await asyncio.to_thread(peer_of, writer.get_extra_info("socket")))
+            requests = AuditedRequests(self._audit)
             while line := await self._next_line(reader, writer):
-                writer.write(await self._answer(line, partial(_report, writer)))
+                writer.write(await self._answer(line, partial(_report, writer), requests))
                 await writer.drain()
         except ControlError as error:
             writer.write(encode_error(error))
@@ -138,10 +149,14 @@ class ControlListener:
         finally:
             writer.close()
 
-    async def _answer(self, line: bytes, report: ReportProgress) -> bytes:
+    async def _answer(
+        self, line: bytes, report: ReportProgress, requests: AuditedRequests
+    ) -> bytes:
         try:
             request = decode_request(line)
-            result = encode_result(await run_request(self._commands, request, report))
+            result = encode_result(
+                await run_request(self._commands, request, report, requests.record)
+            )
         except ControlError as error:
             return encode_error(error)
         except ClientGoneError:

@@ -29,7 +29,7 @@ from amqp_server.control.offset_refusals import refusals
 from amqp_server.control.offset_rows import Row, add_lag_seconds, group_row, queue_row
 from amqp_server.control.offset_targets import target_offset
 from amqp_server.control.queues import checkpoint_age_seconds
-from amqp_server.control.registry import Command
+from amqp_server.control.registry import Audited, Command
 from amqp_server.time_slice import TimeSlice
 from offsets import GroupOffsets, OffsetsError, RegressingCommitError, check_group_name
 
@@ -259,6 +259,7 @@ def _log(what: str, rows: list[Row], group: str) -> None:
 
 
 _LOG: Final = {"vhost": str, "queue": str, "shards": str}
+_MOVE_DETAILS: Final = ("group", "shards", "to", "force")
 _MOVE: Final = {**_LOG, "group": str, "to": str, "force": bool}
 
 
@@ -267,11 +268,22 @@ def offsets_commands(broker: Broker, checkpointer: Checkpointer) -> tuple[Comman
     return (
         Command("offsets.list", partial(list_all, broker), _LOG),
         Command("offsets.show", partial(show, broker, checkpointer), {**_LOG, "group": str}),
-        Command("offsets.commit", partial(commit, broker, checkpointer), _MOVE),
-        Command("offsets.seek", partial(seek, broker, checkpointer), _MOVE),
+        Command(
+            "offsets.commit",
+            partial(commit, broker, checkpointer),
+            _MOVE,
+            audited=Audited("offsets.committed", "queue", _MOVE_DETAILS),
+        ),
+        Command(
+            "offsets.seek",
+            partial(seek, broker, checkpointer),
+            _MOVE,
+            audited=Audited("offsets.sought", "queue", _MOVE_DETAILS),
+        ),
         Command(
             "offsets.delete",
             partial(delete, broker, checkpointer),
             {**_LOG, "group": str, "force": bool},
+            audited=Audited("offsets.deleted", "queue", ("group", "shards", "force")),
         ),
     )

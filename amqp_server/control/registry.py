@@ -25,6 +25,23 @@ _TYPE_NAMES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class Audited:
+    """How the audit log shows a command.
+
+    Attributes:
+        event: Name of the event.
+        name: Argument with the name of the object; empty if none has it.
+        details: Arguments that are shown. Never one that may hold a password or a token.
+        is_read: Whether the command changes nothing: a page after the first is not shown again.
+    """
+
+    event: str
+    name: str = ""
+    details: tuple[str, ...] = ()
+    is_read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """One command.
 
@@ -36,6 +53,8 @@ class Command:
         optional: Name and type of each argument that may be left out.
         reports: Whether the command reports progress: `run` then takes a `ReportProgress` before
             the arguments.
+        audited: How the audit log shows it; None for what changes nothing, and for commands whose
+            parts record what they do by themselves.
     """
 
     name: str
@@ -43,6 +62,7 @@ class Command:
     arguments: Mapping[str, type] = field(default_factory=dict)
     optional: Mapping[str, type] = field(default_factory=dict)
     reports: bool = False
+    audited: Audited | None = None
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Check the arguments of a request.
@@ -65,7 +85,10 @@ class Command:
 
 
 async def run_request(
-    commands: Mapping[str, Command], request: Request, report: ReportProgress
+    commands: Mapping[str, Command],
+    request: Request,
+    report: ReportProgress,
+    record: Callable[[Command, Mapping[str, Any], str], None],
 ) -> object:
     """Run the command of a request and return its result.
 
@@ -73,6 +96,7 @@ async def run_request(
         commands: Commands by name.
         request: The request, not checked yet.
         report: Sends the client a progress report.
+        record: Called when the command has ended, with its arguments and the kind of its error.
 
     Raises:
         ControlError: The command is unknown, refused or failed.
@@ -85,4 +109,13 @@ async def run_request(
         )
     command.check(request.arguments)
     extra = (report,) if command.reports else ()
-    return await command.run(*extra, **request.arguments)
+    error = str(ErrorKind.FAILED)
+    try:
+        result = await command.run(*extra, **request.arguments)
+        error = ""
+    except ControlError as refusal:
+        error = refusal.kind
+        raise
+    finally:
+        record(command, request.arguments, error)
+    return result

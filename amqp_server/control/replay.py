@@ -12,7 +12,7 @@ from amqp_server.broker.subscriptions.start_position import StartKind, start_off
 from amqp_server.broker.transfers.replay import Replay, ReplayRequest, ReplayStoppedError
 from amqp_server.control.browse import find_queue, parse_filters, written_place
 from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
-from amqp_server.control.registry import Command
+from amqp_server.control.registry import Audited, Command
 from appendlog import LogFailedError
 from appendlog.layout.message import encode_message
 
@@ -219,4 +219,14 @@ _ARGUMENTS: Final = {
 
 def replay_commands(broker: Broker, alarms: Alarms) -> tuple[Command, ...]:
     """Return the command `queues.replay` of a server with these parts."""
-    return (Command("queues.replay", partial(replay, broker, alarms), _ARGUMENTS, reports=True),)
+    return (
+        Command(
+            "queues.replay",
+            partial(replay, broker, alarms),
+            _ARGUMENTS,
+            reports=True,
+            audited=Audited(
+                "queue.replayed", "queue", ("start", "until", "to", "filters", "include", "dry_run")
+            ),
+        ),
+    )

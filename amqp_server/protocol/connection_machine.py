@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from amqp_server.protocol.methods import Method
 
 MECHANISMS = b"PLAIN AMQPLAIN"
+EXTERNAL = b" EXTERNAL"
 
 
 class ConnectionState(Enum):
@@ -96,10 +97,19 @@ CAPABILITIES_MAX = 64
 
 
 class Authenticator(Protocol):
-    """Decides which clients may log in, and which virtual hosts they may open."""
+    """Decides which clients may log in, and which virtual hosts they may open.
+
+    Attributes:
+        refusal: Why it has refused the last login; not for the client.
+    """
+
+    refusal: str
 
     def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
         """Return whether the client may log in with this name and password from its address."""
+
+    def login_by_certificate(self, user: str) -> bool:
+        """Return whether the client may log in as the user whom its certificate names."""
 
     def check_vhost(self, user: str, name: str) -> None:
         """Check that a user may open a virtual host.
@@ -122,10 +132,14 @@ class ConnectionMachine:
         frame_min: Smallest frame_max that the server accepts from a client.
         channel_max: Highest channel number that the server accepts.
         heartbeat_seconds: Proposed interval; 0 proposes none.
+        certificate_user: User whom the client's certificate names, empty if it names none; None if
+            logins by certificate (EXTERNAL) are not offered.
 
     Attributes:
         login: What decides about a login; None unless a decision takes time.
         user: Name of the user who logged in; empty before.
+        claimed_user: User name of the last login, refused or not; empty before.
+        mechanism: Authentication mechanism of that login.
         vhost: Name of the open virtual host; empty before.
         client_properties: The client's properties that are in `KEPT_PROPERTIES`.
         frame_max: Negotiated value, once open.
@@ -142,11 +156,14 @@ class ConnectionMachine:
         frame_min: int,
         channel_max: int,
         heartbeat_seconds: int,
+        certificate_user: str | None = None,
     ) -> None:
         """Create the machine; send `greeting` first, then pass in start-ok."""
         self.state = ConnectionState.AWAITING_START_OK
         self.login: Awaitable[bool] | None = None
         self.user = ""
+        self.claimed_user = ""
+        self.mechanism = ""
         self.vhost = ""
         self.client_properties: Table = {}
         self.frame_max = frame_max
@@ -155,7 +172,12 @@ class ConnectionMachine:
         self._frame_min = frame_min
         self._authenticator = authenticator
         self._server_properties = server_properties
-        self._mechanism = ""
+        self._certificate_user = certificate_user
+
+    @property
+    def refusal(self) -> str:
+        """Why the last login was refused; not for the client."""
+        return self._authenticator.refusal
 
     @property
     def greeting(self) -> ConnectionStart:
@@ -164,7 +186,7 @@ class ConnectionMachine:
             version_major=0,
             version_minor=9,
             server_properties=self._server_properties,
-            mechanisms=MECHANISMS,
+            mechanisms=MECHANISMS if self._certificate_user is None else MECHANISMS + EXTERNAL,
             locales=b"en_US",
         )
 
@@ -256,18 +278,25 @@ class ConnectionMachine:
     def _start_ok(self, method: ConnectionStartOk) -> ConnectionTune | None:
         self.client_properties = _kept_properties(method.client_properties)
         password: bytes | None
+        if method.mechanism == "EXTERNAL" and self._certificate_user is not None:
+            # As in RabbitMQ, the response does not count: it could only name another user.
+            self.user = self.claimed_user = self._certificate_user
+            self.mechanism = method.mechanism
+            accepted = self._authenticator.login_by_certificate(self.user)
+            return self.finish_login(accepted=accepted)
         if method.mechanism == "PLAIN":
             user, password = _plain(method.response)
         elif method.mechanism == "AMQPLAIN":
             user, password = _amqplain(method.response)
         else:
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
-        self.user, self._mechanism = user, method.mechanism
+        self.user = self.claimed_user = user
+        self.mechanism = method.mechanism
         # As in RabbitMQ, a password that is no string counts as wrong.
-        accepted = self._authenticator.login(user, password or b"")
-        if isinstance(accepted, bool):
-            return self.finish_login(accepted=accepted)
-        self.login = accepted
+        decision = self._authenticator.login(user, password or b"")
+        if isinstance(decision, bool):
+            return self.finish_login(accepted=decision)
+        self.login = decision
         self.state = ConnectionState.CHECKING_LOGIN
         return None
 
@@ -281,7 +310,7 @@ class ConnectionMachine:
         if not accepted:
             self.user = ""
             raise AccessRefused(
-                f"Login was refused using authentication mechanism {self._mechanism}. "
+                f"Login was refused using authentication mechanism {self.mechanism}. "
                 "For details see the broker logfile."
             )
         self.state = ConnectionState.AWAITING_TUNE_OK

@@ -468,7 +468,9 @@ def _guest_settings() -> dict[str, Any]:
     return {
         "port": 0,
         "disk_free_limit_bytes": 0,
+        "audit_files": 0,
         # Loopback only, by its address: the warning about proxies is for operators.
         "guest_from_anywhere": True,
-        "limits": Limits(heartbeat_seconds=0, closing_seconds_max=CLOSING_SECONDS_MAX),
+        "heartbeat_seconds": 0,
+        "limits": Limits(closing_seconds_max=CLOSING_SECONDS_MAX),
     }

@@ -30,6 +30,7 @@ def main() -> int:
         storage_path=Path(directory),
         guest_from_anywhere=True,
         disk_free_limit_bytes=0,
+        audit_files=0,
     )
     try:
         return run(config, Surroundings(watch=watch))

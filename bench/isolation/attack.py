@@ -20,6 +20,8 @@ class Stage:
         seconds_max: Longest time without an answer.
 
     Attributes:
+        url: The broker.
+        seconds_max: Longest time without an answer.
         attacker: Client that attacks.
         watcher: Client that asks for the broker's state.
         began_ns: Start of the attack (`time.monotonic_ns`); 0 before.
@@ -27,8 +29,8 @@ class Stage:
 
     def __init__(self, url: BrokerUrl, seconds_max: float) -> None:
         self.began_ns = 0
-        self._url = url
-        self._seconds_max = seconds_max
+        self.url = url
+        self.seconds_max = seconds_max
         self._stack = ExitStack()
         self.attacker = self.connect()
         self.watcher = self.connect()
@@ -41,7 +43,7 @@ class Stage:
 
     def connect(self) -> Client:
         """Connect another client."""
-        client = Client(self._url, self._seconds_max)
+        client = Client(self.url, self.seconds_max)
         self._stack.callback(client.lose)
         return client
 

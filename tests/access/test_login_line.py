@@ -122,3 +122,27 @@ async def test_a_password_that_changes_while_it_is_checked_does_not_log_in() -> 
 
     assert not await checking
     logins.close()
+
+
+async def test_a_refusal_takes_its_turn_whether_the_user_exists_or_not() -> None:
+    users = {
+        "slow": User("slow", PasswordHash.of(b"one")),
+        "quick": User("quick", PasswordHash.quick(b"one")),
+    }
+    logins, gate = Logins(users), Gate()
+    first = asyncio.ensure_future(logins._line.run(lambda: gate.check("first"), "::1"))
+    waiting = []
+    for name in ("slow", "quick", "nobody"):
+        assert not logins.is_known(name, b"wrong")
+        waiting.append(asyncio.ensure_future(logins.check(name, b"wrong", "::1")))
+    waiting.append(asyncio.ensure_future(logins.check("quick", b"", "::1")))
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+    # The first check goes on, and each of them waits for it.
+    assert not any(each.done() for each in waiting)
+    assert len(logins._line) == len(waiting)
+    gate.opened.set()
+    await first
+    assert await asyncio.gather(*waiting) == [False] * len(waiting)
+    logins.close()

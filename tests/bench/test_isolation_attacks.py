@@ -1,9 +1,11 @@
 """Each attack, very small, against a server of ours: it comes to its end and does what it says."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from amqp_server.limits import Limits
 from bench.broker_url import BrokerUrl
 from bench.errors import BenchError
 from bench.isolation.attack import Attack, Stage
@@ -17,6 +19,7 @@ from bench.isolation.methods import (
     publish,
 )
 from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
 
 TINY = {
     "acks": 500,
@@ -25,11 +28,13 @@ TINY = {
     "consumers": 3,
     "exchanges": 3,
     "keys": 4,
+    "logins": 3,
     "messages": 1_000,
     "milliseconds": 50,
     "nacks": 500,
     "queues": 3,
     "requests": 3,
+    "sockets": 2,
     "words": 20,
 }
 LONGER = {"deadlines": {"milliseconds": 2_000}}
@@ -110,8 +115,17 @@ def test_an_attack_that_removes_queues_leaves_none(name: str, queue: str, stage:
     stage.watcher.ask([declare_queue(queue, {"x-max-length": 1})], QUEUE_DECLARED)
 
 
+def test_no_wrong_password_logs_in(tmp_path: Path) -> None:
+    quick = Limits(refused_login_seconds=0.05)
+    with ThreadedServer(tmp_path, limits=quick) as server:
+        with Stage(BrokerUrl(*server.address, "guest", "guest", "/"), 10) as stage:
+            run(ATTACKS["wrong-passwords"], stage)
+        server.wait_until(lambda: not server.connections)
+
+
 def test_every_attack_is_tried_and_has_two_sizes() -> None:
-    assert {*READY, "exclusive-queues", "durable-bindings"} == set(ATTACKS)
+    others = {"exclusive-queues", "durable-bindings", "wrong-passwords"}
+    assert {*READY, *others} == set(ATTACKS)
     for attack in ATTACKS.values():
         assert attack.full.keys() == attack.quick.keys()
         assert all(attack.quick[name] <= attack.full[name] for name in attack.full)

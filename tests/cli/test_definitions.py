@@ -241,7 +241,7 @@ def test_the_export_has_the_form_of_rabbitmq_4(
     assert found["vhosts"][1] == {
         "name": "shop",
         "metadata": {"description": "orders"},
-        "limits": [],
+        "limits": {},
     }
     assert {(each["name"], each["type"]) for each in found["queues"]} == {
         ("classic", "classic"),
@@ -346,6 +346,7 @@ def test_users_permissions_and_parameters_are_overwritten(
         ("users", {"limits": {"x": 1}}, "users[0]: 'limits' has the unknown limit 'x'"),
         ("vhosts", {"name": 5}, "vhosts[0]: 'name' is 5, expected a text"),
         ("parameters", {"component": "a/b"}, "parameters[0]: 'component' is 'a/b'"),
+        ("vhosts", {"name": "v", "limits": {"x": 1}}, "vhosts[0]: a vhost has no limit 'x'"),
         ("exchanges", {"arguments": {"alternate-exchange": 1}}, "exchanges[0]: invalid type"),
     ],
 )
@@ -358,7 +359,8 @@ def test_a_mistake_is_named_with_its_place_and_nothing_is_imported(
     mistake: str,
 ) -> None:
     before = exported(capsys)
-    complaint = refuse(capsys, 1, "import", written(tmp_path, changed(section, **fields)))
+    definitions = {**changed(section, **fields), "rabbit_version": "4.1.0"}
+    complaint = refuse(capsys, 1, "import", written(tmp_path, definitions))
     assert mistake in complaint
     assert exported(capsys) == before
     assert not list(server.storage_path.glob("definitions-*"))
@@ -398,17 +400,47 @@ def test_what_this_server_lacks_is_skipped_with_what_depends_on_it(
         ],
         "policies": [{"name": "p", "vhost": "/", "pattern": ".*", "definition": {"max-length": 1}}],
         "parameters": [
-            {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": {}},
             {"component": "operator_policy", "name": "o", "vhost": "/", "value": {}},
         ],
     }
     report = imported(capsys, written(tmp_path, definitions))
     assert counted(report, "created") == {"queues": 1}
-    assert len(report["skipped"]) == 7
+    assert len(report["skipped"]) == 6
     assert (
         "exchanges[0]: exchange 'recent' has the unknown type 'x-recent-history'"
         in (report["skipped"])
     )
+
+
+def test_a_binding_of_a_queue_that_was_exclusive_in_rabbitmq_is_skipped(
+    capsys: pytest.CaptureFixture[str], server: RunningServer, tmp_path: Path
+) -> None:
+    binding = {"source": "amq.topic", "vhost": "/", "destination": "mine", "routing_key": "k"}
+    path = written(tmp_path, {"rabbit_version": "3.10.8", "bindings": [binding]})
+    assert counted(imported(capsys, path), "skipped") == {"bindings": 1}
+
+
+def test_limits_of_virtual_hosts_are_set(
+    capsys: pytest.CaptureFixture[str], server: RunningServer, tmp_path: Path
+) -> None:
+    value = {"max-queues": 1}
+    limits = {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": value}
+    vhosts = [{"name": "old", "limits": [["max-queues", 2]]}, {"name": "new", "limits": value}]
+    path = written(tmp_path, {"vhosts": vhosts, "parameters": [limits]})
+    imported(capsys, path)
+    assert counted(imported(capsys, path), "equal") == {"vhosts": 2, "parameters": 1}
+    server.kill()
+    server.restart()
+    found = exported(capsys)
+    assert {each["name"]: each["limits"] for each in found["vhosts"]} == {
+        "/": value,
+        "old": {"max-queues": 2},
+        "new": value,
+    }
+    with as_guest(server) as client:
+        client.declare("a")
+        client.send(Queue.Declare(queue="b"))
+        client.expect_channel_close(406)
 
 
 def test_queues_and_bindings_that_do_not_survive_a_restart_are_imported_too(

@@ -42,6 +42,12 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         *("--segment-bytes", "1MiB", "--segment-age", "1h"),
         *("--disk-free-limit", "1GiB", "--consumer-timeout", "30m"),
         *("--present-product", "RabbitMQ", "--present-version", "3.13.7"),
+        *("--tls-certificate", "a.pem,b.pem", "--tls-key", "a.key,b.key", "--tls-port", "0"),
+        *("--tls-key-password-file", "word", "--tls-only", "--tls-ca", "ca.pem"),
+        *("--tls-verify", "peer", "--tls-fail-if-no-peer-cert", "--tls-versions", "1.3"),
+        *("--ssl-cert-login-from", "subject_alternative_name"),
+        *("--ssl-cert-login-san-type", "email", "--ssl-cert-login-san-index", "2"),
+        *("--tls-ciphers", "HIGH", "--proxy-protocol-trusted", "10.0.0.0/8, ::1"),
     )
 
     assert config == ServerConfig(
@@ -75,6 +81,20 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         disk_free_limit_bytes=2**30,
         present_product="RabbitMQ",
         present_version="3.13.7",
+        tls_certificate="a.pem,b.pem",
+        tls_key="a.key,b.key",
+        tls_key_password_file="word",
+        tls_port=0,
+        tls_only=True,
+        tls_ca="ca.pem",
+        tls_verify="peer",
+        tls_fail_if_no_peer_cert=True,
+        tls_versions="1.3",
+        tls_ciphers="HIGH",
+        ssl_cert_login_from="subject_alternative_name",
+        ssl_cert_login_san_type="email",
+        ssl_cert_login_san_index=2,
+        proxy_protocol_trusted="10.0.0.0/8, ::1",
     )
 
 
@@ -243,6 +263,28 @@ def test_a_complaint_about_the_environment_names_the_variable(
         (["--present-product", " "], "--present-product: ' ' is not 1 to 100 characters"),
         (["--present-product", "x" * 101], f"--present-product: '{'x' * 101}' is not 1 to 100"),
         (["--present-version", "new"], "--present-version: 'new' is not a version of three"),
+        (["--tls-port", "0"], "--tls-port: has no effect without --tls-certificate"),
+        (["--tls-ca", "a"], "--tls-ca: has no effect without --tls-certificate"),
+        (
+            ["--tls-certificate", "a,b", "--tls-key", "c"],
+            "--tls-key: 'c' is 1 files for 2 files of tls-certificate",
+        ),
+        (
+            ["--tls-certificate", "a", "--tls-verify", "peer"],
+            "--tls-verify: 'peer' is useless without tls-ca",
+        ),
+        (
+            ["--tls-certificate", "a", "--tls-fail-if-no-peer-cert"],
+            "--tls-fail-if-no-peer-cert: 'True' is for tls-verify peer only",
+        ),
+        (
+            ["--tls-certificate", "a", "--tls-versions", "1.1"],
+            "--tls-versions: '1.1' is not 1.2, 1.3 or 1.2,1.3",
+        ),
+        (
+            ["--proxy-protocol-trusted", "::1,10.0.0.1/8"],
+            "--proxy-protocol-trusted: '10.0.0.1/8' is not a network such as 10.0.0.0/8",
+        ),
         (["--log-level", "loud"], "--log-level: 'loud' is not one of"),
         (["--log-format", "xml"], "--log-format: 'xml' is not one of"),
     ],

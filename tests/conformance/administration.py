@@ -1,5 +1,6 @@
 """Users and permissions of the broker under test: by our commands, or by `rabbitmqctl`."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -37,6 +38,12 @@ class Administration(Protocol):
 
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host."""
+
+    def set_vhost_limits(self, vhost: str, limits: dict[str, int]) -> None:
+        """Replace the limits of a virtual host."""
+
+    def set_user_limits(self, user: str, limits: dict[str, int]) -> None:
+        """Set limits of a user; others stay."""
 
 
 class OurAdministration:
@@ -88,6 +95,14 @@ class OurAdministration:
         """Delete a virtual host."""
         self._ask("vhosts.delete", name=name)
 
+    def set_vhost_limits(self, vhost: str, limits: dict[str, int]) -> None:
+        """Replace the limits of a virtual host."""
+        self._ask("limits.set", kind="vhost", name=vhost, limits=limits, replace=True)
+
+    def set_user_limits(self, user: str, limits: dict[str, int]) -> None:
+        """Set limits of a user; others stay."""
+        self._ask("limits.set", kind="user", name=user, limits=limits, replace=False)
+
     def _ask(self, command: str, **arguments: object) -> None:
         ask(self._storage_path, command, **arguments)
 
@@ -125,6 +140,14 @@ class RabbitmqAdministration:
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host."""
         self._run("delete_vhost", name)
+
+    def set_vhost_limits(self, vhost: str, limits: dict[str, int]) -> None:
+        """Replace the limits of a virtual host."""
+        self._run("set_vhost_limits", "-p", vhost, json.dumps(limits))
+
+    def set_user_limits(self, user: str, limits: dict[str, int]) -> None:
+        """Set limits of a user; others stay."""
+        self._run("set_user_limits", user, json.dumps(limits))
 
     def _run(self, *arguments: str) -> None:
         command = [os.environ[CONTROL_VARIABLE], "--quiet", *arguments]

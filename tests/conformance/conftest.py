@@ -68,7 +68,7 @@ def new_name(broker: Broker) -> Iterator[NewName]:
 
     yield give
     if given:
-        with open_connection(broker.address, **_credentials(broker)) as client:
+        with open_connection(broker.address, over=None, **_credentials(broker)) as client:
             remove(client, given)
             client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
 

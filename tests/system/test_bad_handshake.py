@@ -114,7 +114,7 @@ def test_a_client_that_stops_in_the_handshake_is_disconnected(tmp_path: Path, st
 
 def test_a_connection_too_many_is_closed(tmp_path: Path) -> None:
     with (
-        ThreadedServer(tmp_path / "data", limits=Limits(connections_max=2)) as server,
+        ThreadedServer(tmp_path / "data", connections_max=2) as server,
         connect(server.address),
         connect(server.address) as second,
     ):

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pamqp.commands import Basic, Channel, Queue
+from pamqp.commands import Basic, Channel, Connection, Queue
 
 from amqp_server.access.passwords import PasswordHash
-from amqp_server.access.user import deletion_note
+from amqp_server.access.user import User, deletion_note
 from amqp_server.control.client import ControlError, ask
 from metadata.document import encode_document
 from tests.amqp_client import AmqpClient, ConnectionLostError, connect
 from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
 
 
 def add_user(
@@ -271,3 +272,32 @@ def test_patterns_that_are_none_are_refused(server: RunningServer) -> None:
     with pytest.raises(ControlError, match="invalid write pattern: missing"):
         permit(server.storage_path, "guest", write="(a")
     assert ask(server.storage_path, "permissions.list")[0]["write"] == ".*"
+
+
+def test_what_a_client_sends_while_its_password_is_checked_is_handled_after_it(
+    server: RunningServer,
+) -> None:
+    path = server.storage_path
+    add_user(path, "worker", slow=True)
+    permit(path, "worker")
+    with AmqpClient(server.address) as client:
+        client.start(user="worker", password="secret")
+        # The whole handshake at once, and a method behind it.
+        client.send(Connection.TuneOk(channel_max=10, frame_max=131_072, heartbeat=0), 0)
+        client.send(Connection.Open(virtual_host="/"), 0)
+        client.send(Channel.Open())
+        client.expect(Connection.Tune, 0)
+        client.expect(Connection.OpenOk, 0)
+        client.expect(Channel.OpenOk)
+
+
+def test_a_client_that_goes_while_its_password_is_checked_leaves_nothing(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server:
+        users = server.server.access.users
+        worker = User("worker", PasswordHash.of(b"secret"))
+        server.call(lambda: users.update(worker=worker))
+        for _ in range(5):
+            with AmqpClient(server.address) as client:
+                client.start(user="worker", password="wrong")
+        server.wait_until(lambda: not server.connections)
+        server.wait_until(lambda: not len(server.server.logins._line))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Connection, Exchange, Queue
 
-from amqp_server.config import Limits
 from amqp_server.control.client import ControlError, ask
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.conftest import StartServer
@@ -263,7 +262,7 @@ def test_a_virtual_host_with_an_unreadable_document_keeps_its_content(
 
 
 def test_the_number_of_virtual_hosts_is_limited(tmp_path: Path) -> None:
-    with ThreadedServer(tmp_path, limits=Limits(vhosts_max=2)):
+    with ThreadedServer(tmp_path, vhosts_max=2):
         ask(tmp_path, "vhosts.add", name="second")
         with pytest.raises(ControlError, match=r"limit \(2\) is reached"):
             ask(tmp_path, "vhosts.add", name="third")

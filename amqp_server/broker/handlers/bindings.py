@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.access.permissions import Right
+from amqp_server.broker.audited_table import audited_table
 from amqp_server.broker.binding import binding_identity
 from amqp_server.broker.handlers.names import refuse_default
 from amqp_server.broker.handlers.object_limits import check_limit
 from amqp_server.broker.handlers.replies import send_reply
+from amqp_server.broker.queue import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from amqp_server.broker.binding import BindingIdentity, Destination
+    from amqp_server.broker.binding import Binding, BindingIdentity, Destination
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.exchange import Exchange
     from amqp_server.protocol.methods import Method
@@ -103,5 +105,29 @@ def make_binding(
             broker.config.limits.hash_bindings_max,
         )
     binding = vhost.bind(source, destination, key, arguments, number)
+    if binding is not None:
+        _record(channel, "binding.created", binding)
     after = writer.save_binding(vhost, binding) if binding and binding.is_saved else None
     return send_reply(channel, reply, after)
+
+
+def record_unbound(channel: Channel, binding: Binding) -> None:
+    """Record that a client has removed a binding."""
+    _record(channel, "binding.deleted", binding)
+
+
+def _record(channel: Channel, event: str, binding: Binding) -> None:
+    destination = binding.destination
+    channel.broker.audit.record(
+        event,
+        channel.client.actor,
+        vhost=channel.virtual_host.name,
+        name=destination.name,
+        details={
+            "source": binding.source.name,
+            "destination_type": binding.identity.kind,
+            "routing_key": binding.routing_key,
+            "arguments": audited_table(binding.arguments),
+        },
+        is_session=isinstance(destination, Queue) and destination.exclusive_owner is not None,
+    )

@@ -6,11 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.access.permissions import Right
+from amqp_server.broker.audited_table import audited_table
 from amqp_server.broker.binding import BindingIdentity
 from amqp_server.broker.exchange import Exchange, alternate_of
 from amqp_server.broker.handlers.arguments import check_alternate
 from amqp_server.broker.handlers.bindings import (
     make_binding,
+    record_unbound,
     reply_when_unbound,
     require_binding,
 )
@@ -98,6 +100,19 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Outcome:
         arguments=method.arguments,
     )
     vhost.add_exchange(exchange)
+    channel.broker.audit.record(
+        "exchange.created",
+        channel.client.actor,
+        vhost=vhost.name,
+        name=name,
+        details={
+            "type": method.type,
+            "durable": method.durable,
+            "auto_delete": method.auto_delete,
+            "internal": method.internal,
+            "arguments": audited_table(method.arguments),
+        },
+    )
     if exchange.type == DELAYED_KIND:
         channel.broker.create_delay_queue(vhost, exchange)
     if exchange.durable:
@@ -136,7 +151,7 @@ def delete(channel: Channel, method: ExchangeDelete) -> Outcome:
         if not vhost.damaged.is_exchange(name):
             removed = channel.broker.definitions.make_exchange_removed(vhost.name, name)
             return send_reply(channel, reply, removed)
-        deletion = channel.broker.delete_damaged_exchange(vhost, name)
+        deletion = channel.broker.delete_damaged_exchange(vhost, name, channel)
         return reply_after_deletion(channel, reply, deletion)
     if method.if_unused and exchange.bindings:
         # The queues that they lead to may be deleted.
@@ -144,7 +159,8 @@ def delete(channel: Channel, method: ExchangeDelete) -> Outcome:
         if pending() is not None:
             return when_deleted(pending, channel, delete, method)
         raise PreconditionFailed(f"exchange '{name}' in vhost '{vhost.name}' in use")
-    return reply_after_deletion(channel, reply, channel.broker.delete_exchange(vhost, exchange))
+    deletion = channel.broker.delete_exchange(vhost, exchange, channel)
+    return reply_after_deletion(channel, reply, deletion)
 
 
 def bind(channel: Channel, method: ExchangeBind) -> Awaitable[Method | None] | None:
@@ -181,6 +197,7 @@ def unbind(channel: Channel, method: ExchangeUnbind) -> Outcome:
             unbound = channel.broker.remove_damaged_binding(vhost, identity.document_name)
             return send_reply(channel, reply, unbound)
         return reply_when_unbound(channel, identity, reply)
+    record_unbound(channel, binding)
     return reply_after_deletion(channel, reply, channel.broker.remove_binding(vhost, binding))
 
 

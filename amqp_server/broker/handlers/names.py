@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.deletion_reasons import OWNER_GONE
 from amqp_server.protocol.errors import AccessRefused, NotFound, ResourceLocked
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def queue_of_name(channel: Channel, name: str) -> Queue | None:
     queue = vhost.queues.get(name)
     if queue is None or vhost.is_deleted or not channel.broker.is_orphaned(queue):
         return queue
-    channel.broker.delete_unused(queue)
+    channel.broker.delete_unused(queue, OWNER_GONE)
     return None
 
 

@@ -11,9 +11,11 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from amqp_server.access.permissions import Right
+from amqp_server.broker.audited_table import audited_table
 from amqp_server.broker.binding import BindingIdentity
 from amqp_server.broker.handlers.bindings import (
     make_binding,
+    record_unbound,
     reply_when_unbound,
     require_binding,
 )
@@ -31,7 +33,7 @@ from amqp_server.broker.handlers.names import (
     queue_name,
     queue_of_name,
 )
-from amqp_server.broker.handlers.object_limits import check_limit
+from amqp_server.broker.handlers.object_limits import check_limit, queues_max
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
 from amqp_server.broker.handlers.replies import (
     reply_after_deletion,
@@ -103,18 +105,19 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
     if name in vhost.deletions.queues:
         pending = partial(vhost.deletions.queues.get, name)
         return when_deleted(pending, channel, declare, method)
+    # As in RabbitMQ, before permissions of dead letters and before the arguments.
+    check_limit(
+        f"declare queue '{name}'",
+        f"queue limit in vhost '{vhost.name}'",
+        len(vhost.queues),
+        queues_max(vhost, channel.broker.config.limits.queues_max),
+    )
     dead_letter_exchange = dead_letter_exchange_of(method.arguments)
     if dead_letter_exchange is not None:
         rights.require(Right.READ, "queue", name)
         rights.require(Right.WRITE, "exchange", dead_letter_exchange)
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
     check_queue_arguments(name, vhost.name, method)
-    check_limit(
-        f"declare queue '{name}'",
-        f"queue limit in vhost '{vhost.name}'",
-        len(vhost.queues),
-        channel.broker.config.limits.queues_max,
-    )
     queue = channel.broker.create_queue(
         vhost,
         name,
@@ -124,6 +127,19 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
         arguments=method.arguments,
     )
     channel.last_queue_name = name
+    channel.broker.audit.record(
+        "queue.created",
+        channel.client.actor,
+        vhost=vhost.name,
+        name=name,
+        details={
+            "durable": method.durable,
+            "exclusive": method.exclusive,
+            "auto_delete": method.auto_delete,
+            "arguments": audited_table(method.arguments),
+        },
+        is_session=method.exclusive,
+    )
     if queue.is_journaled:
         return declared(queue, method, channel.broker.definition_writer.save_queue(queue))
     return send_reply(channel, None if method.no_wait else declare_ok(queue))
@@ -208,6 +224,7 @@ def unbind(channel: Channel, method: QueueUnbind) -> Outcome:
     check_not_locked(channel, queue)
     binding = vhost.unbind(exchange, queue, key, method.arguments)
     assert binding is not None, "the exchange has this binding"
+    record_unbound(channel, binding)
     return reply_after_deletion(
         channel, QueueUnbindOk(), channel.broker.remove_binding(vhost, binding)
     )
@@ -229,6 +246,7 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | No
         queue.purge_under_way = ensure_future(_purge_in_turns(channel, queue, purging, counts))
         return _purge_reply(queue.purge_under_way, method, counts)
     count = sum(purging)
+    _record_purge(channel, queue, count)
     reply = None if method.no_wait else QueuePurgeOk(message_count=count)
     if queue.is_journaled and (count or _has_failed(queue.purge_under_way)):
         queue.purge_under_way = ensure_future(channel.broker.make_settlement_durable(queue))
@@ -250,8 +268,20 @@ async def _purge_in_turns(
 
     name = f"purge of queue {queue.name!r}"
     await done_in_turns(channel.broker.turn, channel.client.line, steps(), name)
+    _record_purge(channel, queue, sum(counts))
     if queue.is_journaled:
         await channel.broker.make_settlement_durable(queue)
+
+
+def _record_purge(channel: Channel, queue: Queue, count: int) -> None:
+    channel.broker.audit.record(
+        "queue.purged",
+        channel.client.actor,
+        vhost=queue.virtual_host.name,
+        name=queue.name,
+        details={"messages": count},
+        is_session=queue.exclusive_owner is not None,
+    )
 
 
 async def _purge_reply(
@@ -299,7 +329,9 @@ def delete_now(channel: Channel, method: QueueDelete) -> Outcome:
         if method.if_empty:
             raise PreconditionFailed(f"queue '{name}' in vhost '{vhost.name}' not empty")
         # RabbitMQ does the same with a queue that has crashed.
-        return reply_after_deletion(channel, ok, channel.broker.delete_damaged_queue(vhost, name))
+        return reply_after_deletion(
+            channel, ok, channel.broker.delete_damaged_queue(vhost, name, channel)
+        )
     check_not_locked(channel, queue)
     # A delete cannot wait: a declare of the same name that follows at once is handled before.
     queue.finish_due()

@@ -19,6 +19,7 @@ from amqp_server.broker.handlers.names import (
     clean_name,
     is_reserved,
 )
+from amqp_server.broker.handlers.object_limits import queues_max
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
 from amqp_server.broker.sharding.errors import (
     ShardArgumentError,
@@ -160,7 +161,7 @@ def _check_room(channel: Channel, wanted: ShardSet, exchange: Exchange | None) -
     bindings = wanted.count - len(exchange.bindings if exchange is not None else ())
     for kind, count, more, most in (
         ("exchange", len(vhost.exchanges), int(exchange is None), limits.exchanges_max),
-        ("queue", len(vhost.queues), queues, limits.queues_max),
+        ("queue", len(vhost.queues), queues, queues_max(vhost, limits.queues_max)),
         ("binding", vhost.binding_count, bindings, limits.bindings_max),
     ):
         if count + more > most:

@@ -138,8 +138,10 @@ class BindingsPart:
             return False
         if kind == "exchange" and vhost.existing is None and name in _PREDECLARED:
             return False
-        # RabbitMQ writes the bindings of exclusive queues, but not these queues.
-        if plan.is_skipped(section, key) or (kind == "queue" and is_reserved(name)):
+        if plan.is_skipped(section, key):
+            return True
+        # RabbitMQ 3.x writes the bindings of exclusive queues, but not these queues.
+        if kind == "queue" and (is_reserved(name) or plan.rabbit_version.startswith("3.")):
             return True
         raise entry.error(f"no {kind} '{name}' in vhost '{vhost.name}'")
 

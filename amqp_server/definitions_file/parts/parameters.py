@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.broker.parameters import global_parameter_document, parameter_document
 from amqp_server.definitions_file.json_arguments import is_same
 from amqp_server.definitions_file.parts.part import in_vhost
+from amqp_server.definitions_file.parts.vhosts import read_limits, set_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.definitions_file.entry import Entry
     from amqp_server.definitions_file.import_changes import ImportChanges
-    from amqp_server.definitions_file.import_plan import ImportPlan
+    from amqp_server.definitions_file.import_plan import ImportPlan, PlannedVhost
 
+VHOST_LIMITS: Final = "vhost-limits"
+"""Component of the limits of virtual hosts."""
 PARAMETERS_MAX: Final = 100_000
 """Parameters of one virtual host, and global ones."""
 _NOT_SERVED: Final = {
     "operator_policy": "operator policies are not served",
-    "vhost-limits": "limits of vhosts are not served",
 }
 """Components that other parts of RabbitMQ carry out, and this server does not."""
 _INTERNAL: Final = "internal"
@@ -50,6 +52,9 @@ class ParametersPart:
         if component in _NOT_SERVED:
             plan.skip(entry, key, f"'{name}': {_NOT_SERVED[component]}")
             return
+        if component == VHOST_LIMITS:
+            self._plan_limits(entry, plan, vhost)
+            return
         if "/" in component:
             raise entry.error(f"'component' is {component!r:.100}, and contains a /")
         if "value" not in entry.fields:
@@ -65,11 +70,23 @@ class ParametersPart:
         else:
             plan.change(entry, step)
 
+    def _plan_limits(self, entry: Entry, plan: ImportPlan, vhost: PlannedVhost) -> None:
+        limits = read_limits(entry, entry.fields.get("value"))
+        if vhost.existing is not None and vhost.existing.limits == limits:
+            plan.equal(entry)
+        elif vhost.existing is not None and vhost.existing.limits.values:
+            plan.change(entry, partial(set_limits, vhost.name, limits))
+        else:
+            plan.create(entry, partial(set_limits, vhost.name, limits))
+
     def export(self, vhost: str | None) -> Iterator[dict[str, Any]]:
-        """Yield the parameters; see `Part`."""
+        """Yield the parameters, and the limits of virtual hosts as RabbitMQ does; see `Part`."""
         for host in list(self._broker.vhosts.values()):
             if vhost not in (None, host.name):
                 continue
+            if host.limits.values:
+                fields = {"component": VHOST_LIMITS, "name": "limits", "value": host.limits.values}
+                yield in_vhost(vhost, host.name, fields)
             for (component, name), value in list(host.parameters.items()):
                 fields = {"component": component, "name": name, "value": value}
                 yield in_vhost(vhost, host.name, fields)

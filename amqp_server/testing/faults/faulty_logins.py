@@ -42,9 +42,13 @@ class _FaultyAuthenticator:
     Args:
         asked: Authenticator that decides.
         refusals: What is closed to clients.
+
+    Attributes:
+        refusal: Why a login is refused.
     """
 
     def __init__(self, asked: Authenticator, refusals: list[Scope]) -> None:
+        self.refusal = "a fault of the test"
         self._asked = asked
         self._refusals = refusals
 
@@ -53,6 +57,12 @@ class _FaultyAuthenticator:
         if any(each.is_everything for each in self._refusals):
             return False
         return self._asked.login(user, password)
+
+    def login_by_certificate(self, user: str) -> bool:
+        """Return whether the client may log in as the user whom its certificate names."""
+        if any(each.is_everything for each in self._refusals):
+            return False
+        return self._asked.login_by_certificate(user)
 
     def check_vhost(self, user: str, name: str) -> None:
         """Check that a user may open a virtual host.

@@ -1,0 +1,195 @@
+"""Sets, clears and lists the limits of virtual hosts and users."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from amqp_server.access.errors import NoSuchUserError, NoSuchVhostError
+from amqp_server.broker.vhost_limits import (
+    DOCUMENT_NAME,
+    VHOST_LIMITS,
+    InvalidLimitError,
+    VhostLimits,
+)
+from metadata.errors import MetadataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Coroutine, Mapping
+
+    from amqp_server.access.access_control import AccessControl
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.virtual_host import VirtualHost
+    from metadata.loading import LoadReport
+    from metadata.store import MetadataStore
+
+logger = logging.getLogger(__name__)
+
+
+class LimitSettings:
+    """Changes limits, one at a time. The event loop owns it.
+
+    A change counts when it is on the disk, and runs to its end even if its caller is cancelled.
+    What is above a lowered limit stays: no connection is closed, no queue is deleted.
+
+    Args:
+        broker: Broker that owns the virtual hosts.
+        access: Users with their limits.
+        store: Store of the definitions.
+        spawn: Runs a coroutine in the background; the server awaits it when it stops.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        access: AccessControl,
+        store: MetadataStore,
+        spawn: Callable[[Coroutine[None, None, None]], None],
+    ) -> None:
+        self._broker = broker
+        self._access = access
+        self._store = store
+        self._spawn = spawn
+        self._one_at_a_time = asyncio.Lock()
+
+    def of_vhosts(self) -> dict[str, dict[str, int]]:
+        """Return the limits of each virtual host that has any, by name."""
+        vhosts = sorted(self._broker.vhosts.items())
+        return {name: vhost.limits.values for name, vhost in vhosts if vhost.limits.values}
+
+    def of_users(self) -> dict[str, dict[str, int]]:
+        """Return the limits of each user that has any, by name."""
+        users = sorted(self._access.users.items())
+        return {name: limits for name, user in users if (limits := _set_ones(user.limits))}
+
+    async def set_vhost(
+        self, vhost: str, limits: Mapping[str, object], *, replace: bool = False
+    ) -> None:
+        """Set limits of a virtual host; return when they are on the disk.
+
+        Args:
+            vhost: Name of the virtual host.
+            limits: Values by name: `max-connections`, `max-queues`; -1 is no limit, 0 admits none.
+            replace: Whether limits that are not given end, as with RabbitMQ's `set_vhost_limits`.
+
+        Raises:
+            InvalidLimitError: There is no such limit, or it cannot have this value.
+            NoSuchVhostError: There is no such virtual host.
+            MetadataError: The disk refused; nothing has changed.
+        """
+        # Check before anything waits.
+        VhostLimits.of(limits)
+        await self._finish(self._set_vhost(vhost, dict(limits), replace=replace))
+
+    async def clear_vhost(self, vhost: str, names: Collection[str] = ()) -> None:
+        """End limits of a virtual host; none is no error.
+
+        Args:
+            vhost: Name of the virtual host.
+            names: Names of limits; empty for all.
+
+        Raises:
+            InvalidLimitError: There is no such limit.
+            NoSuchVhostError: There is no such virtual host.
+            MetadataError: The disk refused; nothing has changed.
+        """
+        if names:
+            await self.set_vhost(vhost, dict.fromkeys(names, -1))
+        else:
+            await self.set_vhost(vhost, {}, replace=True)
+
+    async def set_user(
+        self, user: str, limits: Mapping[str, int], *, replace: bool = False
+    ) -> None:
+        """Set limits of a user; return when they are on the disk.
+
+        Args:
+            user: Name of the user.
+            limits: Values by name: `max-connections`, `max-channels`; -1 is no limit, 0 allows
+                none.
+            replace: Whether limits that are not given end.
+
+        Raises:
+            InvalidUserError: There is no such limit, or it cannot have this value.
+            NoSuchUserError: There is no such user.
+            MetadataError: The disk refused; nothing has changed.
+        """
+        async with self._one_at_a_time:
+            found = self._access.users.get(user)
+            if found is None:
+                raise NoSuchUserError(f"user '{user}' does not exist")
+            before = {} if replace else found.limits
+            await self._access.change_user(user, limits=_set_ones({**before, **limits}))
+
+    async def clear_user(self, user: str, names: Collection[str] = ()) -> None:
+        """End limits of a user; none is no error.
+
+        Args:
+            user: Name of the user.
+            names: Names of limits; empty for all.
+
+        Raises:
+            InvalidUserError: There is no such limit.
+            NoSuchUserError: There is no such user.
+            MetadataError: The disk refused; nothing has changed.
+        """
+        if names:
+            await self.set_user(user, dict.fromkeys(names, -1))
+        else:
+            await self.set_user(user, {}, replace=True)
+
+    async def _finish(self, change: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(change)
+        self._spawn(_end_of(task))
+        await asyncio.shield(task)
+
+    async def _set_vhost(self, name: str, limits: dict[str, object], *, replace: bool) -> None:
+        async with self._one_at_a_time:
+            vhost = self._broker.vhosts.get(name)
+            if vhost is None:
+                raise NoSuchVhostError(f"vhost '{name}' does not exist")
+            before = vhost.limits
+            after = VhostLimits.of(limits if replace else {**before.values, **limits})
+            try:
+                await self._save(vhost, after)
+            except MetadataError:
+                # The new document may be on the disk nevertheless.
+                with suppress(MetadataError):
+                    await self._save(vhost, before)
+                raise
+            if vhost.is_deleted:
+                raise NoSuchVhostError(f"vhost '{name}' was deleted in the meantime")
+            vhost.limits = after
+            event = "vhost.limits.set" if after.values else "vhost.limits.cleared"
+            self._broker.audit.record(event, name=name, details=after.values)
+
+    async def _save(self, vhost: VirtualHost, limits: VhostLimits) -> None:
+        if vhost.is_deleted:
+            # Its documents are being removed: none may be added.
+            return
+        if limits.values:
+            await self._store.put(limits.document(vhost.name))
+        else:
+            await self._store.delete(VHOST_LIMITS, vhost.name, DOCUMENT_NAME)
+
+
+def recover_vhost_limits(broker: Broker, report: LoadReport) -> None:
+    """Give the recovered virtual hosts their limits; an invalid document is logged and ignored."""
+    for document in report.documents:
+        vhost = broker.vhosts.get(document.vhost)
+        if document.kind != VHOST_LIMITS or document.name != DOCUMENT_NAME or vhost is None:
+            continue
+        try:
+            vhost.limits = VhostLimits.of(document.body)
+        except InvalidLimitError as error:
+            logger.error("invalid limits ignored vhost=%s reason=%s", vhost.name, error)  # noqa: TRY400 - one line says it all
+
+
+def _set_ones(limits: Mapping[str, int]) -> dict[str, int]:
+    return {name: value for name, value in limits.items() if value != -1}
+
+
+async def _end_of(task: asyncio.Task[None]) -> None:
+    await asyncio.wait([task])

@@ -1,0 +1,79 @@
+"""Takes new TLS files into use while the server runs, on SIGHUP and when a file has changed.
+
+A reload builds a whole new context and replaces the old one, so that a removed authority or cipher
+counts too. Only new handshakes use it: open connections keep theirs. Files that cannot be used
+change nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.errors import StartupError
+from amqp_server.tls.certificate_files import CertificateFiles
+from amqp_server.tls.contexts import load_context
+
+if TYPE_CHECKING:
+    import ssl
+
+    from amqp_server.clock import Clock
+    from amqp_server.config import ServerConfig
+
+logger = logging.getLogger(__name__)
+
+CHECK_SECONDS: Final = 30.0
+"""Seconds between two looks at the times of the files."""
+
+
+class CurrentContext:
+    """The context that new handshakes use. The event loop owns it.
+
+    Args:
+        config: Settings of a server that has a certificate.
+
+    Attributes:
+        context: What the next handshake uses.
+
+    Raises:
+        StartupError: A file cannot be used.
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._files = CertificateFiles.of(config)
+        # Before the files are read: a change in between is seen at the next look.
+        self._fingerprint = self._files.fingerprint()
+        self.context: ssl.SSLContext = load_context(config)
+        self._lock = asyncio.Lock()
+
+    async def reload(self) -> bool:
+        """Read the files again; return whether they are in use now. Logs one line."""
+        async with self._lock:
+            self._fingerprint = await asyncio.to_thread(self._files.fingerprint)
+            try:
+                # Files take milliseconds to read, and a bundle of authorities to parse.
+                self.context = await asyncio.to_thread(load_context, self._config)
+            except StartupError as error:
+                logger.error(  # noqa: TRY400 - one line says it all
+                    "TLS files not reloaded reason=%r note=the previous ones stay in use",
+                    error.message,
+                )
+                return False
+            logger.info("TLS files reloaded")
+            return True
+
+    async def check(self) -> bool:
+        """Reload if a file has changed; return whether new files are in use now."""
+        if await asyncio.to_thread(self._files.fingerprint) == self._fingerprint:
+            return False
+        return await self.reload()
+
+    async def watch(self, clock: Clock) -> None:
+        """Check the files every `CHECK_SECONDS` until cancelled."""
+        due = clock.monotonic() + CHECK_SECONDS
+        while True:
+            due = await clock.until_round(due, CHECK_SECONDS)
+            await self.check()
+            due = max(due, clock.monotonic()) + CHECK_SECONDS
