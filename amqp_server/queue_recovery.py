@@ -52,7 +52,7 @@ def open_queue(
         LogError: The log cannot be opened.
     """
     identity = LogIdentity(document.vhost, definition.name, definition.incarnation)
-    settings = storage.settings(definition.arguments)
+    settings = storage.settings(definition.applied_arguments)
     known_floor = checkpoint.ack_floor if checkpoint is not None else 0
     log, report = storage.open_log(identity, settings, known_floor, known_end)
     if known_end > report.end_offset:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +24,9 @@ from amqp_server.broker.definitions import (
     is_binding_name,
     queue_from,
 )
+from amqp_server.broker.handlers.queue_arguments import queue_type
 from amqp_server.broker.placeholder_queue import make_placeholder
+from amqp_server.broker.policies.documents import POLICY_KINDS, policy_from_document
 from amqp_server.open_files import refuse_start_without_files
 from amqp_server.queue_recovery import open_queue
 from amqp_server.start_report import MalformedDefinition, QueueReport
@@ -79,7 +81,7 @@ class Recovered:
         ready: Ready messages in all recovered queues.
         damaged: Names of queues and exchanges that could not be recovered; their files are
             untouched.
-        malformed: Exchanges and bindings whose definitions contain invalid values.
+        malformed: Exchanges, bindings and policies whose definitions contain invalid values.
         reports: One report for each queue, including those that could not be recovered.
     """
 
@@ -119,6 +121,10 @@ async def recover(
     for document in report.documents:
         by_kind.setdefault(document.kind, []).append(document)
     recovered = Recovered()
+    for kind in POLICY_KINDS:
+        # First of all: exchanges and queues get their policies when they are made.
+        for document in by_kind.get(kind, ()):
+            _recover_policy(broker, document, recovered)
     for document in by_kind[EXCHANGES]:
         vhost = _vhost(broker, document)
         try:
@@ -143,6 +149,16 @@ async def recover(
     return recovered
 
 
+def _recover_policy(broker: Broker, document: Document, recovered: Recovered) -> None:
+    """Add a policy to its virtual host; one with an invalid value applies to nothing."""
+    try:
+        policy = policy_from_document(document)
+    except InvalidDefinitionError as error:
+        _note_malformed(broker, document, error, recovered)
+    else:
+        _vhost(broker, document).policies.put(POLICY_KINDS[document.kind], (policy,))
+
+
 def _log_invalid(document: Document, error: InvalidDefinitionError) -> str:
     """Log that a document contains an invalid value; return the reason that clients get."""
     logger.error(
@@ -158,7 +174,7 @@ def _log_invalid(document: Document, error: InvalidDefinitionError) -> str:
 def _note_malformed(
     broker: Broker, document: Document, error: InvalidDefinitionError, recovered: Recovered
 ) -> str:
-    """Record an exchange or binding with an invalid value; return the reason."""
+    """Record an exchange, binding or policy with an invalid value; return the reason."""
     reason = _log_invalid(document, error)
     root = broker.config.storage_path / "metadata"
     path = document_path(root, document.kind, document.vhost, document.name)
@@ -271,10 +287,21 @@ def _definitions(broker: Broker, documents: list[Document], recovered: Recovered
     found: list[_Found] = []
     for document in documents:
         try:
-            found.append((document, queue_from(document)))
+            found.append((document, _with_policy(broker, document, queue_from(document))))
         except InvalidDefinitionError as error:
             _note_damaged(broker, document, recovered, _log_invalid(document, error))
     return found
+
+
+def _with_policy(
+    broker: Broker, document: Document, definition: QueueDefinition
+) -> QueueDefinition:
+    """Return a definition with what the policies of its virtual host give to the queue."""
+    if definition.is_delay_queue:
+        return definition
+    policies = _vhost(broker, document).policies
+    kind = queue_type(definition.arguments)
+    return replace(definition, policy=policies.for_queue(document.name, kind))
 
 
 def _try_open(
@@ -348,6 +375,7 @@ def _add_queue(
         arguments=definition.arguments,
         incarnation=definition.incarnation,
         opened=opened,
+        policy=definition.policy,
     )
 
 

@@ -19,6 +19,7 @@ from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.job import Job, done_in_turns
+from amqp_server.broker.policies.policies import Policies
 from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.turn_watch import TurnWatch
@@ -84,6 +85,7 @@ class Server:
         compactor: Rewrites segments that are mostly settled.
         checkpointer: Writes what is settled to the disk, and frees segments.
         definitions: Imports and exports definitions files.
+        policies: Sets, clears and applies policies.
         vhost_changes: Creates and deletes virtual hosts.
         alarms: Alarms for low memory and low disk space.
         limit_settings: Changes the limits of virtual hosts and users.
@@ -113,6 +115,7 @@ class Server:
     compactor: Compactor
     checkpointer: Checkpointer
     definitions: DefinitionsImport
+    policies: Policies
     vhost_changes: VhostChanges
     alarms: Alarms
     limit_settings: LimitSettings
@@ -178,6 +181,7 @@ def assemble(
         commit=committer.commit,
         write_checkpoint=write_checkpoint,
     )
+    policies = Policies(broker, tasks.spawn)
     leases = Leases(config.storage_path, filesystem)
     checkpointer = Checkpointer(
         broker,
@@ -199,7 +203,7 @@ def assemble(
 
     access = AccessControl(stored.metadata, broker.vhosts, tasks.spawn, disconnect_user, audit)
     logins = Logins(access.users)
-    vhost_changes = VhostChanges(broker, tasks.spawn, connections.disconnect, access)
+    vhost_changes = VhostChanges(broker, tasks.spawn, connections.disconnect, policies, access)
     connection_limits = ConnectionLimits(broker.vhosts, access.users)
     authentication = Authentication(config, access, logins, broker.vhosts, connection_limits)
     parked_budget = ParkedBudget(limits.parked_bytes_max)
@@ -279,8 +283,9 @@ def assemble(
         committer=committer,
         compactor=compactor,
         checkpointer=checkpointer,
-        definitions=DefinitionsImport(broker, access, vhost_changes, tasks.spawn),
+        definitions=DefinitionsImport(broker, access, policies, vhost_changes, tasks.spawn),
         vhost_changes=vhost_changes,
+        policies=policies,
         alarms=alarms,
         limit_settings=LimitSettings(broker, access, stored.metadata, tasks.spawn),
         imports=Imports(config, filesystem, lambda: bool(alarms.low)),

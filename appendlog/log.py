@@ -124,6 +124,30 @@ class Log:
         """Return the append time of the last record; 0 if the log never had one."""
         return self._state.writer.last_timestamp_ns
 
+    def change_options(
+        self, *, segment_bytes: int, segment_age_seconds: float, compression: Compression
+    ) -> None:
+        """Change when segments are sealed, and how chunks are compressed, from the next append on.
+
+        Any thread may call it: an append that runs now uses the old options or the new ones.
+
+        Args:
+            segment_bytes: See `LogOptions`.
+            segment_age_seconds: See `LogOptions`.
+            compression: See `LogOptions`.
+
+        Raises:
+            ValueError: A value is out of bounds.
+        """
+        self._state.change_options(
+            replace(
+                self._state.options,
+                segment_bytes=segment_bytes,
+                segment_age_seconds=segment_age_seconds,
+                compression=compression,
+            )
+        )
+
     def time_ns(self) -> int:
         """Return the time of day that append times go by, in nanoseconds since 1970 UTC."""
         return self._state.options.time_ns()

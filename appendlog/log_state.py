@@ -57,7 +57,7 @@ class LogState:
     ) -> None:
         self.directory: Final = directory
         self.identity: Final = identity
-        self.options: Final = options
+        self.options = options
         self.filesystem: Final = filesystem
         self.segments: Final = SegmentList(recovered.segments)
         last = recovered.segments[-1] if recovered.segments else None
@@ -102,6 +102,11 @@ class LogState:
         self.scanning: Final = (filesystem, options.descriptors, identity.salt)
         self.log_end_offset = self.recovery_point = recovered.end_offset
         self.failed: LogFailedError | None = None
+
+    def change_options(self, options: LogOptions) -> None:
+        """Use other options from the next append on; see `Log.change_options`."""
+        self.options = options
+        self.writer.change_options(options)
 
     def append(self, append: Append) -> None:
         """Check and write an append; see `Log.append`.

@@ -1,6 +1,6 @@
 """Address of a broker, with the login."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +22,10 @@ class BrokerUrl:
     user: str
     password: str
     vhost: str
+
+    def at(self, port: int) -> Self:
+        """Return the same address at another port."""
+        return replace(self, port=port)
 
     @classmethod
     def parse(cls, url: str) -> Self:

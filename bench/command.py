@@ -25,6 +25,7 @@ from bench.report import format_table, to_json
 from bench.running_broker import RunningBroker
 from bench.session import Outcome, Session
 from bench.table.command import table
+from bench.tls import tls
 from bench.traffic.command import traffic
 from bench.workloads import DEFAULT_WORKLOADS, QUICK, WORKLOADS, Scale
 
@@ -116,7 +117,8 @@ def main(
     The exit status is 1 if a figure does not count: messages were lost, nothing was delivered for
     a second, or a run failed. `table` measures all rows of the benchmark table and judges their
     bars. `traffic` measures messages that all differ. `isolation` measures what other clients
-    notice while one attacks the broker. `testing` measures the broker inside a test run.
+    notice while one attacks the broker. `testing` measures the broker inside a test run. `tls`
+    measures what TLS costs.
     """
     if context.invoked_subcommand:
         _refuse_options(context)
@@ -189,4 +191,5 @@ def _print_bounds(body_bytes: int) -> None:
 main.add_command(table)
 main.add_command(isolation)
 main.add_command(testing)
+main.add_command(tls)
 main.add_command(traffic)

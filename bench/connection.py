@@ -1,6 +1,7 @@
 """A client connection over a plain blocking socket, for what a benchmark does around its load."""
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Sequence
@@ -39,8 +40,15 @@ class Connection:
         product: Name and version that the broker reports; "" if it reports none.
     """
 
-    def __init__(self, url: BrokerUrl, channel: int) -> None:
+    def __init__(
+        self, url: BrokerUrl, channel: int, *, trust: ssl.SSLContext | None = None
+    ) -> None:
         """Connect, log in and open the channel.
+
+        Args:
+            url: Address of the broker.
+            channel: Number of the channel.
+            trust: What TLS needs; None connects without TLS.
 
         Raises:
             OSError: The broker cannot be reached.
@@ -49,8 +57,12 @@ class Connection:
         self.channel = channel
         self.product = ""
         self._unread = bytearray()
-        self.socket = socket.create_connection((url.host, url.port), timeout=STALL_SECONDS_MAX)
+        self.socket: socket.socket = socket.create_connection(
+            (url.host, url.port), timeout=STALL_SECONDS_MAX
+        )
         try:
+            if trust is not None:
+                self.socket = trust.wrap_socket(self.socket, server_hostname=url.host)
             self.socket.settimeout(None)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             limit = struct.pack("@ll", STALL_SECONDS_MAX, 0)

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,12 @@ _SETTINGS_PREFIX: Final = "AMQP_SERVER_"
 
 @contextmanager
 def start_our_server(
-    name: str, directory: Path, *, ring_slots: int | None = None, is_pure: bool = False
+    name: str,
+    directory: Path,
+    *,
+    ring_slots: int | None = None,
+    is_pure: bool = False,
+    options: Sequence[str] = (),
 ) -> Iterator[RunningBroker]:
     """Run our server on a free port of the loopback interface.
 
@@ -29,6 +34,7 @@ def start_our_server(
         directory: Empty directory for the server's data and output.
         ring_slots: Slots of each queue's ring; None for the server's default.
         is_pure: Whether to run without the compiled kernels; if not, they must be there.
+        options: Other options of the command line.
 
     Raises:
         BrokerStartError: The server did not start.
@@ -38,7 +44,7 @@ def start_our_server(
     }
     kernels = "PURE_PYTHON" if is_pure else "REQUIRE_COMPILED"
     environment[f"{_SETTINGS_PREFIX}{kernels}"] = "1"
-    arguments = ["--port", "0", "--storage-path", str(directory / "data")]
+    arguments = ["--port", "0", "--storage-path", str(directory / "data"), *options]
     if ring_slots is not None:
         arguments += ["--ring-size", str(ring_slots)]
     output = directory / "output.txt"

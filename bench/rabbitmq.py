@@ -35,7 +35,7 @@ _CONTROL_SCRIPT: Final = "/usr/lib/rabbitmq/bin/rabbitmqctl"
 
 @contextmanager
 def start_rabbitmq(
-    name: str, directory: Path, *, plugins: Sequence[str] = ()
+    name: str, directory: Path, *, plugins: Sequence[str] = (), settings: str = ""
 ) -> Iterator[RunningBroker]:
     """Run RabbitMQ on free ports of the loopback interface.
 
@@ -43,13 +43,15 @@ def start_rabbitmq(
         name: Name in the report.
         directory: Empty directory for all files of the broker.
         plugins: Names of RabbitMQ's own plugins to enable.
+        settings: Text of its configuration file.
 
     Raises:
         BrokerStartError: RabbitMQ is not installed, or did not start.
     """
     server = _find_program(name, _SERVER_SCRIPTS)
     epmd = _find_program(name, ("epmd",))
-    port, distribution_port, epmd_port = _free_ports(3)
+    port, distribution_port, epmd_port = free_ports(3)
+    (directory / "rabbitmq.conf").write_text(settings)
     (directory / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
     environment = _environment(directory, port, distribution_port, epmd_port)
     _write_control_command(directory, environment)
@@ -125,7 +127,8 @@ def _find_program(name: str, programs: Sequence[str]) -> str:
     raise BrokerStartError(name, f"{programs[-1]} is not installed (Debian: rabbitmq-server)")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return TCP ports of the loopback interface that were free a moment ago."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [each.getsockname()[1] for each in sockets]

@@ -75,8 +75,16 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "offsets": LazyCommand(
             "cli.offsets", "offsets", "Show, commit, move and delete the offsets of groups."
         ),
+        "operator-policies": LazyCommand(
+            "cli.policies",
+            "operator_policies",
+            "List, set and clear the operator's policies of the running server.",
+        ),
         "permissions": LazyCommand(
             "cli.permissions", "permissions", "List, set and clear what users may do."
+        ),
+        "policies": LazyCommand(
+            "cli.policies", "policies", "List, set and clear policies of the running server."
         ),
         "recover": LazyCommand(
             "cli.recover", "recover", "Recover a data directory without starting a server."

@@ -37,7 +37,7 @@ def definitions(ctx: click.Context) -> None:
     """Export and import definitions of the running server.
 
     A definitions file has the form of RabbitMQ's definitions.json: users, permissions, virtual
-    hosts, exchanges, queues, bindings and parameters; no messages.
+    hosts, exchanges, queues, bindings, policies, limits and parameters; no messages.
     """
     if ctx.invoked_subcommand is None:
         raise click.UsageError("write what to do: export or import")
@@ -105,8 +105,8 @@ def import_definitions(
 ) -> int:
     """Import the definitions in FILE, all or none; a directory means its files *.json.
 
-    Nothing is removed. Users, permissions and parameters are overwritten; queues and exchanges that
-    exist stay as they are, and the report names those that differ.
+    Nothing is removed. Users, permissions, policies and parameters are overwritten; queues and
+    exchanges that exist stay as they are, and the report names those that differ.
     """
     try:
         found = read_definitions(file)

@@ -173,7 +173,7 @@ def _write(rows: Iterator[Row], limit: int | None, *, is_one: bool, as_json: boo
         return
     if is_one:
         for name, value in next(rows).items():
-            click.echo(f"{name.replace('_', ' '):<24}{_value(name, value)}")
+            click.echo(f"{name.replace('_', ' '):<28}{_value(name, value)}")
         return
     click.echo("".join(f"{title:>{width}}" for title, _, width in COLUMNS) + "  STATE     QUEUE")
     for row in itertools.islice(rows, limit or LIMIT_DEFAULT):
@@ -188,6 +188,8 @@ def _write(rows: Iterator[Row], limit: int | None, *, is_one: bool, as_json: boo
 def _value(field: str, value: object) -> str:
     if value is None:
         return "-"
+    if isinstance(value, dict):
+        return orjson.dumps(value).decode()
     if field.endswith("_timestamp_ns") and isinstance(value, int):
         return time_text(value) or str(value)
     if field.endswith("_bytes") and isinstance(value, int):

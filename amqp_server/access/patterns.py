@@ -40,9 +40,10 @@ class Pattern:
     Attributes:
         text: The pattern as it was given; `""` means `^$`, as in RabbitMQ.
         matches_all: Whether every name matches, as far as this can be seen at a glance.
+        slow_count: Searches that took too long.
     """
 
-    __slots__ = ("_compiled", "_is_slow", "matches_all", "text")
+    __slots__ = ("_compiled", "matches_all", "slow_count", "text")
 
     def __init__(self, text: str) -> None:
         """Compile a pattern; takes up to 20 ms, usually 0.2.
@@ -52,7 +53,7 @@ class Pattern:
         """
         self.text = text
         self.matches_all = text in _MATCHING_ALL
-        self._is_slow = False
+        self.slow_count = 0
         if len(text.encode("utf-8", "surrogatepass")) > PATTERN_BYTES_MAX:
             raise InvalidPatternError(f"a pattern has at most {PATTERN_BYTES_MAX} bytes")
         cost = _cost(text)
@@ -82,9 +83,9 @@ class Pattern:
             reason = f"takes longer than {SEARCH_SECONDS_MAX * 1000:.0f} ms"
         except (RecursionError, MemoryError):
             reason = "takes too much memory"
-        if not self._is_slow:
+        self.slow_count += 1
+        if self.slow_count == 1:
             # Once for each pattern: a client may ask again and again.
-            self._is_slow = True
             logger.warning(
                 "pattern denied pattern=%r name=%r reason=%s",
                 self.text[:_LOGGED_CHARACTERS_MAX],

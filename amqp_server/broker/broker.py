@@ -12,10 +12,14 @@ from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definition_writer import DefinitionWriter
 from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
 from amqp_server.broker.deletion_reasons import AUTO_DELETE, EXPIRED, OWNER_GONE, UNSAVED
+from amqp_server.broker.handlers.queue_arguments import queue_type
 from amqp_server.broker.job import Job
+from amqp_server.broker.policies.applied_arguments import applied_arguments
+from amqp_server.broker.policies.effective_policy import NO_POLICY
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.expiry_timer import ExpiryTimer
+from amqp_server.broker.rules.size_measurement import measure_sizes
 from amqp_server.broker.storing.queues_to_checkpoint import QueuesToCheckpoint
 from amqp_server.broker.storing.retention_pins import RetentionPins
 from amqp_server.broker.stream import Stream
@@ -46,8 +50,11 @@ if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.definitions import Definitions
     from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.policies.effective_policy import EffectivePolicy
+    from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.storing.opened_log import OpenedLog
     from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.transactions.commit import Commit
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
@@ -111,6 +118,7 @@ class Broker:
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
         self.definition_writer = DefinitionWriter(self)
+        self._is_stopping = False
         self._draining: set[Queue] = set()
         self._spawn = spawn
 
@@ -134,7 +142,9 @@ class Broker:
         incarnation = uuid4()
         is_journaled = durable and exclusive_owner is None
         identity = LogIdentity(vhost.name, name, incarnation)
-        opened = self.storage.fresh_log(identity, arguments, is_journaled=is_journaled)
+        policy = vhost.policies.for_queue(name, queue_type(arguments))
+        applied = applied_arguments(arguments, queue_type(arguments), policy.definition)
+        opened = self.storage.fresh_log(identity, applied, is_journaled=is_journaled)
         queue = self.add_queue(
             vhost,
             name,
@@ -144,6 +154,7 @@ class Broker:
             arguments=arguments,
             incarnation=incarnation,
             opened=opened,
+            policy=policy,
         )
         queue.store.awaits_definition = queue.is_journaled
         return queue
@@ -159,9 +170,12 @@ class Broker:
         arguments: Table,
         incarnation: UUID,
         opened: OpenedLog,
+        policy: EffectivePolicy = NO_POLICY,
     ) -> Queue:
-        """Add a queue over an opened log."""
-        settings = queue_settings(arguments)
+        """Add a queue over an opened log; its settings are those of its arguments and policy."""
+        settings = queue_settings(
+            applied_arguments(arguments, queue_type(arguments), policy.definition)
+        )
         kind = Stream if settings.type is QueueType.STREAM else Queue
         queue = kind(
             virtual_host=vhost,
@@ -177,18 +191,56 @@ class Broker:
             turn=self.turn,
             on_changed=self.queues_to_checkpoint.add,
         )
-        if queue.settings.dead_letter_exchange is not None:
-            letters = DeadLetters(vhost, name, queue.settings, self.turn.clock.time_ns)
-            queue.forwarder = Forwarder(queue, letters, self.turn, self._transfer_order)
+        queue.policy = policy
+        self._fit_forwarder(queue)
         vhost.add_queue(queue)
+        self._fit_expiry_timer(queue)
+        if exclusive_owner is not None:
+            self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
+        return queue
+
+    def change_settings(self, queue: Queue, settings: QueueSettings, kept: StorageSettings) -> None:
+        """Replace the settings of a live queue, with the parts that depend on them.
+
+        Time without use counts from now on if `expires_ms` has changed.
+
+        Args:
+            queue: Queue whose messages are all loaded.
+            settings: New settings, of the same type of queue.
+            kept: How the queue is kept on the disk from now on.
+        """
+        before, order = queue.settings, queue.ready
+        queue.change_settings(settings, kept)
+        if _dead_letter_settings(settings) != _dead_letter_settings(before):
+            self._fit_forwarder(queue)
+        if settings.expires_ms != before.expires_ms:
+            self._fit_expiry_timer(queue)
+        is_new_order = queue.ready is not order
+        if is_new_order and queue.rules is not None and queue.rules.has_unknown_sizes:
+            self._spawn(measure_sizes(queue, lambda: self._is_stopping))
+
+    def _fit_forwarder(self, queue: Queue) -> None:
+        """Give a queue the forwarder that its settings ask for, or let the present one finish."""
+        if queue.settings.dead_letter_exchange is None:
+            if queue.forwarder is not None:
+                queue.forwarder.is_retired = True
+            return
+        letters = DeadLetters(vhost_of(queue), queue.name, queue.settings, self.turn.clock.time_ns)
+        if queue.forwarder is None:
+            queue.forwarder = Forwarder(queue, letters, self.turn, self._transfer_order)
+        else:
+            queue.forwarder.change_rule(letters)
+
+    def _fit_expiry_timer(self, queue: Queue) -> None:
+        """Start the time after which a queue is deleted if its settings name one."""
+        if queue.expiry_timer is not None:
+            queue.expiry_timer.cancel()
+            queue.expiry_timer = None
         expires_ms = queue.settings.expires_ms
         if expires_ms is not None:
             queue.expiry_timer = ExpiryTimer(
                 queue, expires_ms / 1000, self.turn, partial(self.delete_unused, queue, EXPIRED)
             )
-        if exclusive_owner is not None:
-            self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
-        return queue
 
     def create_delay_queue(self, vhost: VirtualHost, exchange: Exchange) -> None:
         """Create the hidden queue of a new delayed exchange; it is saved with the exchange."""
@@ -356,6 +408,7 @@ class Broker:
 
     def cancel_expiry_timers(self) -> None:
         """Cancel all expiry timers: the server stops, and accepts no more changes."""
+        self._is_stopping = True
         for queue in self.queues():
             if queue.expiry_timer is not None:
                 queue.expiry_timer.cancel()
@@ -450,6 +503,14 @@ class Broker:
         await queue.until_dead_letters_sent()
         self._draining.discard(queue)
         self.discard(queue)
+
+
+def _dead_letter_settings(settings: QueueSettings) -> tuple[object, ...]:
+    return (
+        settings.dead_letter_exchange,
+        settings.dead_letter_routing_key,
+        settings.dead_letters_at_least_once,
+    )
 
 
 async def _attempt(change: Awaitable[None]) -> None:

@@ -18,6 +18,15 @@ from amqp_server.broker.definition_values import (
 )
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.handlers.arguments import check_alternate
+from amqp_server.broker.handlers.queue_arguments import queue_type
+from amqp_server.broker.policies.applied_arguments import applied_arguments
+from amqp_server.broker.policies.documents import (
+    DOCUMENT_KINDS,
+    POLICY_KINDS,
+    policy_document,
+    policy_from_document,
+)
+from amqp_server.broker.policies.effective_policy import NO_POLICY
 from amqp_server.broker.queue_settings import QueueSettings, queue_settings
 from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.rules.message_attributes import MessageAttributes
@@ -32,6 +41,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.broker.policies.effective_policy import EffectivePolicy
+    from amqp_server.broker.policies.policy import Policy, PolicyKind
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
@@ -62,6 +73,7 @@ class QueueDefinition:
         auto_delete: Whether the broker deletes the queue with its last consumer.
         arguments: Arguments that the queue was declared with.
         is_delay_queue: Whether it is the hidden queue of a delayed exchange.
+        policy: What the policies of its virtual host give to it.
     """
 
     name: str
@@ -69,10 +81,21 @@ class QueueDefinition:
     auto_delete: bool
     arguments: Table
     is_delay_queue: bool = False
+    policy: EffectivePolicy = NO_POLICY
+
+    @property
+    def applied_arguments(self) -> Table:
+        """The arguments together with what the policy gives."""
+        return applied_arguments(self.arguments, queue_type(self.arguments), self.policy.definition)
 
     @property
     def settings(self) -> QueueSettings:
-        """Settings that the arguments ask for."""
+        """Settings that arguments and policy ask for."""
+        return queue_settings(self.applied_arguments)
+
+    @property
+    def own_settings(self) -> QueueSettings:
+        """Settings that the arguments alone ask for."""
         return queue_settings(self.arguments)
 
     def attributes(self, start: int) -> MessageAttributes:
@@ -183,6 +206,16 @@ class Definitions:
         return self._store.put(
             Document(document.kind, document.vhost, document.name, deletion_note())
         )
+
+    def save_policy(
+        self, vhost: str, policy: Policy, kind: PolicyKind
+    ) -> Coroutine[None, None, None]:
+        """Save a policy of a virtual host."""
+        return self._store.put(policy_document(vhost, policy, kind))
+
+    def remove_policy(self, vhost: str, name: str, kind: PolicyKind) -> Coroutine[None, None, None]:
+        """Remove a policy of a virtual host."""
+        return self._store.delete(DOCUMENT_KINDS[kind], vhost, name)
 
     def remove_document(self, document: Document) -> Coroutine[None, None, None]:
         """Remove the document of an object that does not exist."""
@@ -405,6 +438,8 @@ def check_definition(document: Document) -> None:
             queue_from(document)
     elif document.kind == QUEUES:
         queue_from(document)
+    elif document.kind in POLICY_KINDS:
+        policy_from_document(document)
     elif document.kind == BINDINGS and identity_from(body).document_name != document.name:
         raise InvalidDefinitionError(_OTHER_BINDING)
 

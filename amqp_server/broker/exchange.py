@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.policies.effective_policy import NO_POLICY
 from amqp_server.broker.routing.matchers import MATCHERS
 
 if TYPE_CHECKING:
     from amqp_server.broker.binding import Binding, BindingIdentity
+    from amqp_server.broker.policies.effective_policy import EffectivePolicy
     from amqp_server.protocol.tables import Table
 
 
@@ -24,6 +26,7 @@ class Exchange:
 
     Attributes:
         alternate: Name of the exchange that gets messages without a route, or None.
+        policy: What the policies of its virtual host give to it.
         bindings: Bindings that leave the exchange.
         is_deleted: Whether it was deleted; its bindings follow in steps.
         routes_version: Number that grows whenever the routes of messages published here may
@@ -50,6 +53,7 @@ class Exchange:
         self.internal = internal
         self.arguments = arguments
         self.alternate = alternate_of(arguments)
+        self.policy = NO_POLICY
         self.bindings: dict[BindingIdentity, Binding] = {}
         self.next_binding_number = 0
         self.routes_version = 0
@@ -60,6 +64,16 @@ class Exchange:
     def is_gone(self) -> bool:
         """Whether nothing is routed to the exchange any more, because it is deleted."""
         return self.is_deleted
+
+    def change_policy(self, policy: EffectivePolicy) -> None:
+        """Take the alternate exchange of a policy, unless the arguments name one.
+
+        `VirtualHost.change_policy` calls it: routes have to follow.
+        """
+        self.policy = policy
+        if self.name and "alternate-exchange" not in self.arguments:
+            # The default exchange refuses or drops what it cannot route, as in RabbitMQ.
+            self.alternate = policy.definition.get("alternate-exchange") or None
 
     def bind(self, binding: Binding) -> None:
         """Add a binding that the exchange does not have yet."""

@@ -19,6 +19,7 @@ from amqp_server.broker.loading_messages import LoadingMessages
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.message_states import message_states
 from amqp_server.broker.orders.queue_order import queue_order
+from amqp_server.broker.policies.effective_policy import NO_POLICY
 from amqp_server.broker.publishing.refusal_log import RefusalLog
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
 from amqp_server.broker.queue_settings import Overflow, QueueType
@@ -27,6 +28,7 @@ from amqp_server.broker.rules.delivery_limit_log import note_past_limit
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_attributes import MessageAttributes, body_bytes
 from amqp_server.broker.rules.queue_rules import QueueRules
+from amqp_server.broker.rules.rule_changes import change_rules
 from amqp_server.broker.storing.window_reader import wake
 from amqp_server.broker.subscriptions.subscriptions import Subscriptions
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, MAXLEN
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.message_store import MessageStore
     from amqp_server.broker.storing.opened_log import OpenedLog
     from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.storing.store_progress import StoreProgress
     from amqp_server.broker.subscriptions.groups import Groups
     from amqp_server.broker.transfers.forwarder import Forwarder
@@ -87,6 +90,7 @@ class Queue:
         confirmed_end: All persistent messages below it may be confirmed (I3, exclusive), as far as
             the disk has answered.
         is_failed: Whether the log accepts no more writes; publishes are refused.
+        policy: What the policies of its virtual host give to it; `settings` have it already.
         is_journaled: Whether messages survive a restart: the queue is durable and not exclusive.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
         makes_persistent: Whether the queue stores every message as persistent.
@@ -118,6 +122,7 @@ class Queue:
         self.auto_delete = auto_delete
         self.arguments = arguments
         self.settings = settings
+        self.policy = NO_POLICY
         self.storage_settings = opened.settings
         self.incarnation = incarnation
         self.consumers = rotation_for(self.settings)
@@ -232,6 +237,11 @@ class Queue:
         return (self.loading if self.loading.is_loading else self.ready).delivered_end
 
     @property
+    def has_dead_letters(self) -> bool:
+        """Whether a message that is rejected, expires or is dropped becomes a dead letter."""
+        return self.forwarder is not None and not self.forwarder.is_retired
+
+    @property
     def ready_count(self) -> int:
         """Messages that wait for delivery, including those that are still loading after a start."""
         return len(self.ready) + self.loading.count
@@ -294,6 +304,9 @@ class Queue:
             wake(self._expiry_waiters)
         if self.forwarder is not None:
             self.forwarder.run_turn()
+            if self.forwarder.is_retired and self.forwarder.is_idle:
+                self.forwarder.stop()
+                self.forwarder = None
 
     def bring_up_to_date(self) -> bool:
         """Deliver, expire and drop what is due, before a count or a consumer change.
@@ -346,6 +359,37 @@ class Queue:
         """Whether a commit holds the queue: until its end no other client publishes to it."""
         held = self._storage.held
         return bool(held) and self in held
+
+    def change_settings(self, settings: QueueSettings, kept: StorageSettings) -> None:
+        """Replace the settings of a queue whose messages are all loaded, because a policy changed.
+
+        The next turn drops what exceeds a new length limit. Who calls it makes or ends the parts
+        that the queue does not own: the forwarder and the expiry timer.
+
+        Args:
+            settings: New settings, of the same type of queue.
+            kept: How the queue is kept on the disk from now on.
+        """
+        assert not self.loading.is_loading, "the attributes of some messages are still unknown"
+        self.settings = settings
+        if self.delivery_counts is not None:
+            self.delivery_counts.change_limit(settings.delivery_limit)
+        if kept != self.storage_settings:
+            self._change_storage(kept)
+        if settings.type is not QueueType.STREAM:
+            change_rules(self, self._turn)
+        self._turn.mark(self)
+
+    def _change_storage(self, kept: StorageSettings) -> None:
+        before, self.storage_settings = self.storage_settings, kept
+        if kept.durability is not before.durability:
+            self.awaits_disk = self.durability not in {None, Durability.NONE}
+            self.store.change_durability(kept.durability)
+        self.store.log.change_options(
+            segment_bytes=kept.segment_bytes,
+            segment_age_seconds=kept.segment_age_seconds,
+            compression=kept.compression,
+        )
 
     def hide_commit(self) -> None:
         """Let readers see nothing of what the commit publishes that holds the queue."""
@@ -418,7 +462,7 @@ class Queue:
             end: Offset after the last one.
             reason: Reason of the dead letter; one of the constants of `deaths`.
         """
-        if self.forwarder is None:
+        if self.forwarder is None or self.forwarder.is_retired:
             self.settle(start, end)
         else:
             self.forwarder.add(start, end, reason)
@@ -598,7 +642,7 @@ class Queue:
         """
         if self.has_room_for([message]):
             return False
-        if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX and self.forwarder is not None:
+        if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX and self.has_dead_letters:
             # The dead letter passes through the log, so that it is as safe as any other.
             start = self.store.end_offset
             end = self.publish([message], flags)

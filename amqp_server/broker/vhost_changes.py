@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.policies.policies import Policies
     from amqp_server.broker.queue import Queue
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class VhostChanges:
         broker: Broker that owns the virtual hosts.
         spawn: Runs a coroutine in the background; the server awaits it when it stops.
         disconnect: Returns the steps that close the connections of a virtual host.
+        policies: Changes policies; those that have begun end before a virtual host goes.
         access: Users and permissions.
     """
 
@@ -68,12 +70,14 @@ class VhostChanges:
         broker: Broker,
         spawn: Callable[[Coroutine[None, None, None]], None],
         disconnect: Callable[[str], Iterator[None]],
+        policies: Policies,
         access: AccessControl,
     ) -> None:
         self._broker = broker
         self._definitions = broker.definitions
         self._spawn = spawn
         self._disconnect = disconnect
+        self._policies = policies
         self._access = access
         self._one_at_a_time = asyncio.Lock()
         self._removing_logs: dict[str, asyncio.Event] = {}
@@ -187,6 +191,7 @@ class VhostChanges:
             queues = await self._empty(name)
             # Saves that have started must end before their documents are removed.
             await self._broker.definition_writer.until_done()
+            await self._policies.until_done()
             try:
                 await self._definitions.clear_vhost(encode_name(name))
             except MetadataError as error:

@@ -13,6 +13,7 @@ from amqp_server.broker.consuming.direct_reply import DirectReplies
 from amqp_server.broker.damaged_definitions import DamagedDefinitions
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.pending_deletions import PendingDeletions
+from amqp_server.broker.policies.vhost_policies import VhostPolicies
 from amqp_server.broker.publishing.publish_targets import PublishTargets
 from amqp_server.broker.routing.exchange_graph import ExchangeGraph
 from amqp_server.broker.routing.routing import Routing
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.binding import Destination
     from amqp_server.broker.parameters import ParameterKey
+    from amqp_server.broker.policies.effective_policy import EffectivePolicy
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.tables import Table
 
@@ -59,6 +61,7 @@ class VirtualHost:
         queues: Queues by name.
         deletions: Deletions whose names cannot be used yet.
         damaged: Objects that the start could not recover; their names cannot be used.
+        policies: Policies of the virtual host.
         delay_queues: Hidden queues of delayed exchanges.
         binding_count: Number of bindings.
         metadata: Description, tags and the like; kept for other programs.
@@ -85,6 +88,7 @@ class VirtualHost:
         self.queues: dict[str, Queue] = {}
         self.deletions = PendingDeletions()
         self.damaged = DamagedDefinitions()
+        self.policies = VhostPolicies()
         self.delay_queues: dict[Exchange, Queue] = {}
         self.graph = ExchangeGraph()
         self.routing = Routing(self)
@@ -107,6 +111,7 @@ class VirtualHost:
         if refusing is not None:
             self._unlink_all(refusing)
         self.exchanges[exchange.name] = exchange
+        exchange.change_policy(self.policies.for_exchange(exchange.name))
         self.graph.add(exchange)
         if exchange.matcher.rearranges_all:
             self._dividing.add(exchange)
@@ -120,6 +125,15 @@ class VirtualHost:
             self._unlink_all(placeholder)
         # The route cache has no entries for missing queues, so it stays valid.
         self.queues[queue.name] = queue
+
+    def change_policy(self, exchange: Exchange, policy: EffectivePolicy) -> None:
+        """Give an exchange what policies give to it, from the next publish on."""
+        before = exchange.alternate
+        self.graph.remove(exchange)
+        exchange.change_policy(policy)
+        self.graph.add(exchange)
+        if exchange.alternate != before:
+            self._note_changes((exchange,))
 
     def remove_exchange(self, exchange: Exchange) -> None:
         """Remove an exchange at once: no route leads there any more, however many bindings do.

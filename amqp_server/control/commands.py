@@ -11,6 +11,7 @@ from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.offsets import offsets_commands
 from amqp_server.control.permissions import permission_commands
+from amqp_server.control.policies import policy_commands
 from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
 from amqp_server.control.shards import shards_commands
@@ -52,6 +53,7 @@ def control_commands(
         import_commands(broker, server.imports),
         limit_commands(broker, server.limit_settings, server.context.connection_limits),
         offsets_commands(broker, checkpointer),
+        policy_commands(server.policies),
         permission_commands(server.access),
         replay_commands(broker, alarms),
         shards_commands(broker, checkpointer, server.tasks.spawn),

@@ -122,6 +122,7 @@ def queue_stats(checkpointer: Checkpointer, queue: Queue) -> dict[str, Any]:
         "segment_bytes": kept.segment_bytes,
         "segment_age_seconds": kept.segment_age_seconds,
         "compression": kept.compression.value,
+        **queue.policy.as_json(),
     }
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.policies.policies import Policies
     from amqp_server.broker.vhost_changes import VhostChanges
     from amqp_server.definitions_file.entry import Entry
     from amqp_server.definitions_file.import_report import ImportReport
@@ -53,6 +54,7 @@ class DefinitionsImport:
     Args:
         broker: Virtual hosts, exchanges and queues.
         access: Users and permissions.
+        policies: Applies policies.
         vhost_changes: Creates and deletes virtual hosts.
         spawn: Runs a coroutine in the background; the server awaits it when it stops.
 
@@ -64,6 +66,7 @@ class DefinitionsImport:
         self,
         broker: Broker,
         access: AccessControl,
+        policies: Policies,
         vhost_changes: VhostChanges,
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
@@ -71,7 +74,8 @@ class DefinitionsImport:
         self._access = access
         self._vhost_changes = vhost_changes
         self._spawn = spawn
-        self.parts = all_parts(broker, access)
+        self._policies = policies
+        self.parts = all_parts(broker, access, policies)
         self._one_at_a_time = asyncio.Lock()
         self._finishing: set[asyncio.Task[None]] = set()
 
@@ -113,7 +117,12 @@ class DefinitionsImport:
         extra: Iterable[Document],
         on_done: Callable[[int], None],
     ) -> ImportReport:
-        async with self._one_at_a_time, self._vhost_changes.hold(), self._access.hold():
+        async with (
+            self._one_at_a_time,
+            self._vhost_changes.hold(),
+            self._policies.hold(),
+            self._access.hold(),
+        ):
             plan = await self._plan(entries, vhost, rabbit_version, on_done)
             if not is_dry_run:
                 await self._carry_out(plan, extra, on_done)
@@ -190,6 +199,8 @@ class DefinitionsImport:
                 batch.cancel()
             raise failure from cause
         await done_in_turns(turn, turn.upkeep, changes.finish(), "end of an import")
+        for vhost in changes.vhosts_to_apply.values():
+            await self._policies.apply(vhost)
         # Not by `spawn`: a stop ends it when it closes the store.
         finishing = asyncio.ensure_future(_finished(batch.finished()))
         self._finishing.add(finishing)

@@ -141,15 +141,16 @@ def _load_pair(context: ssl.SSLContext, files: CertificateFiles, pair: KeyPair) 
             f"cannot use the TLS certificate {pair.certificate} with the key {pair.key}: "
             f"{error.reason or 'a private key in PEM format is missing'}"
         ) from error
-    except ValueError as error:
-        raise StartupError(f"cannot use the password of the TLS key {pair.key}: {error}") from error
+    except (OSError, ValueError) as error:
+        # The password is too long, or a file has gone since it was read.
+        raise StartupError(f"cannot use the TLS key {pair.key}: {error}") from error
 
 
 def _load_authorities(context: ssl.SSLContext, path: Path) -> None:
     read_file(path, "TLS authorities")
     try:
         context.load_verify_locations(path)
-    except ssl.SSLError as error:
+    except OSError as error:
         raise StartupError(f"the TLS authorities {path} are not in PEM format") from error
 
 

@@ -75,5 +75,9 @@ class CurrentContext:
         due = clock.monotonic() + CHECK_SECONDS
         while True:
             due = await clock.until_round(due, CHECK_SECONDS)
-            await self.check()
+            try:
+                await self.check()
+            except Exception:
+                # The next check may go well: a server must not miss its new certificate.
+                logger.exception("TLS files not checked")
             due = max(due, clock.monotonic()) + CHECK_SECONDS

@@ -101,6 +101,11 @@ class SegmentWriter:
         self.last_timestamp_ns = last_timestamp_ns
         self._note_state()
 
+    def change_options(self, options: LogOptions) -> None:
+        """Use other options from the next append on."""
+        self._options = options
+        self._age_ns = int(options.segment_age_seconds * 1e9)
+
     def _check(self, append: Append) -> tuple[list[ChunkHeader], int]:
         """Return the headers of the chunks to append, and the offset after the last chunk.
 

@@ -346,6 +346,7 @@ def test_users_permissions_and_parameters_are_overwritten(
         ("users", {"limits": {"x": 1}}, "users[0]: 'limits' has the unknown limit 'x'"),
         ("vhosts", {"name": 5}, "vhosts[0]: 'name' is 5, expected a text"),
         ("parameters", {"component": "a/b"}, "parameters[0]: 'component' is 'a/b'"),
+        ("parameters", {"component": "operator_policy"}, "parameters[0]: pattern not present"),
         ("vhosts", {"name": "v", "limits": {"x": 1}}, "vhosts[0]: a vhost has no limit 'x'"),
         ("exchanges", {"arguments": {"alternate-exchange": 1}}, "exchanges[0]: invalid type"),
     ],
@@ -398,14 +399,10 @@ def test_what_this_server_lacks_is_skipped_with_what_depends_on_it(
             {"source": "recent", "vhost": "/", "destination": "q", "routing_key": ""},
             {"source": "amq.topic", "vhost": "/", "destination": "amq.gen-1", "routing_key": "k"},
         ],
-        "policies": [{"name": "p", "vhost": "/", "pattern": ".*", "definition": {"max-length": 1}}],
-        "parameters": [
-            {"component": "operator_policy", "name": "o", "vhost": "/", "value": {}},
-        ],
     }
     report = imported(capsys, written(tmp_path, definitions))
     assert counted(report, "created") == {"queues": 1}
-    assert len(report["skipped"]) == 6
+    assert len(report["skipped"]) == 4
     assert (
         "exchanges[0]: exchange 'recent' has the unknown type 'x-recent-history'"
         in (report["skipped"])
@@ -418,6 +415,60 @@ def test_a_binding_of_a_queue_that_was_exclusive_in_rabbitmq_is_skipped(
     binding = {"source": "amq.topic", "vhost": "/", "destination": "mine", "routing_key": "k"}
     path = written(tmp_path, {"rabbit_version": "3.10.8", "bindings": [binding]})
     assert counted(imported(capsys, path), "skipped") == {"bindings": 1}
+
+
+def test_policies_apply_to_queues_that_exist_and_to_those_of_the_file(
+    capsys: pytest.CaptureFixture[str], server: RunningServer, tmp_path: Path
+) -> None:
+    policy = {
+        "name": "short",
+        "pattern": "^q",
+        "apply-to": "queues",
+        "definition": {"max-length": 1, "ha-mode": "all"},
+        "priority": 3,
+    }
+    operator: dict[str, Any] = {
+        "component": "operator_policy",
+        "name": "o",
+        "vhost": "/",
+        "value": {"pattern": "", "apply-to": "queues", "definition": [["max-length", 2]]},
+    }
+    definitions = {
+        "vhosts": [{"name": "new"}],
+        "permissions": [
+            {"vhost": "new", "user": "guest", "configure": ".*", "write": ".*", "read": ".*"}
+        ],
+        "policies": [{"vhost": "/", **policy}, {"vhost": "new", **policy}],
+        "parameters": [operator],
+        "queues": [{"name": "q", "vhost": "new"}],
+    }
+    path = written(tmp_path, definitions)
+    with as_guest(server) as client:
+        client.declare("q", durable=True)
+        client.declare("other", durable=True)
+        report = imported(capsys, path)
+        assert counted(report, "created")["policies"] == 2
+        for queue, kept in (("q", 1), ("other", 2)):
+            for body in (b"1", b"2", b"3"):
+                client.publish(body, queue)
+            assert client.ready_count(queue) == kept
+    with connect(server.address, vhost="new") as client:
+        client.open_channel()
+        client.publish(b"1", "q")
+        client.publish(b"2", "q")
+        assert client.ready_count("q") == 1
+    assert counted(imported(capsys, path), "equal")["policies"] == 2
+    server.kill()
+    server.restart()
+    found = exported(capsys)
+    assert found["policies"] == [{"vhost": "/", **policy}, {"vhost": "new", **policy}]
+    value = {
+        "pattern": "",
+        "apply-to": "queues",
+        "definition": {"max-length": 2},
+        "priority": 0,
+    }
+    assert found["parameters"] == [{**operator, "value": value}]
 
 
 def test_limits_of_virtual_hosts_are_set(

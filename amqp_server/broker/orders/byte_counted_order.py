@@ -16,8 +16,9 @@ class ByteCountedOrder:
     """Wraps another order; see `ReadyOrder` for the contract of the methods.
 
     Args:
-        order: Order that decides; nothing is ready in it yet.
-        sizes: Body octets of each message, known before the message becomes ready.
+        order: Order that decides. Of what is ready in it already, the sizes are 0 until
+            `put_sizes` is called.
+        sizes: Body octets of each message, otherwise known before the message becomes ready.
 
     Attributes:
         ready_bytes: Body octets of all ready messages.
@@ -27,6 +28,22 @@ class ByteCountedOrder:
         self.ready_bytes = 0
         self._order = order
         self._sizes = sizes
+
+    @property
+    def order(self) -> ReadyOrder:
+        """The order that decides."""
+        return self._order
+
+    def put_sizes(self, start: int, sizes: Sequence[int]) -> None:
+        """Note the sizes of messages from `start` on, which were 0 until now.
+
+        Args:
+            start: First offset.
+            sizes: Body octets of each message.
+        """
+        self._sizes.put(start, sizes)
+        for low, high in self._order.within(start, start + len(sizes)):
+            self.ready_bytes += self._bytes(low, high)
 
     def __len__(self) -> int:
         """Return the number of ready messages."""

@@ -49,6 +49,12 @@ class OffsetArray:
         older._numbers.extend(self._numbers)
         self._numbers, self._start = older._numbers, older._start
 
+    def put(self, start: int, numbers: Iterable[int]) -> None:
+        """Replace the numbers from the offset `start` on; forgotten ones are left out."""
+        for at, number in enumerate(numbers, start - self._start):
+            if 0 <= at < len(self._numbers):
+                self._numbers[at] = number
+
     def numbers(self, start: int, end: int) -> array[int]:
         """Return the numbers of `[start, end)`, none of which may be forgotten."""
         assert self._start <= start <= end <= self.end, "the array has no number of this offset"

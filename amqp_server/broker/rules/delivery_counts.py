@@ -60,6 +60,10 @@ class DeliveryCounts:
         self._forgotten: dict[int, int] = {}
         self._set(sorted(runs))
 
+    def change_limit(self, limit: int | None) -> None:
+        """Change the limit; it counts from the next requeue of each message."""
+        self._limit = limit
+
     def __len__(self) -> int:
         """Return how many messages were requeued. O(runs); some may be settled."""
         return sum(end - start for start, end, _ in self._runs)

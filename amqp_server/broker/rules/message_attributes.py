@@ -34,7 +34,6 @@ class MessageAttributes:
         deadlines: When the messages expire.
         priorities: 0 to 255, as published; None in a queue without priorities.
         sizes: Body octets; None in a queue without a limit in octets.
-        is_needed: Whether every message must be noted, not only one with an expiration.
     """
 
     def __init__(self, settings: QueueSettings, start: int) -> None:
@@ -42,9 +41,34 @@ class MessageAttributes:
         self.priorities = OffsetArray("B", start) if settings.max_priority is not None else None
         self.sizes = OffsetArray("I", start) if settings.max_length_bytes is not None else None
         self._ttl_ms = settings.message_ttl_ms
-        self.is_needed = not (
-            self.priorities is None and self.sizes is None and self._ttl_ms is None
-        )
+        # Lifetime of messages that were published before `_ttl_since_ms`.
+        self._earlier_ttl_ms: int | None = None
+        self._ttl_since_ms: int | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether every message must be noted, not only one with an expiration."""
+        return not (self.priorities is None and self.sizes is None and self._ttl_ms is None)
+
+    def change_ttl(self, ttl_ms: int | None) -> None:
+        """Change the lifetime of the messages that are noted from now on; None: they have none."""
+        self._ttl_ms = ttl_ms
+
+    def limit_ttl(self, since_ms: int, earlier_ttl_ms: int | None) -> None:
+        """Give another lifetime to messages that were published before a time.
+
+        Args:
+            since_ms: Time from which on the lifetime of the settings counts, by the steady clock.
+            earlier_ttl_ms: Lifetime of messages before it; None: they have none.
+        """
+        self._ttl_since_ms = since_ms
+        self._earlier_ttl_ms = earlier_ttl_ms
+
+    def begin_sizes(self, start: int, end: int) -> OffsetArray:
+        """Note sizes from now on; those of `[start, end)` are 0 until somebody fills them in."""
+        self.sizes = OffsetArray("I", start)
+        self.sizes.fill(end)
+        return self.sizes
 
     def note(self, start: int, messages: list[bytes], flags: int, now_ms: int) -> None:
         """Note messages with consecutive offsets from `start` on, published at `now_ms`.
@@ -62,13 +86,16 @@ class MessageAttributes:
         if self.sizes is not None:
             self.sizes.fill(start)
             self.sizes.extend(map(body_bytes, messages))
+        ttl_ms = self._ttl_ms
+        if self._ttl_since_ms is not None and now_ms < self._ttl_since_ms:
+            ttl_ms = self._earlier_ttl_ms
         if flags & HAS_EXPIRATION:
             for offset, message in enumerate(messages, start):
-                lifetime_ms = self._lifetime_ms(message)
+                lifetime_ms = _lifetime_ms(message, ttl_ms)
                 if lifetime_ms is not None:
                     self.deadlines.add(offset, offset + 1, now_ms + lifetime_ms)
-        elif self._ttl_ms is not None:
-            self.deadlines.add(start, start + len(messages), now_ms + self._ttl_ms)
+        elif ttl_ms is not None:
+            self.deadlines.add(start, start + len(messages), now_ms + ttl_ms)
 
     def close_gap(self, end: int) -> None:
         """Note that no messages exist up to `end`, the offset of the next one."""
@@ -99,17 +126,18 @@ class MessageAttributes:
             if numbers is not None:
                 numbers.forget(floor)
 
-    def _lifetime_ms(self, message: bytes) -> int | None:
-        """Return a message's lifetime: the shorter of its own and the queue's."""
-        expiration_ms = priority_and_expiration(_properties(message))[1]
-        if expiration_ms == NO_EXPIRATION:
-            return self._ttl_ms
-        return expiration_ms if self._ttl_ms is None else min(expiration_ms, self._ttl_ms)
-
 
 def body_bytes(message: bytes) -> int:
     """Return the number of octets of a message's body."""
     return len(message) - body_position(message)
+
+
+def _lifetime_ms(message: bytes, ttl_ms: int | None) -> int | None:
+    """Return a message's lifetime: the shorter of its own and the queue's."""
+    expiration_ms = priority_and_expiration(_properties(message))[1]
+    if expiration_ms == NO_EXPIRATION:
+        return ttl_ms
+    return expiration_ms if ttl_ms is None else min(expiration_ms, ttl_ms)
 
 
 def _priority(message: bytes) -> int:

@@ -45,6 +45,9 @@ class QueueRules:
         turn: Turn that runs the timer of the next deadline.
 
     Attributes:
+        attributes: Attributes of its messages.
+        has_unknown_sizes: Whether the sizes of some messages are not known yet, so that a limit in
+            octets is not applied.
         is_behind: Whether more messages have to go, expired or above a limit, than one turn drops.
     """
 
@@ -56,6 +59,7 @@ class QueueRules:
         turn: Turn,
     ) -> None:
         self.attributes = attributes
+        self.has_unknown_sizes = False
         self.is_behind = False
         self._queue = queue
         self._limit = limit
@@ -65,6 +69,16 @@ class QueueRules:
         self._offered_end = queue.ready.end
         self._timer: Timer | None = None
         self._timer_ms = 0
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the queue still has a rule, or a message that expires."""
+        attributes = self.attributes
+        return self._limit is not None or attributes.is_needed or bool(attributes.deadlines)
+
+    def change_limit(self, limit: LengthLimit | None) -> None:
+        """Change the length limits; the next turn drops what exceeds them."""
+        self._limit = limit
 
     def note(self, start: int, messages: list[bytes], flags: int) -> None:
         """Note messages that the queue is about to append at the offset `start`."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.storing.group_commit import GroupCommit
@@ -242,6 +243,17 @@ class MessageStore:
         if start < cursor:
             return self.ring.read(start, min(end, cursor))
         return self._overflow.read(start - cursor, end - cursor)
+
+    def change_durability(self, durability: Durability) -> None:
+        """Change what a confirm of a persistent message guarantees, from now on.
+
+        With `fsync`, messages that were only written get their sync now; those that are confirmed
+        already stay so.
+        """
+        self._settings = replace(self._settings, durability=durability)
+        if durability is Durability.FSYNC:
+            self.request_sync()
+        self._note_progress()
 
     def window_reader(self) -> WindowReader:
         """Return windows on the log for one more reader of `read`; the reader closes them."""

@@ -328,7 +328,7 @@ def _journaled_runs(deferred: DeferredOutcome) -> Iterator[tuple[Queue, int, int
         if not isinstance(queue, Queue):
             continue
         # A dead letter is settled once it is safe elsewhere, as always.
-        is_leaving = deferred.outcome is Outcome.REJECTED and queue.forwarder is not None
+        is_leaving = deferred.outcome is Outcome.REJECTED and queue.has_dead_letters
         if queue.is_journaled and not queue.is_deleted and not is_leaving:
             yield queue, run.first_offset, run.end_offset
 

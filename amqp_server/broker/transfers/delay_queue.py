@@ -49,7 +49,11 @@ class DelayAttributes(MessageAttributes):
 
     def __init__(self, start: int) -> None:
         super().__init__(QueueSettings(), start)
-        self.is_needed = True
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether every message must be noted: each has a delay."""
+        return True
 
     def note(self, start: int, messages: list[bytes], flags: int, now_ms: int) -> None:
         """Note the deadlines of messages from the offset `start` on, published at `now_ms`."""

@@ -103,6 +103,7 @@ class Forwarder:
 
     Attributes:
         clock_seconds: See `Sender`.
+        is_retired: Whether the queue forwards nothing more, but what is forwarded already.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Forwarder:
         self._order = order
         self.line = turn.transfers
         self.clock_seconds = 0.0
+        self.is_retired = False
         self._waiting: deque[_Transfer] = deque()
         self._kept: deque[_Transfer] = deque()
         self._under_way: deque[_UnderWay] = deque()
@@ -143,6 +145,16 @@ class Forwarder:
     def awaits_confirms(self) -> bool:
         """Whether messages wait for the disks of their target queues, or for room there."""
         return bool(self._under_way or self._stalled)
+
+    def change_rule(self, forwarding: ForwardingRule) -> None:
+        """Forward by another rule from now on, also messages that wait already."""
+        self._rule = forwarding
+        self.is_retired = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no message is being forwarded or waits for a retry."""
+        return not (self._is_busy or self._kept or self._under_way)
 
     def add(self, start: int, end: int, reason: str) -> None:
         """Forward the messages `[start, end)`, which are neither ready nor unacked."""
@@ -266,6 +278,9 @@ class Forwarder:
         Wakes the queue if it can forward more now.
         """
         has_settled = self._settle_safe()
+        if self.is_retired:
+            # The queue discards a retired forwarder that has nothing left to do.
+            self._queue.wake()
         if self._waiting and not self._is_stopped and (has_settled or self._has_room_again()):
             self._queue.wake()
 

@@ -17,16 +17,19 @@ from amqp_server.definitions_file.parts.vhosts import VhostsPart
 if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.policies.policies import Policies
     from amqp_server.definitions_file.parts.part import Part
 
 
-def all_parts(broker: Broker, access: AccessControl) -> dict[str, Part]:
+def all_parts(broker: Broker, access: AccessControl, policies: Policies) -> dict[str, Part]:
     """Return the parts by section, in the order of `SECTIONS`.
 
     Args:
         broker: Virtual hosts, exchanges and queues.
         access: Users and permissions.
+        policies: Applies policies.
     """
+    policies_part = PoliciesPart(broker, policies)
     parts: list[Part] = [
         VhostsPart(broker),
         UsersPart(access),
@@ -34,8 +37,8 @@ def all_parts(broker: Broker, access: AccessControl) -> dict[str, Part]:
         ExchangesPart(broker),
         TopicPermissionsPart(access),
         GlobalParametersPart(broker),
-        PoliciesPart(),
-        ParametersPart(broker),
+        policies_part,
+        ParametersPart(broker, policies_part),
         QueuesPart(broker),
         BindingsPart(broker),
     ]

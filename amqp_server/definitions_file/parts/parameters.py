@@ -6,8 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.parameters import global_parameter_document, parameter_document
+from amqp_server.broker.policies.policy import PolicyKind
 from amqp_server.definitions_file.json_arguments import is_same
 from amqp_server.definitions_file.parts.part import in_vhost
+from amqp_server.definitions_file.parts.policies import OPERATOR_POLICY
 from amqp_server.definitions_file.parts.vhosts import read_limits, set_limits
 
 if TYPE_CHECKING:
@@ -17,29 +19,30 @@ if TYPE_CHECKING:
     from amqp_server.definitions_file.entry import Entry
     from amqp_server.definitions_file.import_changes import ImportChanges
     from amqp_server.definitions_file.import_plan import ImportPlan, PlannedVhost
+    from amqp_server.definitions_file.parts.policies import PoliciesPart
 
 VHOST_LIMITS: Final = "vhost-limits"
 """Component of the limits of virtual hosts."""
 PARAMETERS_MAX: Final = 100_000
 """Parameters of one virtual host, and global ones."""
-_NOT_SERVED: Final = {
-    "operator_policy": "operator policies are not served",
-}
-"""Components that other parts of RabbitMQ carry out, and this server does not."""
 _INTERNAL: Final = "internal"
 
 
 class ParametersPart:
     """Parameters of virtual hosts: of shovels, of federation, and of other programs.
 
+    RabbitMQ has operator policies and limits of virtual hosts among them; these have an effect.
+
     Args:
         broker: Broker that keeps them.
+        policies: The part that knows policies.
     """
 
     section = "parameters"
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, policies: PoliciesPart) -> None:
         self._broker = broker
+        self._policies = policies
 
     def plan(self, entry: Entry, plan: ImportPlan) -> None:
         """Check a parameter; see `Part`."""
@@ -49,8 +52,9 @@ class ParametersPart:
         key = (vhost.name, component, name)
         if not plan.is_first(entry, key):
             return
-        if component in _NOT_SERVED:
-            plan.skip(entry, key, f"'{name}': {_NOT_SERVED[component]}")
+        if component == OPERATOR_POLICY:
+            fields = {**entry.object("value"), "name": name}
+            self._policies.plan_policy(entry, plan, fields, PolicyKind.OPERATOR)
             return
         if component == VHOST_LIMITS:
             self._plan_limits(entry, plan, vhost)
@@ -80,7 +84,8 @@ class ParametersPart:
             plan.create(entry, partial(set_limits, vhost.name, limits))
 
     def export(self, vhost: str | None) -> Iterator[dict[str, Any]]:
-        """Yield the parameters, and the limits of virtual hosts as RabbitMQ does; see `Part`."""
+        """Yield the parameters, operator policies and limits of virtual hosts; see `Part`."""
+        yield from self._policies.export_operator_policies(vhost)
         for host in list(self._broker.vhosts.values()):
             if vhost not in (None, host.name):
                 continue

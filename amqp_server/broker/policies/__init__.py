@@ -1,0 +1,1 @@
+"""Policies: settings of queues and exchanges by pattern, in place of their arguments."""

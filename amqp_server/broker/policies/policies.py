@@ -1,0 +1,292 @@
+"""Sets and clears policies, and applies them to the queues and exchanges that live already.
+
+A change is first written to the disk, then applied in steps between which clients are served. A
+queue or exchange that is declared meanwhile gets the new policies at once, from its virtual host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.broker.job import done_in_turns
+from amqp_server.broker.policies.applied_arguments import applied_arguments
+from amqp_server.broker.policies.errors import (
+    NoSuchPolicyError,
+    NoSuchPolicyVhostError,
+    TooManyPoliciesError,
+)
+from amqp_server.broker.policies.policy import PolicyKind
+from amqp_server.broker.policies.validation import policy_from_json
+from amqp_server.broker.queue_settings import queue_settings
+from metadata.errors import MetadataError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.policies.policy import Policy
+    from amqp_server.broker.policies.vhost_policies import VhostPolicies
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.virtual_host import VirtualHost
+
+logger = logging.getLogger(__name__)
+
+POLICIES_MAX: Final = 1000
+"""Policies of one virtual host and kind: a declare compares its name with all of them."""
+_TTL: Final = "message-ttl"
+
+
+class Policies:
+    """Makes one change at a time. The event loop owns it.
+
+    A change runs to its end even if its caller is cancelled.
+
+    Args:
+        broker: Broker with the virtual hosts.
+        spawn: Runs a coroutine in the background; the server awaits it when it stops.
+    """
+
+    def __init__(
+        self, broker: Broker, spawn: Callable[[Coroutine[None, None, None]], None]
+    ) -> None:
+        self._broker = broker
+        self._spawn = spawn
+        self._one_at_a_time = asyncio.Lock()
+        self._loading: set[Queue] = set()
+
+    async def parse(
+        self, fields: Mapping[str, object], kind: PolicyKind = PolicyKind.USER
+    ) -> Policy:
+        """Return a checked policy of JSON values, for `set`; see `policy_from_json`.
+
+        A worker thread compiles the pattern.
+
+        Raises:
+            InvalidPolicyError: A value is missing or not valid.
+        """
+        return await asyncio.to_thread(policy_from_json, fields, kind)
+
+    def list(
+        self, vhost: str | None = None, kind: PolicyKind = PolicyKind.USER
+    ) -> list[tuple[str, Policy]]:
+        """Return the policies of a kind with their virtual hosts, by virtual host and name.
+
+        Args:
+            vhost: Virtual host; None for all.
+            kind: Whose policies.
+
+        Raises:
+            NoSuchPolicyVhostError: There is no such virtual host.
+        """
+        names = sorted(self._broker.vhosts) if vhost is None else [vhost]
+        return [
+            (name, policy)
+            for name in names
+            for _, policy in sorted(self._vhost(name).policies.of(kind).items())
+        ]
+
+    def get(self, vhost: str, name: str, kind: PolicyKind = PolicyKind.USER) -> Policy:
+        """Return one policy.
+
+        Raises:
+            NoSuchPolicyError: The virtual host has none of this kind and name.
+            NoSuchPolicyVhostError: There is no such virtual host.
+        """
+        policy = self._vhost(vhost).policies.of(kind).get(name)
+        if policy is None:
+            raise NoSuchPolicyError(f"{kind.value} '{name}' does not exist in vhost '{vhost}'")
+        return policy
+
+    async def set(self, vhost: str, policy: Policy, kind: PolicyKind = PolicyKind.USER) -> bool:
+        """Add a policy, or replace that of its name; return whether it is new.
+
+        Returns when it is durable and applied. A queue whose messages are still being loaded after
+        a start gets it when they are.
+
+        Raises:
+            NoSuchPolicyVhostError: There is no such virtual host.
+            TooManyPoliciesError: The virtual host has as many policies as allowed.
+            MetadataError: The disk refused; nothing was changed.
+        """
+        is_new = policy.name not in self._vhost(vhost).policies.of(kind)
+        await self.set_all(vhost, (policy,), kind)
+        return is_new
+
+    async def set_all(
+        self, vhost: str, policies: Sequence[Policy], kind: PolicyKind = PolicyKind.USER
+    ) -> None:
+        """Add or replace several policies of one virtual host; they are applied together.
+
+        Args:
+            vhost: Virtual host of the policies.
+            policies: Policies with different names.
+            kind: Whose policies.
+
+        Raises:
+            NoSuchPolicyVhostError: There is no such virtual host.
+            TooManyPoliciesError: The virtual host has as many policies as allowed.
+            MetadataError: The disk refused; nothing was changed.
+        """
+        await self._finish(self._set(vhost, policies, kind))
+
+    async def clear(self, vhost: str, name: str, kind: PolicyKind = PolicyKind.USER) -> None:
+        """Remove a policy; return when that is durable and applied.
+
+        Raises:
+            NoSuchPolicyError: The virtual host has none of this kind and name.
+            NoSuchPolicyVhostError: There is no such virtual host.
+            MetadataError: The disk refused; nothing was changed.
+        """
+        await self._finish(self._clear(vhost, name, kind))
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Let nothing be changed during the block but by the block itself."""
+        async with self._one_at_a_time:
+            yield
+
+    async def apply(self, host: VirtualHost) -> None:
+        """Apply the policies of a virtual host that the caller has changed; see `hold`."""
+        await self._apply(host)
+
+    def dated(self, policy: Policy, before: Policy | None) -> Policy:
+        """Return a policy with the time since when its lifetime of messages holds.
+
+        Args:
+            policy: New policy.
+            before: Policy that it replaces; None if it is new.
+        """
+        return _dated(policy, before, self._broker.turn.clock.time_ns())
+
+    async def until_done(self) -> None:
+        """Return when the changes that are under way now have ended."""
+        async with self._one_at_a_time:
+            pass
+
+    async def _finish(self, change: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(change)
+        self._spawn(_end_of(task))
+        await asyncio.shield(task)
+
+    async def _set(self, vhost: str, policies: Sequence[Policy], kind: PolicyKind) -> None:
+        async with self._one_at_a_time:
+            host = self._vhost(vhost)
+            known = host.policies.of(kind)
+            count = len(known.keys() | {policy.name for policy in policies})
+            if count > max(POLICIES_MAX, len(known)):
+                raise TooManyPoliciesError(
+                    f"cannot set {kind.value} '{policies[-1].name}': limit ({POLICIES_MAX}) in "
+                    f"vhost '{vhost}' is reached"
+                )
+            now_ns = self._broker.turn.clock.time_ns()
+            dated = [_dated(policy, known.get(policy.name), now_ns) for policy in policies]
+            await self._save(vhost, dated, kind, known)
+            host.policies.put(kind, dated)
+            await self._apply(host)
+
+    async def _save(
+        self,
+        vhost: str,
+        policies: Sequence[Policy],
+        kind: PolicyKind,
+        known: Mapping[str, Policy],
+    ) -> None:
+        definitions = self._broker.definitions
+        saves = [definitions.save_policy(vhost, policy, kind) for policy in policies]
+        outcomes = await asyncio.gather(*saves, return_exceptions=True)
+        failures = [each for each in outcomes if isinstance(each, BaseException)]
+        if not failures:
+            return
+        # Any of the documents may be on the disk, where a restart would find it.
+        for policy in policies:
+            with suppress(MetadataError):
+                before = known.get(policy.name)
+                if before is None:
+                    await definitions.remove_policy(vhost, policy.name, kind)
+                else:
+                    await definitions.save_policy(vhost, before, kind)
+        raise failures[0]
+
+    async def _clear(self, vhost: str, name: str, kind: PolicyKind) -> None:
+        async with self._one_at_a_time:
+            policy = self.get(vhost, name, kind)
+            definitions = self._broker.definitions
+            try:
+                await definitions.remove_policy(vhost, name, kind)
+            except MetadataError:
+                with suppress(MetadataError):
+                    await definitions.save_policy(vhost, policy, kind)
+                raise
+            host = self._vhost(vhost)
+            host.policies.remove(kind, name)
+            await self._apply(host)
+
+    async def _apply(self, host: VirtualHost) -> None:
+        turn = self._broker.turn
+        steps = self._steps(host)
+        await done_in_turns(turn, turn.upkeep, steps, f"policies of vhost {host.name!r}")
+
+    def _steps(self, host: VirtualHost) -> Iterator[None]:
+        """Give each queue and exchange of a virtual host what its policies give, one in a step."""
+        for queue in list(host.queues.values()):
+            self._apply_to(queue, host.policies)
+            yield
+        for exchange in list(host.exchanges.values()):
+            policy = host.policies.for_exchange(exchange.name)
+            if policy != exchange.policy and not exchange.is_deleted:
+                host.change_policy(exchange, policy)
+            yield
+
+    def _apply_to(self, queue: Queue, policies: VhostPolicies) -> None:
+        if queue.is_deleted:
+            return
+        if queue.loading.is_loading:
+            if queue not in self._loading:
+                self._loading.add(queue)
+                self._spawn(self._apply_when_loaded(queue, policies))
+            return
+        kind = queue.settings.type
+        policy = policies.for_queue(queue.name, kind)
+        if policy == queue.policy:
+            return
+        changed = policy.definition != queue.policy.definition
+        queue.policy = policy
+        if changed:
+            applied = applied_arguments(queue.arguments, kind, policy.definition)
+            settings, kept = queue_settings(applied), self._broker.storage.settings(applied)
+            if settings != queue.settings or kept != queue.storage_settings:
+                self._broker.change_settings(queue, settings, kept)
+
+    async def _apply_when_loaded(self, queue: Queue, policies: VhostPolicies) -> None:
+        """Wait for the messages of a queue: the new settings may need attributes of all of them."""
+        await queue.loading.until_loaded()
+        self._loading.discard(queue)
+        if not (queue.loading.is_loading or queue.is_draining):
+            self._apply_to(queue, policies)
+
+    def _vhost(self, name: str) -> VirtualHost:
+        vhost = self._broker.vhosts.get(name)
+        if vhost is None:
+            raise NoSuchPolicyVhostError(f"vhost '{name}' does not exist")
+        return vhost
+
+
+def _dated(policy: Policy, before: Policy | None, now_ns: int) -> Policy:
+    """Return a policy with the time since when its lifetime of messages holds."""
+    if _TTL not in policy.definition:
+        return policy.with_ttl_since(0)
+    is_same = (
+        before is not None
+        and before.pattern == policy.pattern
+        and before.apply_to is policy.apply_to
+        and before.definition.get(_TTL) == policy.definition[_TTL]
+    )
+    return policy.with_ttl_since(before.ttl_since_ns if is_same and before else now_ns)
+
+
+async def _end_of(task: asyncio.Task[None]) -> None:
+    """Return when a task has ended; its caller gets the result."""
+    await asyncio.wait([task])
