@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.binding import BindingIdentity
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.policies.effective_policy import EffectivePolicy
     from amqp_server.broker.policies.policy import Policy, PolicyKind
+    from amqp_server.broker.policies.vhost_policies import VhostPolicies
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
@@ -356,6 +357,14 @@ def queue_from(document: Document) -> QueueDefinition:
     arguments = arguments_of(body)
     check_queue_values(document.vhost, document.name, arguments, auto_delete=auto_delete)
     return QueueDefinition(document.name, incarnation_of(body), auto_delete, arguments)
+
+
+def with_policy(definition: QueueDefinition, policies: VhostPolicies | None) -> QueueDefinition:
+    """Return a definition with what the policies of its virtual host give to the queue."""
+    if policies is None or definition.is_delay_queue:
+        return definition
+    kind = queue_type(definition.arguments)
+    return replace(definition, policy=policies.for_queue(definition.name, kind))
 
 
 def bind_from(document: Document, vhost: VirtualHost) -> bool:

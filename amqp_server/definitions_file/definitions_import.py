@@ -126,7 +126,11 @@ class DefinitionsImport:
             plan = await self._plan(entries, vhost, rabbit_version, on_done)
             if not is_dry_run:
                 await self._carry_out(plan, extra, on_done)
-            return plan.report
+                # What applies the changed policies lines up for them now.
+                await asyncio.sleep(0)
+        # Changed policies are applied when they may be changed again.
+        await self._policies.until_done()
+        return plan.report
 
     async def _plan(
         self,
@@ -199,8 +203,6 @@ class DefinitionsImport:
                 batch.cancel()
             raise failure from cause
         await done_in_turns(turn, turn.upkeep, changes.finish(), "end of an import")
-        for vhost in changes.vhosts_to_apply.values():
-            await self._policies.apply(vhost)
         # Not by `spawn`: a stop ends it when it closes the store.
         finishing = asyncio.ensure_future(_finished(batch.finished()))
         self._finishing.add(finishing)

@@ -40,7 +40,6 @@ class ImportChanges:
         broker: As given.
         new_vhosts: Virtual hosts that the import creates, by name.
         topics: Topic permissions that the import changes, by virtual host and user.
-        vhosts_to_apply: Virtual hosts whose changed policies are to be applied, by name.
         on_saved: Called in their order when the batch is decided.
     """
 
@@ -48,7 +47,6 @@ class ImportChanges:
         self.broker = broker
         self.new_vhosts: dict[str, VirtualHost] = {}
         self.topics: dict[tuple[str, str], dict[str, TopicPermissions]] = {}
-        self.vhosts_to_apply: dict[str, VirtualHost] = {}
         self.on_saved: list[Callable[[], None]] = []
         self._batch = batch
         self._entities: list[tuple[VirtualHost, Entity]] = []

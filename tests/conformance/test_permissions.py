@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
@@ -15,6 +15,7 @@ from tests.conformance.administration import Administration
 from tests.conformance.broker import rabbitmq_version
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_connection_error
+from tests.conformance.marks import ours_only
 from tests.conformance.polling import eventually
 
 PASSWORD: Final = "secret"
@@ -382,3 +383,31 @@ def test_a_virtual_host_that_comes_again_has_no_old_permissions(
     finally:
         administration.delete_vhost(vhost)
         administration.delete_user(user)
+
+
+@ours_only("RabbitMQ has no browsers, and its streams no groups")
+@pytest.mark.usefixtures("users")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"x-browse": True},
+        {"x-stream-offset": "first"},
+        {"x-group": "g", "x-stream-offset": "first"},
+    ],
+    ids=lambda arguments: "+".join(arguments),
+)
+@pytest.mark.parametrize("rights", [(), ("configure", "write")], ids="+".join)
+def test_who_may_not_read_browses_and_follows_no_log(
+    connect: Connect,
+    client: AmqpClient,
+    arguments: Any,  # noqa: ANN401 - a table of any values
+    rights: tuple[str, ...],
+) -> None:
+    stream, user = f"s-{uuid4().hex[:8]}", user_of(rights)
+    client.declare(stream, arguments={"x-queue-type": "stream"})
+    reader = connect(user=user, password=PASSWORD)
+    reader.send(Basic.Qos(prefetch_count=1))
+    reader.expect(Basic.QosOk)
+    consume = Basic.Consume(queue=stream, arguments=arguments)
+    assert outcome(reader, consume, None) == refusal(("read", "queue", stream), user)
+    client.call(Queue.Delete(queue=stream), Queue.DeleteOk)

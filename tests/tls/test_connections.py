@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from pamqp import frame
@@ -64,6 +66,38 @@ def test_a_message_of_any_size_arrives_whole(
         assert client.expect_delivery().body == body[:size]
 
 
+@pytest.mark.parametrize("piece_bytes", [1, 7, 1400])
+def test_octets_may_arrive_in_pieces(
+    server: TlsServer, trust: ssl.SSLContext, piece_bytes: int
+) -> None:
+    """Of the handshake as well as of messages."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = trust.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with AmqpClient(server.tls_address) as raw:
+
+        def exchange(step: Callable[[], Any]) -> Any:  # noqa: ANN401
+            """Do a step of TLS, with as many octets in both directions as it needs."""
+            while True:
+                try:
+                    result = step()
+                except ssl.SSLWantReadError:
+                    send()
+                    incoming.write(raw.socket.recv(piece_bytes))
+                else:
+                    send()
+                    return result
+
+        def send() -> None:
+            octets = outgoing.read()
+            for at in range(0, len(octets), piece_bytes):
+                raw.send_raw(octets[at : at + piece_bytes])
+
+        exchange(tls.do_handshake)
+        exchange(lambda: tls.write(PROTOCOL_HEADER))
+        start = exchange(lambda: tls.read(65_536))
+        assert start[:3] == b"\x01\x00\x00"
+
+
 def test_many_small_messages_are_few_records(server: TlsServer, trust: ssl.SSLContext) -> None:
     """Each delivery as a record of its own would triple the octets of small messages."""
     with server.connect(trust) as client:
@@ -105,7 +139,7 @@ def test_a_client_that_does_not_read_costs_bounded_memory_and_counts(
         (connection,) = [each for each in server.connections if f":{name} ->" in each.name]
         server.wait_until(lambda: not connection.is_writable)
         unsent = server.call(lambda: connection.unsent_bytes)
-        assert MIB < unsent < HELD_BYTES_MAX
+        assert 0 < unsent < HELD_BYTES_MAX
         # It takes nothing: that is how slow readers are found.
         taken = server.call(lambda: connection.taken_bytes)
         server.call(connection.beat)

@@ -31,14 +31,19 @@ class GuardedTargets:
         self._targets = targets
         self._rights = rights
         self._allowed: dict[bytes, PublishTarget] = {}
+        self._forgotten_count = targets.forgotten_count
 
     def recent(self) -> dict[bytes, PublishTarget]:
         """Return targets that are allowed, by method payload; do not change or keep it."""
+        if self._forgotten_count != self._targets.forgotten_count:
+            # They may keep removed queues and exchanges in memory.
+            self._forgotten_count = self._targets.forgotten_count
+            self._allowed.clear()
         return self._allowed
 
     def find_known(self, method_payload: bytes) -> PublishTarget | None:
         """Return the target of a frame if it is known to be allowed."""
-        target = self._allowed.get(method_payload)
+        target = self.recent().get(method_payload)
         if target is not None and target.routes_version == target.exchange.routes_version:
             return target
         target = self._targets.find_known(method_payload)

@@ -131,9 +131,13 @@ class PublishTargets:
     Args:
         virtual_host: Virtual host of the targets. The `routes_version` of an exchange says whether
             what is remembered of it is still valid.
+
+    Attributes:
+        forgotten_count: How often all targets were forgotten.
     """
 
     def __init__(self, virtual_host: PublishPlaces) -> None:
+        self.forgotten_count = 0
         self._virtual_host = virtual_host
         self._frames = RecentlyUsed[bytes, PublishTarget](FRAMES_MAX, _weight)
         # By the name of their exchange, for each of the flags that they may have.
@@ -155,6 +159,7 @@ class PublishTargets:
 
     def forget_all(self) -> None:
         """Forget all targets."""
+        self.forgotten_count += 1
         self._frames.clear()
         for heads in self._heads:
             heads.clear()

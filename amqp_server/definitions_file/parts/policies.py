@@ -113,11 +113,10 @@ def _put(
     policies: Policies, name: str, policy: Policy, kind: PolicyKind, changes: ImportChanges
 ) -> None:
     vhost = changes.vhost(name)
-    dated = policies.dated(policy, vhost.policies.of(kind).get(policy.name))
+    dated = policies.dated(name, policy, kind)
     changes.put(policy_document(name, dated, kind))
     if name in changes.new_vhosts:
         # At once: its queues are created next, and get it then.
         vhost.policies.put(kind, (dated,))
         return
-    changes.on_saved.append(partial(vhost.policies.put, kind, (dated,)))
-    changes.vhosts_to_apply[name] = vhost
+    changes.on_saved.append(partial(policies.take_saved, name, (dated,), kind))

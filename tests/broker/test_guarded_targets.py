@@ -1,0 +1,44 @@
+"""What is remembered for users who may not publish everywhere."""
+
+import gc
+from pathlib import Path
+from weakref import ref
+
+from pamqp.commands import Queue
+
+from amqp_server.access.passwords import PasswordHash
+from amqp_server.access.permissions import Permissions
+from amqp_server.access.user import User
+from amqp_server.broker.virtual_host import REMOVED_MAX
+from tests.amqp_client import connect
+from tests.threaded_server import ThreadedServer
+
+
+def test_removed_queues_do_not_stay_in_memory(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server:
+        access = server.server.access
+
+        def permit() -> None:
+            access.users["worker"] = User("worker", PasswordHash.quick(b"secret"))
+            access.permissions["/"]["worker"] = Permissions(".*", "^amq\\.default$", ".*")
+            access.changed()
+
+        server.call(permit)
+        with connect(server.address, user="worker", password="secret") as client:
+            client.open_channel(confirms=True)
+            client.declare("q", durable=False)
+            for _ in range(3):
+                # One by one: the target of a frame that comes again is remembered.
+                client.publish(b"x", "q")
+                client.expect_confirmed()
+            broker = server.server.broker
+            queue = server.call(lambda: ref(broker.vhosts["/"].queues["q"]))
+            client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
+            for number in range(REMOVED_MAX):
+                client.declare(f"other{number}", durable=False)
+                client.call(Queue.Delete(queue=f"other{number}"), Queue.DeleteOk)
+            client.declare("last", durable=False)
+            client.publish(b"x", "last")
+            client.expect_confirmed()
+            server.call(gc.collect)
+            assert queue() is None
