@@ -134,6 +134,8 @@ def import_definitions(
         reason = f"{error.filename or storage_path}: {error.strerror or error}"
         raise RequestFailedError(reason, EXIT_REFUSED) from error
     finally:
+        if shows_progress:
+            click.echo("\r\033[K", err=True, nl=False)
         if name is not None:
             with suppress(OSError):
                 (storage_path / name).unlink(missing_ok=True)

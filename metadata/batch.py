@@ -34,6 +34,15 @@ class BatchChange(Change):
         self.is_decided = False
         self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    @property
+    def fails_followers(self) -> bool:
+        """Whether a failure fails all changes that wait.
+
+        If the batch is decided and cannot be written, nothing that follows may count: the next load
+        writes the batch over it.
+        """
+        return self.is_decided
+
 
 class Batch:
     """Documents that are written together; made by `MetadataStore.open_batch`.
@@ -83,5 +92,5 @@ class Batch:
             raise DocumentWriteError(*self._change.error)
 
     def cancel(self) -> None:
-        """Write no document; the changes that waited go on."""
+        """Write no document; changes that need one of them fail, others of the same ones go on."""
         self._rounds.cancel_batch(self._change)

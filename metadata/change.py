@@ -132,6 +132,11 @@ class Change:
         self._dependents.reverse()
 
     @property
+    def fails_followers(self) -> bool:
+        """Whether a failure fails all changes that wait, not only those that need this one."""
+        return False
+
+    @property
     def is_waited_for(self) -> bool:
         """Whether other changes still wait for this one."""
         return bool(self._dependents)
@@ -145,7 +150,8 @@ class Change:
         ready = []
         for _ in range(min(count_max, len(self._dependents))):
             dependent = self._dependents.pop()
-            if self.error is not None and dependent.error is None and self in dependent.after:
+            is_failed = self in dependent.after or self.fails_followers
+            if self.error is not None and dependent.error is None and is_failed:
                 dependent.error = self.error
             if dependent.unblock():
                 ready.append(dependent)

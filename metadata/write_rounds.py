@@ -13,6 +13,7 @@ them: a part of each round is reserved for it, and it gets what others leave.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -108,12 +109,14 @@ class WriteRounds:
             after = (*after, self.submit_marks(path, refused))
         needed = frozenset(each for each in after if not each.is_done)
         change = self._last.get(path)
-        if isinstance(change, BatchChange):
-            # If the batch is decided and cannot be written, nothing that follows may count.
-            needed |= {change}
         if change is None or change.is_at_work:
             change = self._new_change(path, needed, None, is_held=is_held, is_bulk=is_bulk)
-        elif change.is_note or is_held or not needed <= change.after:
+        elif (
+            isinstance(change, BatchChange)
+            or change.is_note
+            or is_held
+            or not needed <= change.after
+        ):
             # Do not reuse that change: it may have to wait for one that waits for it.
             earlier = None if change in needed else change
             change = self._new_change(path, needed, earlier, is_held=is_held, is_bulk=is_bulk)
@@ -202,7 +205,7 @@ class WriteRounds:
         if last is not None and last is not batch:
             if last.number > batch.number:
                 # That change may wait for the batch, which must not wait for it then.
-                self.submit(path, content)
+                self.submit(path, content, after=[batch])
                 return
             batch.wait_for(last)
         encoded_vhost = path.parent.name
@@ -222,6 +225,7 @@ class WriteRounds:
         """End a batch that was not closed, or that has failed."""
         if batch not in self._unfinished:
             return
+        batch.fail(OSError(errno.ECANCELED, "the documents that it needs are not written"))
         self._batches[batch] = asyncio.create_task(
             self._finish_batch(batch), name="metadata-batch-cancelled"
         )

@@ -234,8 +234,12 @@ async def test_a_cancelled_batch_writes_nothing_and_holds_up_nothing(tmp_path: P
     for document in IN_BATCH:
         batch.put(document)
     replaced = asyncio.ensure_future(store.put(queue("a", 3)))
+    needing = Document("bindings", "/", "y", {})
+    bound = asyncio.ensure_future(store.put(needing, after=[("queues", "c")]))
     batch.cancel()
     await replaced
+    with pytest.raises(DocumentWriteError):
+        await bound
     await store.drain()
     assert await loaded(tmp_path / "metadata") == [queue("a", 3), queue("b", 1)]
 
