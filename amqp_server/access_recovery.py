@@ -68,14 +68,17 @@ async def recover_access(
         if first is None and len(access.users) == 1:
             # The start that created it was interrupted before the record.
             (first,) = access.users
-            await _record(first, store)
+            await store.put(first_user_record(first))
+        elif first is None and config.load_definitions is not None and not report.has_any:
+            # The definitions say which users a new directory has.
+            first = ""
         elif first is None:
             first = await _create_first_user(access, config, vhosts, store)
     except MetadataError as error:
         raise StartupError(f"cannot write the data directory: {error}") from error
     access.default_user = first
     access.changed()
-    if not access.users:
+    if not access.users and config.load_definitions is None:
         logger.error(
             "no users path=%s note=nobody can log in: see `amqp-server users reset`",
             config.storage_path,
@@ -163,12 +166,13 @@ async def _create_first_user(
         access.permissions.setdefault(vhost, {})[user.name] = FULL
     await store.put(user.document())
     access.users[user.name] = user
-    await _record(user.name, store)
+    await store.put(first_user_record(user.name))
     return user.name
 
 
-async def _record(name: str, store: MetadataStore) -> None:
-    await store.put(Document(_ACCESS, "", _FIRST_USER, {"name": name}))
+def first_user_record(name: str) -> Document:
+    """Return the document that records who was the first user; an empty name is nobody."""
+    return Document(_ACCESS, "", _FIRST_USER, {"name": name})
 
 
 def first_user(config: ServerConfig) -> User:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.job import done_in_turns
@@ -24,7 +24,7 @@ from amqp_server.broker.queue_settings import queue_settings
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.policies.policy import Policy
@@ -145,6 +145,12 @@ class Policies:
             MetadataError: The disk refused; nothing was changed.
         """
         await self._finish(self._clear(vhost, name, kind))
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Let nothing be changed during the block but by the block itself."""
+        async with self._one_at_a_time:
+            yield
 
     def dated(self, vhost: str, policy: Policy, kind: PolicyKind = PolicyKind.USER) -> Policy:
         """Return a policy as it is to be saved, for a caller that writes its document itself.
