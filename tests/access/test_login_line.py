@@ -85,6 +85,25 @@ async def test_a_login_whose_client_has_gone_is_not_checked() -> None:
     line.close()
 
 
+async def test_a_check_that_fails_ends_no_other_login() -> None:
+    line, gate = LoginLine(), Gate()
+
+    def fail() -> bool:
+        gate.opened.wait()
+        raise MemoryError
+
+    failing = asyncio.ensure_future(line.run(fail, "10.0.0.1"))
+    last = asyncio.ensure_future(line.run(lambda: gate.check("last"), "10.0.0.1"))
+    await asyncio.sleep(0)
+    gate.opened.set()
+
+    async with asyncio.timeout(10):
+        assert await last
+        with pytest.raises(MemoryError):
+            await failing
+    line.close()
+
+
 class Clock:
     def __init__(self) -> None:
         self.seconds = 0.0
