@@ -39,6 +39,8 @@ ADMINISTRATOR: Final = "administrator"
 _ACCESS: Final = "access"
 _FIRST_USER: Final = "first_user"
 """Kind and name of the document that records who was the first user."""
+_IS_BEGUN: Final = "is_begun"
+"""In that document: the user or its permissions may not be on the disk yet."""
 
 
 async def recover_access(
@@ -64,9 +66,9 @@ async def recover_access(
     _take_permissions(access, report, deleted)
     try:
         await _remove_rest(report, deleted, vhosts, store)
-        first = _first_user(report)
+        first, begun = _first_user(report)
         if first is None:
-            first = await _create_first_user(access, config, vhosts, store)
+            first = await _create_first_user(access, config, begun, vhosts, store)
     except MetadataError as error:
         raise StartupError(f"cannot write the data directory: {error}") from error
     access.default_user = first
@@ -133,28 +135,40 @@ async def _remove_rest(
         await store.delete(USERS, "", name)
 
 
-def _first_user(report: LoadReport) -> str | None:
-    """Return the name of the first user; `""` if it is not known; None if there was none yet."""
+def _first_user(report: LoadReport) -> tuple[str | None, str]:
+    """Return the name of the first user, and the one of an interrupted start.
+
+    The first is `""` if it is not known, and None if there is none yet; the second `""` if no
+    start was interrupted.
+    """
     for document in report.documents:
         if document.kind == _ACCESS and document.name == _FIRST_USER:
             name = document.body.get("name")
-            return name if isinstance(name, str) else ""
+            name = name if isinstance(name, str) else ""
+            return (None, name) if document.body.get(_IS_BEGUN) is True else (name, "")
     # A document that cannot be read may be any of them.
     if any(each.kind in (_ACCESS, USERS, "") for each in report.unreadable):
-        return ""
+        return "", ""
     if any(document.kind == USERS for document in report.documents):
-        return ""
-    return None
+        return "", ""
+    return None, ""
 
 
 async def _create_first_user(
-    access: AccessControl, config: ServerConfig, vhosts: Collection[str], store: MetadataStore
+    access: AccessControl,
+    config: ServerConfig,
+    begun: str,
+    vhosts: Collection[str],
+    store: MetadataStore,
 ) -> str:
     """Create the first user with all rights in all virtual hosts; return the name.
 
-    Nothing is done twice if the start is interrupted: the record comes last.
+    A start that is interrupted has written a record that says so, and the next one does it all
+    again: it may have other settings, so what was written of another user is removed.
     """
     user = first_user(config)
+    await _remove_begun(access, begun, user.name, vhosts, store)
+    await store.put(Document(_ACCESS, "", _FIRST_USER, {"name": user.name, _IS_BEGUN: True}))
     await store.put(user.document())
     access.users[user.name] = user
     for vhost in vhosts:
@@ -162,6 +176,23 @@ async def _create_first_user(
         access.permissions.setdefault(vhost, {})[user.name] = FULL
     await store.put(Document(_ACCESS, "", _FIRST_USER, {"name": user.name}))
     return user.name
+
+
+async def _remove_begun(
+    access: AccessControl,
+    begun: str,
+    name: str,
+    vhosts: Collection[str],
+    store: MetadataStore,
+) -> None:
+    """Remove what an interrupted start has written of a first user with another name."""
+    if begun in ("", name):
+        return
+    for vhost in vhosts:
+        await store.delete(PERMISSIONS, vhost, begun)
+        access.permissions.get(vhost, {}).pop(begun, None)
+    await store.delete(USERS, "", begun)
+    access.users.pop(begun, None)
 
 
 def first_user(config: ServerConfig) -> User:

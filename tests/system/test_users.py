@@ -1,7 +1,10 @@
 """Users and permissions of a running server: documents, restarts, changes that count at once."""
 
+import errno
+import itertools
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,9 @@ from pamqp.commands import Basic, Channel, Connection, Queue
 from amqp_server.access.passwords import PasswordHash
 from amqp_server.access.user import User, deletion_note
 from amqp_server.control.client import ControlError, ask
-from metadata.document import encode_document
+from amqp_server.errors import StartupError
+from appendlog.files.filesystem import FileSystem
+from metadata.document import Document, encode_document
 from tests.amqp_client import AmqpClient, ConnectionLostError, connect
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
@@ -157,6 +162,64 @@ def test_a_new_directory_gets_the_user_that_the_operator_names(tmp_path: Path) -
         server.start()
         assert may_log_in(server, "ops", "s3cret")
         assert not may_log_in(server, "guest", "guest")
+
+
+@pytest.mark.parametrize("written", ["nothing", "user", "user and permissions"])
+@pytest.mark.parametrize("later", ["guest", "ops"])
+def test_a_start_that_is_killed_while_it_creates_the_first_user_is_made_up_for(
+    server: RunningServer, tmp_path: Path, written: str, later: str
+) -> None:
+    path = server.storage_path
+    server.kill()
+    # The disk as that start leaves it: the documents are written in this order.
+    record = next(path.glob("metadata/access/*/first_user.json"))
+    begun = Document("access", "", "first_user", {"name": "guest", "is_begun": True})
+    record.write_bytes(encode_document(begun))
+    if written != "user and permissions":
+        next(path.glob("metadata/permissions/*/guest.json")).unlink()
+    if written == "nothing":
+        next(path.glob("metadata/users/*/guest.json")).unlink()
+    secret = tmp_path / "secret"
+    secret.write_text("guest")
+    server.options = ("--default-user", later, "--default-pass-file", str(secret))
+    server.start()
+
+    assert may_log_in(server, later, "guest")
+    assert may_log_in(server, "guest", "guest") == (later == "guest")
+    ask(path, "vhosts.add", name="t")
+    server.kill()
+    server.start()
+    assert may_log_in(server, later, "guest", "t")
+    assert may_log_in(server, "guest", "guest") == (later == "guest")
+
+
+class OneRefusal(FileSystem):
+    """A disk that refuses the rename of one number, and all that follow."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+        self.has_refused = False
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename a file, or refuse it."""
+        self.left -= 1
+        if self.left < 0:
+            self.has_refused = True
+            raise OSError(errno.EIO, "refused")
+        super().rename(source, target)
+
+
+def test_wherever_the_first_start_ends_the_next_one_has_its_user(tmp_path: Path) -> None:
+    for at in itertools.count():
+        path = tmp_path / str(at)
+        disk = OneRefusal(at)
+        with suppress(StartupError), ThreadedServer(path, disk) as first:
+            first.abandon()
+        with ThreadedServer(path) as server, connect(server.address) as client:
+            client.open_channel()
+        if not disk.has_refused:
+            break
+    assert at > 3
 
 
 def test_rabbitmqs_variables_name_the_first_user(tmp_path: Path) -> None:
