@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.access.patterns import InvalidPatternError, Pattern
+from amqp_server.access.patterns import InvalidPatternError, compiled
 from amqp_server.access.permissions import Right
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 ANSWERS_MAX: Final = 4096
 """Answers that are remembered; when there are more, all are forgotten."""
-_COMPILED_MAX: Final = 512
 
 
 class Grants:
@@ -50,7 +48,7 @@ class Grants:
         self._answers: dict[tuple[Right, str], bool] = {}
         self._topic_answers: dict[tuple[Right, str, str], bool] = {}
         self.may_publish_all = (
-            not topics and permissions is not None and _compiled(permissions.write).matches_all
+            not topics and permissions is not None and compiled(permissions.write).matches_all
         )
 
     def allows(self, right: Right, name: str) -> bool:
@@ -92,14 +90,9 @@ class Grants:
         return text
 
 
-@lru_cache(_COMPILED_MAX)
-def _compiled(text: str) -> Pattern:
-    return Pattern(text)
-
-
 def _found(text: str, name: str) -> bool:
     try:
-        return _compiled(text).search(name)
+        return compiled(text).search(name)
     except InvalidPatternError:
         # It was checked when it was set: it is too large now that the names are in it.
         return False

@@ -3,6 +3,7 @@
 import errno
 import itertools
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Queue
 
+from amqp_server.access import patterns
 from amqp_server.access.passwords import PasswordHash
 from amqp_server.access.user import User, deletion_note
 from amqp_server.control.client import ControlError, ask
@@ -335,6 +337,31 @@ def test_patterns_that_are_none_are_refused(server: RunningServer) -> None:
     with pytest.raises(ControlError, match="invalid write pattern: missing"):
         permit(server.storage_path, "guest", write="(a")
     assert ask(server.storage_path, "permissions.list")[0]["write"] == ".*"
+
+
+def test_no_pattern_that_a_command_sets_is_compiled_on_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, str] = {}
+    make = patterns.Pattern.__init__
+
+    def noted(self: patterns.Pattern, text: str) -> None:
+        threads[text] = threading.current_thread().name
+        make(self, text)
+
+    with ThreadedServer(tmp_path) as server:
+        monkeypatch.setattr(patterns.Pattern, "__init__", noted)
+        add_user(tmp_path, "worker")
+        permit(tmp_path, "worker", write="^only once")
+        topic = {"vhost": "/", "user": "worker", "exchange": "amq.topic"}
+        ask(tmp_path, "topic_permissions.set", **topic, write="^key", read="^other key")
+        with connect(server.address, user="worker", password="secret") as client:
+            client.open_channel()
+            client.publish(b"x", "key", "only once")
+            client.expect_channel_close(404)
+        # The cache of patterns is that of the process.
+        assert {"^only once", "^key", "^other key"} <= threads.keys()
+        assert "server" not in threads.values()
 
 
 def test_what_a_client_sends_while_its_password_is_checked_is_handled_after_it(
