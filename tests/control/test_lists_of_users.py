@@ -39,8 +39,9 @@ def test_rows_are_sorted_in_a_worker(
                 name = Name(text)
                 access.users[name] = User(name)
                 access.permissions.setdefault("/", {})[name] = FULL
-                topic = {Name("y"): TopicPermissions("", ""), Name("x"): TopicPermissions("", "")}
-                access.topics.setdefault("/", {})[name] = topic
+                access.topics.setdefault("/", {})[name] = {
+                    Name(exchange): TopicPermissions("", "") for exchange in "yx"
+                }
 
         server.call(fill)
         rows = server.run(lambda: make(access))

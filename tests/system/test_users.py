@@ -339,6 +339,21 @@ def test_patterns_that_are_none_are_refused(server: RunningServer) -> None:
     assert ask(server.storage_path, "permissions.list")[0]["write"] == ".*"
 
 
+def test_a_login_as_a_deleted_user_opens_nothing_as_the_next_user_of_that_name(
+    server: RunningServer,
+) -> None:
+    path = server.storage_path
+    add_user(path, "worker", "old")
+    with AmqpClient(server.address) as client:
+        tune = client.login(user="worker", password="old")
+        ask(path, "users.delete", name="worker")
+        add_user(path, "worker", "new")
+        permit(path, "worker")
+        with pytest.raises(ConnectionLostError):
+            client.send(Connection.TuneOk(tune.channel_max, tune.frame_max, 0), 0)
+            client.call(Connection.Open(virtual_host="/"), Connection.OpenOk, 0)
+
+
 def test_no_pattern_that_a_command_sets_is_compiled_on_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
