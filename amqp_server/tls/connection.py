@@ -44,6 +44,9 @@ class TlsConnection(asyncio.BufferedProtocol):
         arrivals: Sockets that are not connections of clients yet.
         seconds_max: Seconds that the handshake may take.
         buffer: Buffer for encrypted octets, shared by all connections of the server.
+
+    Attributes:
+        address: IP address of the client; empty before the socket is connected.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._transport: TlsTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._name = "?"
+        self.address = ""
         self._has_received = False
         self._is_due = False
         self._has_failed = False
@@ -82,6 +86,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._socket = socket = cast("asyncio.Transport", transport)
         names = self._names_of(transport)
         self._name = names.text
+        self.address = names.peer_host
         if names.peer is None:
             # It was reset before the server looked, as load balancers end their checks.
             socket.abort()

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -18,7 +19,7 @@ class Name(str):
     """A name that notes in which threads it was compared."""
 
     __slots__ = ()
-    threads: set[str] = set()
+    threads: ClassVar[set[str]] = set()
 
     def __lt__(self, other: str) -> bool:
         """Compare, and note the thread."""
