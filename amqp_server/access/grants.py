@@ -26,6 +26,8 @@ class Grants:
         permissions: The user's permissions there; None: no access.
         topics: The user's permissions for routing keys there, by exchange.
         may_impersonate: Whether the user may publish with the `user-id` of another one.
+        has_all_topics: Whether `topics` is all that there is; otherwise a topic exchange that is
+            not in it allows nothing.
 
     Attributes:
         may_publish_all: Whether no publish has to be checked.
@@ -39,7 +41,9 @@ class Grants:
         topics: Mapping[str, TopicPermissions],
         *,
         may_impersonate: bool = False,
+        has_all_topics: bool = True,
     ) -> None:
+        self._has_all_topics = has_all_topics
         self.may_impersonate = may_impersonate
         self.user = user
         self.vhost = vhost
@@ -48,7 +52,10 @@ class Grants:
         self._answers: dict[tuple[Right, str], bool] = {}
         self._topic_answers: dict[tuple[Right, str, str], bool] = {}
         self.may_publish_all = (
-            not topics and permissions is not None and compiled(permissions.write).matches_all
+            not topics
+            and has_all_topics
+            and permissions is not None
+            and compiled(permissions.write).matches_all
         )
 
     def allows(self, right: Right, name: str) -> bool:
@@ -74,7 +81,7 @@ class Grants:
         """
         topic = self._topics.get(exchange)
         if topic is None:
-            return True
+            return self._has_all_topics
         answer = self._topic_answers.get((right, exchange, key))
         if answer is None:
             answer = _found(self._with_names(getattr(topic, right)), key)

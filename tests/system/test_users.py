@@ -151,6 +151,45 @@ def test_a_damaged_document_of_a_user_refuses_that_user_only(server: RunningServ
     assert may_log_in(server, "guest", "guest")
 
 
+def test_damaged_topic_permissions_allow_no_key(server: RunningServer) -> None:
+    path = server.storage_path
+    add_user(path, "worker")
+    permit(path, "worker")
+    row = {"vhost": "/", "user": "worker", "exchange": "amq.topic"}
+    ask(path, "topic_permissions.set", **row, write="^mine", read="^mine")
+    server.terminate()
+    document = next(path.glob("metadata/topic_permissions/*/worker.json"))
+    document.write_bytes(document.read_bytes()[:40])
+    server.may_fail = True
+    server.start()
+
+    with connect(server.address, user="worker", password="secret") as client:
+        client.open_channel()
+        client.publish(b"x", "other", "amq.topic")
+        client.expect_channel_close(403)
+        ask(path, "topic_permissions.clear", vhost="/", user="worker")
+        assert not document.exists()
+        client.open_channel(confirms=True)
+        client.publish(b"x", "other", "amq.topic")
+        client.expect_confirmed()
+
+
+def test_a_user_who_comes_again_has_no_damaged_topic_permissions(server: RunningServer) -> None:
+    path = server.storage_path
+    add_user(path, "worker")
+    row = {"vhost": "/", "user": "worker", "exchange": "amq.topic"}
+    ask(path, "topic_permissions.set", **row, write="^mine", read="^mine")
+    server.terminate()
+    document = next(path.glob("metadata/topic_permissions/*/worker.json"))
+    document.write_bytes(document.read_bytes()[:40])
+    server.may_fail = True
+    server.start()
+    ask(path, "users.delete", name="worker")
+    add_user(path, "worker")
+
+    assert not document.exists()
+
+
 def test_a_new_directory_gets_the_user_that_the_operator_names(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s3cret\n")
