@@ -40,8 +40,6 @@ ADMINISTRATOR: Final = "administrator"
 _ACCESS: Final = "access"
 _FIRST_USER: Final = "first_user"
 """Kind and name of the document that records who was the first user."""
-_IS_BEGUN: Final = "is_begun"
-"""In that document: the user or its permissions may not be on the disk yet."""
 
 
 async def recover_access(
@@ -68,14 +66,21 @@ async def recover_access(
     _note_damaged_topics(access, report)
     try:
         await _remove_rest(report, deleted, vhosts, store)
-        first, begun = _first_user(report)
-        if first is None:
-            first = await _create_first_user(access, config, begun, vhosts, store)
+        first = _first_user(report)
+        if first is None and len(access.users) == 1:
+            # The start that created it was interrupted before the record.
+            (first,) = access.users
+            await store.put(first_user_record(first))
+        elif first is None and config.load_definitions is not None and not report.has_any:
+            # The definitions say which users a new directory has.
+            first = ""
+        elif first is None:
+            first = await _create_first_user(access, config, vhosts, store)
     except MetadataError as error:
         raise StartupError(f"cannot write the data directory: {error}") from error
     access.default_user = first
     access.changed()
-    if not access.users:
+    if not access.users and config.load_definitions is None:
         logger.error(
             "no users path=%s note=nobody can log in: see `amqp-server users reset`",
             config.storage_path,
@@ -146,64 +151,39 @@ async def _remove_rest(
         await store.delete(USERS, "", name)
 
 
-def _first_user(report: LoadReport) -> tuple[str | None, str]:
-    """Return the name of the first user, and the one of an interrupted start.
-
-    The first is `""` if it is not known, and None if there is none yet; the second `""` if no
-    start was interrupted.
-    """
+def _first_user(report: LoadReport) -> str | None:
+    """Return the name of the first user; `""` if it is not known; None if there was none yet."""
     for document in report.documents:
         if document.kind == _ACCESS and document.name == _FIRST_USER:
             name = document.body.get("name")
-            name = name if isinstance(name, str) else ""
-            return (None, name) if document.body.get(_IS_BEGUN) is True else (name, "")
+            return name if isinstance(name, str) else ""
     # A document that cannot be read may be any of them.
     if any(each.kind in (_ACCESS, USERS, "") for each in report.unreadable):
-        return "", ""
-    if any(document.kind == USERS for document in report.documents):
-        return "", ""
-    return None, ""
+        return ""
+    return "" if sum(document.kind == USERS for document in report.documents) > 1 else None
 
 
 async def _create_first_user(
-    access: AccessControl,
-    config: ServerConfig,
-    begun: str,
-    vhosts: Collection[str],
-    store: MetadataStore,
+    access: AccessControl, config: ServerConfig, vhosts: Collection[str], store: MetadataStore
 ) -> str:
     """Create the first user with all rights in all virtual hosts; return the name.
 
-    A start that is interrupted has written a record that says so, and the next one does it all
-    again: it may have other settings, so what was written of another user is removed.
+    A start that was interrupted is completed by the next one.
     """
     user = first_user(config)
-    await _remove_begun(access, begun, user.name, vhosts, store)
-    await store.put(Document(_ACCESS, "", _FIRST_USER, {"name": user.name, _IS_BEGUN: True}))
-    await store.put(user.document())
-    access.users[user.name] = user
+    # The user after the permissions: where there is a user, all of them are.
     for vhost in vhosts:
         await store.put(FULL.document(vhost, user.name))
         access.permissions.setdefault(vhost, {})[user.name] = FULL
-    await store.put(Document(_ACCESS, "", _FIRST_USER, {"name": user.name}))
+    await store.put(user.document())
+    access.users[user.name] = user
+    await store.put(first_user_record(user.name))
     return user.name
 
 
-async def _remove_begun(
-    access: AccessControl,
-    begun: str,
-    name: str,
-    vhosts: Collection[str],
-    store: MetadataStore,
-) -> None:
-    """Remove what an interrupted start has written of a first user with another name."""
-    if begun in ("", name):
-        return
-    for vhost in vhosts:
-        await store.delete(PERMISSIONS, vhost, begun)
-        access.permissions.get(vhost, {}).pop(begun, None)
-    await store.delete(USERS, "", begun)
-    access.users.pop(begun, None)
+def first_user_record(name: str) -> Document:
+    """Return the document that records who was the first user; an empty name is nobody."""
+    return Document(_ACCESS, "", _FIRST_USER, {"name": name})
 
 
 def first_user(config: ServerConfig) -> User:

@@ -193,6 +193,8 @@ class ServerConfig:
         default_user: User with all rights that a new data directory gets.
         default_password: Password of that user; not shown.
         default_vhost: Virtual host that a new data directory gets beside `/`.
+        load_definitions: Definitions file, or directory of such files, that each start imports. A
+            new data directory then has only what it contains.
         guest_from_anywhere: Whether `guest` may log in from another machine, as containers need.
         present_product: `product` in the server's properties. Some clients switch on features by
             it.
@@ -261,6 +263,7 @@ class ServerConfig:
     default_user: str = "guest"
     default_password: str = field(default="guest", repr=False)
     default_vhost: str = "/"
+    load_definitions: Path | None = None
     guest_from_anywhere: bool = False
     present_product: str = "amqp-server"
     present_version: str = __version__

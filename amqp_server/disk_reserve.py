@@ -19,7 +19,7 @@ from amqp_server.broker.storing.failed_stores import PAUSE_MAX, is_disk_full
 from metadata.document_files import DocumentFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from appendlog import FileSystem
@@ -158,6 +158,14 @@ class ReservedDocumentFiles(DocumentFiles):
     def write(self, path: Path, content: bytes) -> None:
         """Create or overwrite a file; return when its content is on the disk."""
         self._reserve.run(super().write, path, content)
+
+    def write_pieces(self, path: Path, pieces: Callable[[], Iterable[bytes]]) -> None:
+        """Create or overwrite a large file; return when its content is on the disk."""
+        self._reserve.run(super().write_pieces, path, pieces)
+
+    def write_unsynced(self, path: Path, content: bytes) -> None:
+        """Create or overwrite a file; durable after `sync_all`."""
+        self._reserve.run(super().write_unsynced, path, content)
 
     def make_directory(self, path: Path) -> None:
         """Create one directory if it is missing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.access.errors import NoSuchUserError, NoSuchVhostError
 from amqp_server.broker.vhost_limits import (
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from metadata.store import MetadataStore
 
 logger = logging.getLogger(__name__)
+
+NAMES_PER_STEP: Final = 1000
+"""Virtual hosts or users that are looked at before others have their turn."""
 
 
 class LimitSettings:
@@ -54,15 +57,23 @@ class LimitSettings:
         self._spawn = spawn
         self._one_at_a_time = asyncio.Lock()
 
-    def of_vhosts(self) -> dict[str, dict[str, int]]:
-        """Return the limits of each virtual host that has any, by name."""
-        vhosts = sorted(self._broker.vhosts.items())
-        return {name: vhost.limits.values for name, vhost in vhosts if vhost.limits.values}
+    def of_vhost(self, name: str) -> dict[str, int]:
+        """Return the limits of a virtual host, by limit; none if there is no such virtual host."""
+        vhost = self._broker.vhosts.get(name)
+        return {} if vhost is None else vhost.limits.values
 
-    def of_users(self) -> dict[str, dict[str, int]]:
+    def of_user(self, name: str) -> dict[str, int]:
+        """Return the limits of a user, by limit; none if there is no such user."""
+        user = self._access.users.get(name)
+        return {} if user is None else _set_ones(user.limits)
+
+    async def of_vhosts(self) -> dict[str, dict[str, int]]:
+        """Return the limits of each virtual host that has any, by name."""
+        return await _found(list(self._broker.vhosts), self.of_vhost)
+
+    async def of_users(self) -> dict[str, dict[str, int]]:
         """Return the limits of each user that has any, by name."""
-        users = sorted(self._access.users.items())
-        return {name: limits for name, user in users if (limits := _set_ones(user.limits))}
+        return await _found(list(self._access.users), self.of_user)
 
     async def set_vhost(
         self, vhost: str, limits: Mapping[str, object], *, replace: bool = False
@@ -185,6 +196,19 @@ def recover_vhost_limits(broker: Broker, report: LoadReport) -> None:
             vhost.limits = VhostLimits.of(document.body)
         except InvalidLimitError as error:
             logger.error("invalid limits ignored vhost=%s reason=%s", vhost.name, error)  # noqa: TRY400 - one line says it all
+
+
+async def _found(
+    names: list[str], limits_of: Callable[[str], dict[str, int]]
+) -> dict[str, dict[str, int]]:
+    """Return what has limits; others have their turn in between: there may be 100,000 users."""
+    found: dict[str, dict[str, int]] = {}
+    for at in range(0, len(names), NAMES_PER_STEP):
+        for name in names[at : at + NAMES_PER_STEP]:
+            if limits := limits_of(name):
+                found[name] = limits
+        await asyncio.sleep(0)
+    return dict(sorted(found.items()))
 
 
 def _set_ones(limits: Mapping[str, int]) -> dict[str, int]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,8 +23,8 @@ from amqp_server.broker.definitions import (
     in_binding_order,
     is_binding_name,
     queue_from,
+    with_policy,
 )
-from amqp_server.broker.handlers.queue_arguments import queue_type
 from amqp_server.broker.placeholder_queue import make_placeholder
 from amqp_server.broker.policies.documents import POLICY_KINDS, policy_from_document
 from amqp_server.open_files import refuse_start_without_files
@@ -125,6 +125,10 @@ async def recover(
         # First of all: exchanges and queues get their policies when they are made.
         for document in by_kind.get(kind, ()):
             _recover_policy(broker, document, recovered)
+    for vhost in broker.vhosts.values():
+        for exchange in list(vhost.exchanges.values()):
+            # The predeclared ones exist already.
+            vhost.change_policy(exchange, vhost.policies.for_exchange(exchange.name))
     for document in by_kind[EXCHANGES]:
         vhost = _vhost(broker, document)
         try:
@@ -287,21 +291,11 @@ def _definitions(broker: Broker, documents: list[Document], recovered: Recovered
     found: list[_Found] = []
     for document in documents:
         try:
-            found.append((document, _with_policy(broker, document, queue_from(document))))
+            policies = _vhost(broker, document).policies
+            found.append((document, with_policy(queue_from(document), policies)))
         except InvalidDefinitionError as error:
             _note_damaged(broker, document, recovered, _log_invalid(document, error))
     return found
-
-
-def _with_policy(
-    broker: Broker, document: Document, definition: QueueDefinition
-) -> QueueDefinition:
-    """Return a definition with what the policies of its virtual host give to the queue."""
-    if definition.is_delay_queue:
-        return definition
-    policies = _vhost(broker, document).policies
-    kind = queue_type(definition.arguments)
-    return replace(definition, policy=policies.for_queue(document.name, kind))
 
 
 def _try_open(

@@ -30,6 +30,7 @@ from amqp_server.committer import Committer
 from amqp_server.compactor import Compactor
 from amqp_server.connection_limits import ConnectionLimits
 from amqp_server.connections import OpenConnections
+from amqp_server.definitions_file.definitions_import import DefinitionsImport
 from amqp_server.garbage_collection import collector
 from amqp_server.handshakes import Handshakes
 from amqp_server.heartbeats import HeartbeatWheel
@@ -83,6 +84,7 @@ class Server:
         committer: Makes transactions durable.
         compactor: Rewrites segments that are mostly settled.
         checkpointer: Writes what is settled to the disk, and frees segments.
+        definitions: Imports and exports definitions files.
         policies: Sets, clears and applies policies.
         vhost_changes: Creates and deletes virtual hosts.
         alarms: Alarms for low memory and low disk space.
@@ -112,6 +114,7 @@ class Server:
     committer: Committer
     compactor: Compactor
     checkpointer: Checkpointer
+    definitions: DefinitionsImport
     policies: Policies
     vhost_changes: VhostChanges
     alarms: Alarms
@@ -200,6 +203,7 @@ def assemble(
 
     access = AccessControl(stored.metadata, broker.vhosts, tasks.spawn, disconnect_user, audit)
     logins = Logins(access.users)
+    vhost_changes = VhostChanges(broker, tasks.spawn, connections.disconnect, policies, access)
     connection_limits = ConnectionLimits(broker.vhosts, access.users)
     authentication = Authentication(config, access, logins, broker.vhosts, connection_limits)
     parked_budget = ParkedBudget(limits.parked_bytes_max)
@@ -279,8 +283,9 @@ def assemble(
         committer=committer,
         compactor=compactor,
         checkpointer=checkpointer,
+        definitions=DefinitionsImport(broker, access, policies, vhost_changes, tasks.spawn),
+        vhost_changes=vhost_changes,
         policies=policies,
-        vhost_changes=VhostChanges(broker, tasks.spawn, connections.disconnect, policies, access),
         alarms=alarms,
         limit_settings=LimitSettings(broker, access, stored.metadata, tasks.spawn),
         imports=Imports(config, filesystem, lambda: bool(alarms.low)),

@@ -13,6 +13,7 @@ from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
 from amqp_server.group_recovery import RecoveredGroups
 from amqp_server.limit_settings import recover_vhost_limits
+from amqp_server.parameter_recovery import recover_parameters
 from amqp_server.recovery import recover
 from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.start_report import StartReport
@@ -82,6 +83,7 @@ async def recover_server(
     broker = server.broker
     await cleaning.remove_documents(filesystem, broker.definitions)
     recovered = await recover(broker, documents, stored.settled, redo, groups, was_clean=was_clean)
+    recover_parameters(broker, documents)
     await recover_access(
         server.access, server.config, documents, tuple(broker.vhosts), stored.metadata
     )

@@ -29,6 +29,7 @@ from amqp_server.client_connection import ClientConnection
 from amqp_server.client_listeners import ClientListeners
 from amqp_server.control.commands import control_commands
 from amqp_server.control.listener import ControlListener
+from amqp_server.definitions_start import load_definitions
 from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve
 from amqp_server.errors import StartupError
@@ -291,6 +292,8 @@ async def _begin_to_write(
     server.flusher.start()
     last_writes = _LastWrites(server)
     opened.push_async_callback(last_writes.write)
+    # Before the report, which says that the directory has definitions.
+    await load_definitions(server)
     path = server.config.storage_path
     await asyncio.to_thread(store_report, path, server.filesystem, report.as_json)
     return last_writes

@@ -20,7 +20,7 @@ async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
     """Create the recovered virtual hosts, with the predeclared exchanges only.
 
     A new data directory gets the virtual host `/`, and `default_vhost` of the settings, unless an
-    unreadable document may be its own.
+    unreadable document may be its own, or the settings name definitions to load.
 
     Args:
         broker: Broker that gets the virtual hosts; its present ones are removed.
@@ -36,6 +36,9 @@ async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
     for name, document in documents.items():
         if not is_deletion_note(document):
             broker.vhosts[name] = VirtualHost(name)
+    if broker.config.load_definitions is not None and not report.has_any:
+        # The definitions say which virtual hosts a new directory has.
+        return
     unreadable = {each.encoded_name for each in report.unreadable if each.kind == VHOSTS}
     if DEFAULT_VHOST not in documents:
         broker.vhosts[DEFAULT_VHOST] = VirtualHost(DEFAULT_VHOST)

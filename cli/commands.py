@@ -52,6 +52,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "checkpoint": LazyCommand(
             "cli.checkpoint", "checkpoint", "Write a checkpoint of settled messages now."
         ),
+        "definitions": LazyCommand(
+            "cli.definitions", "definitions", "Export and import users, queues, bindings and so on."
+        ),
         "demo": LazyCommand(
             "cli.demo", "demo", "Publish real flight data, consume it, export it and count it."
         ),

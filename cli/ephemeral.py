@@ -23,11 +23,18 @@ def is_ephemeral(ctx: click.Context) -> bool:
 
 
 def ephemeral_values(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the other options, with a free port unless one was given.
+    """Return the values of the other options, with free ports unless they were given.
 
     Raises:
-        click.UsageError: A data directory was given, which the server would not use.
+        click.UsageError: A data directory was given, which the server would not use, or the server
+            would listen for TLS only: it prints the URL of its plain port.
     """
+    if values["tls_only"]:
+        place = next(each for each in ctx.command.params if each.name == "tls_only")
+        raise click.UsageError(
+            f"{describe_place(ctx, place)}: --ephemeral prints a URL without TLS: leave out one of "
+            "the two"
+        )
     if ctx.get_parameter_source("storage_path") is not ParameterSource.DEFAULT:
         place = next(each for each in ctx.command.params if each.name == "storage_path")
         raise click.UsageError(
@@ -35,6 +42,7 @@ def ephemeral_values(ctx: click.Context, values: Mapping[str, Any]) -> dict[str,
             "the two"
         )
     changed = dict(values)
-    if ctx.get_parameter_source("port") is ParameterSource.DEFAULT:
-        changed["port"] = 0
+    for name in ("port", "tls_port"):
+        if ctx.get_parameter_source(name) is ParameterSource.DEFAULT:
+            changed[name] = 0
     return changed

@@ -294,6 +294,14 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Virtual host that a new data directory gets beside /.",
 )
 @click.option(
+    "--load-definitions",
+    cls=ServerOption,
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="Definitions file, or directory of such files, to import at each start.",
+)
+@click.option(
     "--guest-from-anywhere",
     cls=ServerOption,
     is_flag=True,

@@ -54,6 +54,7 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "default-user",
             "default-pass-file",
             "default-vhost",
+            "load-definitions",
             "guest-from-anywhere",
             "present-product",
             "present-version",

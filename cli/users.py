@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 import orjson
 
+from amqp_server.access.passwords import PasswordHash
 from cli.confirmation import confirm
 from cli.control import EXIT_CODES, ask_server, check_utf8, storage_path_option
 from cli.passwords import chosen_hash, password_options
@@ -80,14 +81,7 @@ def add(
 ) -> int:
     """Add the user NAME: any text of 1 to 255 bytes. Asks for the password."""
     given = chosen_hash(password_file, password_hash, hashing_algorithm, no_password)
-    ask_server(
-        storage_path,
-        "users.add",
-        name=name,
-        password_hash=given.text,
-        hashing_algorithm=given.algorithm,
-        tags=_tags(tags),
-    )
+    _ask_with_hash(storage_path, "users.add", name, given, tags=_tags(tags))
     click.echo(f"added user '{shown(name)}', who may do nothing yet: see amqp-server permissions")
     return 0
 
@@ -107,13 +101,7 @@ def password(
 ) -> int:
     """Change the password of the user NAME; open connections stay."""
     given = chosen_hash(password_file, password_hash, hashing_algorithm, no_password)
-    ask_server(
-        storage_path,
-        "users.change_password",
-        name=name,
-        password_hash=given.text,
-        hashing_algorithm=given.algorithm,
-    )
+    _ask_with_hash(storage_path, "users.change_password", name, given)
     click.echo(f"changed the password of user '{shown(name)}'")
     return 0
 
@@ -165,15 +153,17 @@ def reset(
     """Create or replace the user NAME (guest) as an administrator with all rights."""
     given = chosen_hash(password_file, password_hash, hashing_algorithm, no_password)
     confirm(f"Give user '{shown(name)}' a new password and all rights in all vhosts?", yes=yes)
-    result = ask_server(
-        storage_path,
-        "users.reset",
-        name=name,
-        password_hash=given.text,
-        hashing_algorithm=given.algorithm,
-    )
+    result = _ask_with_hash(storage_path, "users.reset", name, given)
     click.echo(f"user '{shown(name)}' may do everything in {result['vhosts']} vhosts")
     return 0
+
+
+def _ask_with_hash(
+    storage_path: Path, command: str, name: str, given: PasswordHash, **more: object
+) -> Any:  # noqa: ANN401 - whatever the command returns
+    """Send a command about a user with the hash of a password; return its result."""
+    hashed = {"password_hash": given.text, "hashing_algorithm": given.algorithm}
+    return ask_server(storage_path, command, name=name, **hashed, **more)
 
 
 def _tags(text: str) -> list[str]:

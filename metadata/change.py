@@ -39,6 +39,7 @@ class Change:
         is_dependent: Whether the document refers to definitions that have documents of their own.
         is_bulk: Whether it may be one of very many, which other changes do not wait for.
         sets_marks: Whether marks are set and the document stays unchanged.
+        number: Place among all changes of the store, in the order in which they were submitted.
         marks: Marks to set; or marks to remove if the document stays unchanged.
         after: Changes that must be durable first; if one of them fails, this one fails too.
         blocker_count: What it waits for: changes that are not done, and `hold`.
@@ -62,6 +63,7 @@ class Change:
         "is_done",
         "is_note",
         "marks",
+        "number",
         "path",
         "sets_marks",
     )
@@ -69,6 +71,7 @@ class Change:
     def __init__(self, path: Path, after: Iterable[Change] = ()) -> None:
         self.path = path
         self.content: bytes | None = None
+        self.number = 0
         self.is_note = False
         self.is_dependent = False
         self.sets_marks = False
@@ -129,6 +132,11 @@ class Change:
         self._dependents.reverse()
 
     @property
+    def fails_followers(self) -> bool:
+        """Whether a failure fails all changes that wait, not only those that need this one."""
+        return False
+
+    @property
     def is_waited_for(self) -> bool:
         """Whether other changes still wait for this one."""
         return bool(self._dependents)
@@ -142,7 +150,8 @@ class Change:
         ready = []
         for _ in range(min(count_max, len(self._dependents))):
             dependent = self._dependents.pop()
-            if self.error is not None and dependent.error is None and self in dependent.after:
+            is_failed = self in dependent.after or self.fails_followers
+            if self.error is not None and dependent.error is None and is_failed:
                 dependent.error = self.error
             if dependent.unblock():
                 ready.append(dependent)

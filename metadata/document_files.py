@@ -6,7 +6,8 @@ that tests can make any operation fail.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,13 +31,41 @@ class DocumentFiles:
         """Return the names in a directory, sorted."""
         return sorted(self._filesystem.listdir(directory))
 
-    def read(self, path: Path) -> bytes:
-        """Return a file's content, cut to one byte more than the longest document."""
-        return self._filesystem.read_file(path, DOCUMENT_BYTES_MAX + 1)
+    def read(self, path: Path, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes:
+        """Return a file's content, cut to one byte more than `bytes_max`."""
+        return self._filesystem.read_file(path, bytes_max + 1)
 
     def write(self, path: Path, content: bytes) -> None:
         """Create or overwrite a file; return when its content is on the disk."""
         self._filesystem.write_file(path, content)
+
+    def write_pieces(self, path: Path, pieces: Callable[[], Iterable[bytes]]) -> None:
+        """Create or overwrite a large file; return when its content is on the disk.
+
+        Args:
+            path: Path of the file.
+            pieces: Returns its content in pieces; may be called twice.
+        """
+        descriptor = self._filesystem.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            end = 0
+            for piece in pieces():
+                end = self._filesystem.write_all(descriptor, [piece], end, sync=False)
+            self._filesystem.fsync(descriptor)
+        finally:
+            self._filesystem.close(descriptor)
+
+    def write_unsynced(self, path: Path, content: bytes) -> None:
+        """Create or overwrite a file; durable after `sync_all`."""
+        descriptor = self._filesystem.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            self._filesystem.write_all(descriptor, [content], 0, sync=False)
+        finally:
+            self._filesystem.close(descriptor)
+
+    def sync_all(self, path: Path) -> None:
+        """Return when everything below a directory is on the disk."""
+        self._filesystem.sync_filesystem(path)
 
     def rename(self, source: Path, target: Path) -> None:
         """Replace `target` by `source` atomically; durable after `sync_directory`."""

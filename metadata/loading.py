@@ -12,8 +12,12 @@ from metadata.document import SCHEMA, Document, decode_with_schema, is_kind, rea
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentFormatError
 from metadata.paths import DOCUMENT_SUFFIX, TEMPORARY_SUFFIX, place_of
+from metadata.redo_file import REDO_NAME, read_redo
 
 logger: Final = logging.getLogger(__name__)
+
+_UNDECIDED: Final = REDO_NAME + TEMPORARY_SUFFIX
+"""Name of the redo file of a batch that a crash has interrupted before its decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class LoadReport:
         unreadable: What could not be read, by path. A queue among these is not deleted: its log
             directories belong to an unknown incarnation, and none of them may be removed.
         earlier: The readable documents that are stored in an earlier schema.
+        unfinished_batch: What a crash has left to write of a decided batch, content by path. The
+            documents in it are among the readable ones, whatever their own files contain.
         removed_temporaries: Number of half-written files of an earlier crash that were removed.
     """
 
@@ -58,6 +64,12 @@ class LoadReport:
     unreadable: list[UnreadableDocument] = field(default_factory=list)
     earlier: list[Document] = field(default_factory=list)
     removed_temporaries: int = 0
+    unfinished_batch: dict[Path, bytes] = field(default_factory=dict)
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there are documents, readable or not: the data directory is not new."""
+        return bool(self.documents or self.unreadable)
 
 
 class _Place(NamedTuple):
@@ -87,6 +99,10 @@ def load_documents(
         share_out: Visits the files in several threads; None visits one file after another.
         accepts_unsigned: Whether to accept documents without a checksum: the data directory has an
             earlier format, or is being upgraded.
+
+    Raises:
+        DocumentFormatError: The redo file of a batch is damaged.
+        OSError: It cannot be read.
     """
     loading = _Loading(root, files, share_out, accepts_unsigned=accepts_unsigned)
     loading.run()
@@ -97,6 +113,11 @@ def _may_hold_documents(place: _Place) -> bool:
     """Return whether a file may stand in the place of a directory of documents."""
     # No encoded name begins with a dot, so such a file is foreign.
     return not place.vhost.startswith(".") and (not place.kind or is_kind(place.kind))
+
+
+def _place(path: Path) -> _Place:
+    """Return the place of a document's file."""
+    return _Place(path.parent.parent.name, path.parent.name, path.name)
 
 
 class _Loading:
@@ -118,7 +139,8 @@ class _Loading:
         self._removed: list[Path] = []
 
     def run(self) -> None:
-        places = self._places()
+        batch = self.report.unfinished_batch = read_redo(self._root, self._files)
+        places = sorted({*self._places(), *(_place(path) for path in batch)})
         if self._share_out is None:
             for place in places:
                 self._visit(place)
@@ -131,9 +153,13 @@ class _Loading:
         self.report.unreadable.sort(key=lambda unreadable: unreadable.path)
 
     def _places(self) -> list[_Place]:
+        kinds = self._list(_Place("", "", ""))
+        if _UNDECIDED in kinds:
+            kinds.remove(_UNDECIDED)
+            self._remove_temporary(_Place(_UNDECIDED, "", ""))
         return [
             _Place(kind, vhost, file_name)
-            for kind in self._list(_Place("", "", ""))
+            for kind in kinds
             for vhost in self._list(_Place(kind, "", ""))
             for file_name in self._list(_Place(kind, vhost, ""))
         ]
@@ -173,7 +199,7 @@ class _Loading:
     def _read(self, place: _Place) -> None:
         path = self._root.joinpath(*place)
         try:
-            content = self._files.read(path)
+            content = self.report.unfinished_batch.get(path) or self._files.read(path)
         except OSError as cause:
             # A directory or a dangling link in place of a file cannot be an intact document.
             is_damage = isinstance(cause, IsADirectoryError | FileNotFoundError)

@@ -11,6 +11,8 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 
+from metadata.batch import Batch
+from metadata.batch_files import carry_out
 from metadata.document import Document, encode_document
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError, UnstorableDocumentError
@@ -19,6 +21,7 @@ from metadata.loading import LoadReport, load_documents
 from metadata.names import encode_name
 from metadata.open_removal import Dependent, OpenRemoval
 from metadata.paths import document_path
+from metadata.redo_file import REDO_NAME
 from metadata.removal import Removal
 from metadata.write_rounds import WriteRounds
 
@@ -45,7 +48,8 @@ class MetadataStore:
     async def load(self, *, accepts_unsigned: bool = False) -> LoadReport:
         """Read every document; call it once, before the first change.
 
-        An unreadable file does not stop the others: it is reported and stays in its place.
+        An unreadable file does not stop the others: it is reported and stays in its place. A batch
+        that a crash has interrupted after its decision is completed.
 
         Args:
             accepts_unsigned: Whether to accept documents without a checksum: the data directory has
@@ -53,8 +57,16 @@ class MetadataStore:
 
         Returns:
             The documents, and what could not be read.
+
+        Raises:
+            DocumentFormatError: The redo file of a batch is damaged.
+            DocumentWriteError: The disk refused to complete a batch.
         """
         return await self._workers.run(self._load, accepts_unsigned)
+
+    def open_batch(self) -> Batch:
+        """Begin a batch: documents of which a crash leaves all or none; one at a time."""
+        return Batch(self._root, self._rounds)
 
     def put(
         self, document: Document, after: Sequence[tuple[str, str]] = ()
@@ -163,7 +175,15 @@ class MetadataStore:
 
     def _load(self, accepts_unsigned: bool) -> LoadReport:
         share_out = partial(self._workers.share_out, threads_max=READERS_MAX)
-        return load_documents(self._root, self._files, share_out, accepts_unsigned=accepts_unsigned)
+        report = load_documents(
+            self._root, self._files, share_out, accepts_unsigned=accepts_unsigned
+        )
+        try:
+            if report.unfinished_batch:
+                carry_out(self._root, self._files, report.unfinished_batch)
+        except OSError as cause:
+            raise DocumentWriteError(self._root / REDO_NAME, cause) from cause
+        return report
 
     def _clear_vhost(self, encoded_vhost: str) -> None:
         directory = self._root

@@ -13,16 +13,23 @@ them: a part of each round is reserved for it, and it gets what others leave.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections import deque
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Final
 
+from metadata.batch import BatchChange
+from metadata.batch_files import carry_out, decide, take_back
 from metadata.change import Change, DeletionMark
 from metadata.document_files import DocumentFiles
+from metadata.errors import DocumentWriteError
 from metadata.file_workers import FileWorkers
 from metadata.paths import temporary_path
+from metadata.redo_file import REDO_NAME
 from metadata.referrers import Referrers
 
 logger: Final = logging.getLogger(__name__)
@@ -33,6 +40,10 @@ BULK_CHANGES_MIN: Final = 64
 """Changes in one round that are reserved for what deletions take along."""
 RELEASES_MAX: Final = 256
 """Most changes that are released at a time because another one is done."""
+FINISHED_AT_ONCE: Final = 1024
+"""Documents of a batch that are noted as done at a time."""
+RETRY_SECONDS: Final = (0.01, 0.1, 1.0)
+"""Seconds between the attempts to write the documents of a decided batch; the last one repeats."""
 
 
 class WriteRounds:
@@ -57,6 +68,9 @@ class WriteRounds:
         self._refused_marks: dict[Path, tuple[DeletionMark, ...]] = {}
         self._durable_directories: set[Path] = set()
         self._task: asyncio.Task[None] | None = None
+        self._change_count = 0
+        self._batches: dict[BatchChange, asyncio.Task[None]] = {}
+        self._is_draining = asyncio.Event()
 
     def submit(
         self,
@@ -97,7 +111,12 @@ class WriteRounds:
         change = self._last.get(path)
         if change is None or change.is_at_work:
             change = self._new_change(path, needed, None, is_held=is_held, is_bulk=is_bulk)
-        elif change.is_note or is_held or not needed <= change.after:
+        elif (
+            isinstance(change, BatchChange)
+            or change.is_note
+            or is_held
+            or not needed <= change.after
+        ):
             # Do not reuse that change: it may have to wait for one that waits for it.
             earlier = None if change in needed else change
             change = self._new_change(path, needed, earlier, is_held=is_held, is_bulk=is_bulk)
@@ -173,6 +192,44 @@ class WriteRounds:
         self.release(removal)
         return outcome
 
+    def open_batch(self) -> BatchChange:
+        """Begin a batch without documents; it waits for `close_batch`."""
+        batch = BatchChange(self._root / REDO_NAME)
+        batch.hold()
+        self._add(batch)
+        return batch
+
+    def put_in_batch(self, batch: BatchChange, path: Path, content: bytes) -> None:
+        """Add the new content of a file to a batch that is not closed."""
+        last = self._last.get(path)
+        if last is not None and last is not batch:
+            if last.number > batch.number:
+                # That change may wait for the batch, which must not wait for it then.
+                self.submit(path, content, after=[batch])
+                return
+            batch.wait_for(last)
+        encoded_vhost = path.parent.name
+        if encoded_vhost not in batch.vhosts:
+            batch.vhosts.add(encoded_vhost)
+            self._vhost_counts[encoded_vhost] = self._vhost_counts.get(encoded_vhost, 0) + 1
+        self._left.discard(path)
+        self._last[path] = batch
+        batch.contents[path] = content
+
+    def close_batch(self, batch: BatchChange) -> None:
+        """Let a batch start when the earlier changes of its documents are done."""
+        if batch.unblock():
+            self._start(batch)
+
+    def cancel_batch(self, batch: BatchChange) -> None:
+        """End a batch that was not closed, or that has failed."""
+        if batch not in self._unfinished:
+            return
+        batch.fail(OSError(errno.ECANCELED, "the documents that it needs are not written"))
+        self._batches[batch] = asyncio.create_task(
+            self._finish_batch(batch), name="metadata-batch-cancelled"
+        )
+
     def note_removed(self, directory: Path) -> None:
         """Note that a directory was removed: the next change in it creates it again."""
         self._durable_directories.discard(directory)
@@ -187,12 +244,17 @@ class WriteRounds:
     @property
     def is_idle(self) -> bool:
         """Whether no change waits or is being written."""
-        return self._task is None
+        return self._task is None and not self._batches
 
     async def drain(self) -> None:
-        """Return when no change waits or is being written."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
+        """Return when no change waits or is being written.
+
+        A decided batch that the disk refuses is left to the next load of the documents.
+        """
+        self._is_draining.set()
+        while tasks := [*self._batches.values(), *([self._task] if self._task else [])]:
+            await asyncio.wait(tasks)
+        self._is_draining.clear()
 
     def _new_change(
         self,
@@ -227,6 +289,8 @@ class WriteRounds:
         return referrers
 
     def _add(self, change: Change) -> Change:
+        self._change_count += 1
+        change.number = self._change_count
         self._unfinished[change] = None
         encoded_vhost = change.path.parent.name
         self._vhost_counts[encoded_vhost] = self._vhost_counts.get(encoded_vhost, 0) + 1
@@ -235,7 +299,12 @@ class WriteRounds:
         return change
 
     def _start(self, change: Change) -> None:
-        """Let a change be written in the next round."""
+        """Let a change be written in the next round, or a batch beside the rounds."""
+        if isinstance(change, BatchChange):
+            self._batches[change] = asyncio.create_task(
+                self._run_batch(change), name="metadata-batch"
+            )
+            return
         self._line_of(change).append(change)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="metadata-write-rounds")
@@ -279,7 +348,7 @@ class WriteRounds:
 
     def _release_some(self, change: Change) -> None:
         for ready in change.release_some(RELEASES_MAX):
-            self._line_of(ready).append(ready)
+            self._start(ready)
 
     def _line_of(self, change: Change) -> deque[Change]:
         return self._bulk if change.is_bulk else self._ready
@@ -317,8 +386,9 @@ class WriteRounds:
     def _abandon(self, error: BaseException) -> None:
         """Wake every caller with an error, so that none waits for a round that never comes."""
         for change in self._unfinished:
-            change.abandon(error)
-        self._unfinished.clear()
+            if change not in self._batches:
+                change.abandon(error)
+        self._unfinished = {each: None for each in self._unfinished if each in self._batches}
         self._ready.clear()
         self._bulk.clear()
         self._last.clear()
@@ -327,8 +397,94 @@ class WriteRounds:
         for encoded_vhost in tuple(self._vhost_counts):
             self._vhost_counts[encoded_vhost] = 1
             self._count_done(encoded_vhost)
+        for batch in self._batches:
+            for encoded_vhost in (*batch.vhosts, self._root.name):
+                self._vhost_counts[encoded_vhost] = 1
+
+    async def _run_batch(self, batch: BatchChange) -> None:
+        """Decide a batch, then write its documents; several attempts if the disk refuses."""
+        try:
+            await self._write_batch(batch)
+        except Exception as error:
+            # A programming error, not the disk's: the caller gets it.
+            logger.exception("metadata batch failed documents=%d", len(batch.contents))
+            if not batch.decided.done():
+                batch.decided.set_exception(error)
+            batch.abandon(error)
+        await self._finish_batch(batch)
+
+    async def _write_batch(self, batch: BatchChange) -> None:
+        try:
+            await self._workers.run(self._decide, batch)
+        except OSError as cause:
+            batch.fail(cause)
+            await self._insist(batch, self._take_back, pauses=RETRY_SECONDS)
+            batch.decided.set_exception(DocumentWriteError(batch.path, cause))
+            return
+        batch.is_decided = True
+        batch.decided.set_result(None)
+        error = await self._insist(batch, self._carry_out)
+        if error is not None:
+            batch.fail(error)
+
+    async def _insist(
+        self,
+        batch: BatchChange,
+        work: Callable[[BatchChange], None],
+        pauses: Iterable[float] | None = None,
+    ) -> OSError | None:
+        """Repeat some work until the disk accepts it; return the error of the last attempt.
+
+        The store's end, or that of the pauses, ends the attempts.
+        """
+        error = None
+        for pause in pauses or chain(RETRY_SECONDS, repeat(RETRY_SECONDS[-1])):
+            try:
+                await self._workers.run(work, batch)
+            except OSError as cause:
+                logger.error(  # noqa: TRY400 - one line says it all
+                    "metadata batch not written, tried again documents=%d error=%s",
+                    len(batch.contents),
+                    cause,
+                )
+                error = cause
+                if self._is_draining.is_set():
+                    break
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._is_draining.wait(), pause)
+            else:
+                return None
+        return error
+
+    async def _finish_batch(self, batch: BatchChange) -> None:
+        """Wake what waits for a batch, in parts."""
+        self._unfinished.pop(batch, None)
+        for count, path in enumerate(batch.contents, 1):
+            if self._last.get(path) is batch:
+                del self._last[path]
+            if batch.error is None:
+                self._refused.discard(path)
+            if count % FINISHED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        batch.finish()
+        while batch.is_waited_for:
+            self._release_some(batch)
+            await asyncio.sleep(0)
+        for encoded_vhost in (*batch.vhosts, self._root.name):
+            self._count_done(encoded_vhost)
+        del self._batches[batch]
 
     # In a worker thread
+
+    def _decide(self, batch: BatchChange) -> None:
+        decide(self._root, self._files, batch.contents)
+
+    def _take_back(self, batch: BatchChange) -> None:
+        assert not batch.is_decided, "a decided batch counts"
+        take_back(self._root, self._files)
+
+    def _carry_out(self, batch: BatchChange) -> None:
+        carry_out(self._root, self._files, batch.contents)
 
     def _apply_round(self, changes: list[Change]) -> None:
         by_directory: dict[Path, list[Change]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +26,7 @@ from metadata.errors import MetadataError
 from metadata.names import encode_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
     from amqp_server.access.passwords import PasswordHash
     from amqp_server.access.permissions import Permissions, TopicPermissions
@@ -226,6 +226,30 @@ class AccessControl:
         removed = list(found) if exchange is None else [exchange] * (exchange in found)
         await self._finish(self._change_topics(vhost, user, dict.fromkeys(removed)))
         return bool(removed)
+
+    # Changes that another part writes to the disk
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Let nothing be changed during the block but by the block itself."""
+        async with self._one_at_a_time:
+            yield
+
+    def take_user(self, user: User) -> None:
+        """Add or replace a user whose document is on the disk."""
+        self.users[user.name] = user
+        self.changed()
+
+    def take_permissions(self, vhost: str, user: str, permissions: Permissions) -> None:
+        """Add or replace permissions whose document is on the disk."""
+        self.permissions.setdefault(vhost, {})[user] = permissions
+        self.changed()
+
+    def take_topics(self, vhost: str, user: str, topics: dict[str, TopicPermissions]) -> None:
+        """Replace all topic permissions of a user, whose document is on the disk."""
+        self.topics.setdefault(vhost, {})[user] = topics
+        self.damaged_topics.discard((encode_name(vhost), encode_name(user)))
+        self.changed()
 
     # One change at a time
 

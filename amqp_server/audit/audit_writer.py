@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 BUFFER_BYTES_MAX: Final = 1024 * 1024
 """Bytes of lines that wait for the disk; above it, new ones are dropped and counted."""
+GATHER_SECONDS: Final = 0.05
+"""Seconds that the thread waits for more lines: each wake of it costs the event loop time."""
 BATCH_LINES: Final = 1024
 """Lines that are written at a time."""
 
@@ -49,7 +51,7 @@ class AuditWriter:
         self._dropped_noted = 0
         self._is_refused = False
         self._pending: list[bytes] = []
-        self._is_ending = False
+        self._is_ending = threading.Event()
         self._has_work = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -69,14 +71,14 @@ class AuditWriter:
         Args:
             name: Name of the thread.
         """
-        self._is_ending = False
+        self._is_ending.clear()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Write everything that waits, and end the thread; blocks until the disk has it."""
         if self._thread is not None:
-            self._is_ending = True
+            self._is_ending.set()
             self._has_work.set()
             self._thread.join()
             self._thread = None
@@ -84,8 +86,9 @@ class AuditWriter:
     # In the thread
 
     def _run(self) -> None:
-        while not self._is_ending:
+        while not self._is_ending.is_set():
             self._has_work.wait()
+            self._is_ending.wait(GATHER_SECONDS)
             self._has_work.clear()
             self._write_all()
         self._write_all()

@@ -38,7 +38,7 @@ class AuditReader:
         A last line without its end is not returned: it is being written, or a crash has cut it.
 
         Raises:
-            OSError: A file cannot be read.
+            OSError: A file cannot be read; one that is missing is no error.
         """
         return heapq.merge(*(tail.new_events() for tail in self._tails), key=_time)
 
@@ -63,8 +63,13 @@ class _Tail:
                 yield event
 
     def _new_lines(self) -> Iterator[bytes]:
-        # List first: when there is a next file, nothing more comes into the one before it.
-        for number in file_numbers(self._directory, self._kind):
+        try:
+            # List first: when there is a next file, nothing more comes into the one before it.
+            numbers = file_numbers(self._directory, self._kind)
+        except FileNotFoundError:
+            # The server makes the directory with the first event.
+            return
+        for number in numbers:
             if number < self._number:
                 continue
             if number > self._number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers
@@ -77,6 +77,7 @@ class Broker:
         write_checkpoint: Writes what is settled to the disk.
 
     Attributes:
+        global_parameters: Values by name; kept for other programs.
         audit: Records who changed what.
         commits: Carries out transactions, one at a time.
         definition_writer: Writes definitions of new objects to the disk.
@@ -104,6 +105,7 @@ class Broker:
         self.definitions = definitions
         self.turn = turn
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
+        self.global_parameters: dict[str, Any] = {}
         self.removed_incarnations: list[UUID] = []
         self.queues_to_checkpoint = QueuesToCheckpoint()
         self.retention_pins = RetentionPins()

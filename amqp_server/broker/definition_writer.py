@@ -6,6 +6,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.broker.binding import Binding
+from amqp_server.broker.queue import Queue
 from amqp_server.broker.transfers.delay_queue import end_delay_queues
 from amqp_server.broker.virtual_host import vhost_of
 from metadata.names import encode_name
@@ -13,10 +15,8 @@ from metadata.names import encode_name
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from amqp_server.broker.binding import Binding
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.exchange import Exchange
-    from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
 
 SAVES_AWAITED: Final = 256
@@ -32,7 +32,7 @@ class DefinitionWriter:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._under_way: dict[Queue | Exchange | Binding, asyncio.Task[None]] = {}
+        self._under_way: dict[Queue | Exchange | Binding, asyncio.Future[None]] = {}
 
     def is_under_way(self, entity: Exchange | Binding) -> bool:
         """Return whether an object is still being saved; a reply to its declare must wait."""
@@ -71,6 +71,34 @@ class DefinitionWriter:
             partial(self._broker.definitions.save_binding, vhost.name, binding),
             partial(self._finish_binding, vhost, binding),
         )
+
+    def join(self, entity: Queue | Exchange | Binding, saving: asyncio.Future[None]) -> None:
+        """Note that an object is being saved with many others; `leave` ends it."""
+        self._under_way[entity] = saving
+
+    def leave(self, entity: Queue | Exchange | Binding) -> None:
+        """Note that the save with many others has ended."""
+        self._under_way.pop(entity, None)
+
+    def note_saved(self, vhost: VirtualHost, entity: Queue | Exchange | Binding) -> None:
+        """Let an object work that was saved with many others."""
+        self.leave(entity)
+        if isinstance(entity, Binding):
+            vhost.end_damaged_binding(encode_name(entity.identity.document_name))
+            return
+        queue = entity if isinstance(entity, Queue) else vhost.delay_queues.get(entity)
+        if queue is not None and not queue.is_deleted:
+            queue.store.awaits_definition = False
+            queue.wake()
+
+    def remove_unsaved(self, vhost: VirtualHost, entity: Queue | Exchange | Binding) -> None:
+        """Remove an object that could not be saved, unless a client has removed it already."""
+        if isinstance(entity, Binding):
+            self._remove_unsaved_binding(vhost, entity)
+        elif isinstance(entity, Queue):
+            self._remove_unsaved_queue(entity)
+        else:
+            self._remove_unsaved_exchange(vhost, entity)
 
     def _save_once(
         self,
@@ -117,13 +145,16 @@ class DefinitionWriter:
         try:
             await written
         except BaseException:
-            # Keep a binding that was created again since.
-            if binding.source.bindings.get(binding.identity) is binding:
-                vhost.unbind(
-                    binding.source, binding.destination, binding.routing_key, binding.arguments
-                )
+            self._remove_unsaved_binding(vhost, binding)
             raise
         vhost.end_damaged_binding(encode_name(binding.identity.document_name))
+
+    def _remove_unsaved_binding(self, vhost: VirtualHost, binding: Binding) -> None:
+        # Keep a binding that was created again since.
+        if binding.source.bindings.get(binding.identity) is binding:
+            vhost.unbind(
+                binding.source, binding.destination, binding.routing_key, binding.arguments
+            )
 
     def _remove_unsaved_queue(self, queue: Queue) -> None:
         """Remove a queue that could not be saved, so that no client relies on it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.binding import BindingIdentity
@@ -43,10 +43,12 @@ if TYPE_CHECKING:
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.policies.effective_policy import EffectivePolicy
     from amqp_server.broker.policies.policy import Policy, PolicyKind
+    from amqp_server.broker.policies.vhost_policies import VhostPolicies
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
     from appendlog import Log
+    from metadata.batch import Batch
     from metadata.change import DeletionMark
     from metadata.open_removal import OpenRemoval
     from metadata.store import MetadataStore
@@ -120,11 +122,11 @@ class Definitions:
 
     def save_vhost(self, name: str) -> Coroutine[None, None, None]:
         """Save a virtual host."""
-        return self._store.put(Document(VHOSTS, "", name, {}))
+        return self._store.put(vhost_document(name))
 
     def remove_vhost(self, name: str) -> Coroutine[None, None, None]:
         """Mark a virtual host as deleted, together with everything that it still has."""
-        return self._store.put(Document(VHOSTS, "", name, deletion_note()))
+        return self._store.put(deleted_vhost_document(name))
 
     async def forget_vhost(self, name: str) -> None:
         """Remove the document of a deleted virtual host once nothing else is left of it.
@@ -142,40 +144,23 @@ class Definitions:
         self, vhost: str, exchange: Exchange, delay_queue: Queue | None = None
     ) -> Coroutine[None, None, None]:
         """Save an exchange, and the incarnation of its hidden queue if it has one."""
-        body: dict[str, Any] = {
-            "type": exchange.type,
-            "auto_delete": exchange.auto_delete,
-            "internal": exchange.internal,
-            "arguments": table_to_json(exchange.arguments),
-        }
-        if delay_queue is not None:
-            body[_DELAY_QUEUE] = {"incarnation": str(delay_queue.incarnation)}
-        return self._store.put(Document(EXCHANGES, vhost, exchange.name, body))
+        return self._store.put(exchange_document(vhost, exchange, delay_queue))
 
     def save_queue(self, queue: Queue) -> Coroutine[None, None, None]:
         """Save a queue and its incarnation."""
-        body = {
-            "incarnation": str(queue.incarnation),
-            "auto_delete": queue.auto_delete,
-            "arguments": table_to_json(queue.arguments),
-        }
-        return self._store.put(Document(QUEUES, queue.virtual_host.name, queue.name, body))
+        return self._store.put(queue_document(queue))
 
     def save_binding(self, vhost: str, binding: Binding) -> Coroutine[None, None, None]:
         """Save a binding."""
         identity = binding.identity
-        body = {
-            "source": identity.source,
-            "destination_kind": identity.kind,
-            "destination": identity.destination,
-            "routing_key": identity.routing_key,
-            "arguments": table_to_json(binding.arguments),
-            _NUMBER: binding.number,
-        }
         kind = QUEUES if identity.kind == "queue" else EXCHANGES
         # On the disk, a binding without one of its ends would look as if that had been lost.
         ends = ((EXCHANGES, identity.source), (kind, identity.destination))
-        return self._store.put(Document(BINDINGS, vhost, identity.document_name, body), after=ends)
+        return self._store.put(binding_document(vhost, binding), after=ends)
+
+    def open_batch(self) -> Batch:
+        """Begin a batch of documents of which a crash leaves all or none."""
+        return self._store.open_batch()
 
     def open_removal(self, vhost: str) -> OpenRemoval:
         """Return a removal of definitions, for `DefinitionRemoval`."""
@@ -245,6 +230,53 @@ class Definitions:
             document_name: `BindingIdentity.document_name`.
         """
         return self._store.delete(BINDINGS, vhost, document_name)
+
+
+def vhost_document(name: str) -> Document:
+    """Return the document of a virtual host."""
+    return Document(VHOSTS, "", name, {})
+
+
+def deleted_vhost_document(name: str) -> Document:
+    """Return the document of a virtual host that is deleted."""
+    return Document(VHOSTS, "", name, deletion_note())
+
+
+def exchange_document(vhost: str, exchange: Exchange, delay_queue: Queue | None = None) -> Document:
+    """Return the document of an exchange, with the incarnation of its hidden queue."""
+    body: dict[str, Any] = {
+        "type": exchange.type,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": table_to_json(exchange.arguments),
+    }
+    if delay_queue is not None:
+        body[_DELAY_QUEUE] = {"incarnation": str(delay_queue.incarnation)}
+    return Document(EXCHANGES, vhost, exchange.name, body)
+
+
+def queue_document(queue: Queue) -> Document:
+    """Return the document of a queue, with its incarnation."""
+    body = {
+        "incarnation": str(queue.incarnation),
+        "auto_delete": queue.auto_delete,
+        "arguments": table_to_json(queue.arguments),
+    }
+    return Document(QUEUES, queue.virtual_host.name, queue.name, body)
+
+
+def binding_document(vhost: str, binding: Binding) -> Document:
+    """Return the document of a binding."""
+    identity = binding.identity
+    body = {
+        "source": identity.source,
+        "destination_kind": identity.kind,
+        "destination": identity.destination,
+        "routing_key": identity.routing_key,
+        "arguments": table_to_json(binding.arguments),
+        _NUMBER: binding.number,
+    }
+    return Document(BINDINGS, vhost, identity.document_name, body)
 
 
 def deletion_note() -> dict[str, Any]:
@@ -325,6 +357,14 @@ def queue_from(document: Document) -> QueueDefinition:
     arguments = arguments_of(body)
     check_queue_values(document.vhost, document.name, arguments, auto_delete=auto_delete)
     return QueueDefinition(document.name, incarnation_of(body), auto_delete, arguments)
+
+
+def with_policy(definition: QueueDefinition, policies: VhostPolicies | None) -> QueueDefinition:
+    """Return a definition with what the policies of its virtual host give to the queue."""
+    if policies is None or definition.is_delay_queue:
+        return definition
+    kind = queue_type(definition.arguments)
+    return replace(definition, policy=policies.for_queue(definition.name, kind))
 
 
 def bind_from(document: Document, vhost: VirtualHost) -> bool:

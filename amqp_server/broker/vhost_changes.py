@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from metadata.errors import DocumentWriteError, MetadataError
 from metadata.names import encode_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
@@ -108,6 +108,20 @@ class VhostChanges:
             MetadataError: The disk refused; the virtual host is unchanged.
         """
         await self._finish(self._delete(name))
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Let no virtual host be created or deleted during the block."""
+        async with self._one_at_a_time:
+            yield
+
+    async def until_removed(self, name: str) -> None:
+        """Return when nothing is left of an earlier virtual host with a free name.
+
+        Raises:
+            MetadataError: The rest cannot be removed; a new virtual host would contain it.
+        """
+        await self._wait_for_removal(name)
 
     async def _finish(self, change: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(change)

@@ -6,7 +6,7 @@ decide whether a client may make a change, and send the replies.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.binding import Binding, binding_identity
 from amqp_server.broker.consuming.direct_reply import DirectReplies
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from amqp_server.broker.binding import Destination
+    from amqp_server.broker.parameters import ParameterKey
     from amqp_server.broker.policies.effective_policy import EffectivePolicy
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.tables import Table
@@ -63,6 +64,8 @@ class VirtualHost:
         policies: Policies of the virtual host.
         delay_queues: Hidden queues of delayed exchanges.
         binding_count: Number of bindings.
+        metadata: Description, tags and the like; kept for other programs.
+        parameters: Values by component and name; kept for other programs.
         limits: Limits that an operator has set.
         connection_count: Number of open connections; the server keeps it.
         graph: Which exchanges lead to which.
@@ -93,6 +96,8 @@ class VirtualHost:
         self.replies = DirectReplies()
         self.publish_watch: PublishWatch | None = None
         self.binding_count = 0
+        self.metadata: dict[str, Any] = {}
+        self.parameters: dict[ParameterKey, Any] = {}
         self.limits = VhostLimits()
         self.connection_count = 0
         self._removed_count = 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.control.browse import browse_commands
 from amqp_server.control.checkpoint import checkpoint_commands
+from amqp_server.control.definitions import definitions_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.offsets import offsets_commands
@@ -48,6 +49,7 @@ def control_commands(
     families = (
         browse_commands(broker),
         checkpoint_commands(checkpointer),
+        definitions_commands(broker, server.definitions, server.config.storage_path),
         import_commands(broker, server.imports),
         limit_commands(broker, server.limit_settings, server.context.connection_limits),
         offsets_commands(broker, checkpointer),

@@ -27,15 +27,18 @@ async def list_all(
     broker: Broker, settings: LimitSettings, counts: ConnectionLimits
 ) -> dict[str, list[dict[str, object]]]:
     """Return the virtual hosts and the users that have limits, with what they use of them."""
+    vhosts, users = await settings.of_vhosts(), await settings.of_users()
     return {
         "vhosts": [
             {
                 "name": name,
                 "limits": limits,
-                "connections": broker.vhosts[name].connection_count,
-                "queues": len(broker.vhosts[name].queues),
+                "connections": vhost.connection_count,
+                "queues": len(vhost.queues),
             }
-            for name, limits in settings.of_vhosts().items()
+            for name, limits in vhosts.items()
+            # It may have been deleted in between.
+            if (vhost := broker.vhosts.get(name)) is not None
         ],
         "users": [
             {
@@ -44,7 +47,7 @@ async def list_all(
                 "connections": counts.connections_of_user(name),
                 "channels": counts.channels_of_user(name),
             }
-            for name, limits in settings.of_users().items()
+            for name, limits in users.items()
         ],
     }
 
@@ -98,9 +101,9 @@ async def clear(
 def _limits_of(settings: LimitSettings, kind: str, name: str) -> dict[str, int]:
     match kind:
         case "vhost":
-            return settings.of_vhosts().get(name, {})
+            return settings.of_vhost(name)
         case "user":
-            return settings.of_users().get(name, {})
+            return settings.of_user(name)
     reason = f"kind is '{kind}', must be {VHOST} or {USER}"
     raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
 

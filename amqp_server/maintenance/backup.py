@@ -28,8 +28,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from amqp_server.broker.definitions import EXCHANGES, stored_incarnation
@@ -53,6 +54,7 @@ from metadata.log_directories import find_logs
 from metadata.names import LOGS_NAME, log_directory
 from metadata.paths import document_path
 from metadata.reading_lock import check_data_directory
+from metadata.redo_file import REDO_NAME
 from offsets import read_checkpoint
 
 if TYPE_CHECKING:
@@ -61,6 +63,9 @@ if TYPE_CHECKING:
 
 ATTEMPTS_MAX: Final = 100
 """Attempts to copy files that change during the copy."""
+IMPORT_ATTEMPTS_MAX: Final = 600
+IMPORT_PAUSE_SECONDS: Final = 0.1
+"""Looks at an import of definitions that is being written, and the time between two of them."""
 _DOCUMENT: Final = ".json"
 _CHECKPOINT: Final = re.compile(r"checkpoint-\d{20}\.log")
 _REDO: Final = re.compile(r"redo-(\d{20})\.log")
@@ -138,6 +143,13 @@ def _make_target(storage_path: Path, target: Path) -> None:
         raise StartupError(f"{target} is not empty")
 
 
+class _ImportState(NamedTuple):
+    """When the directory of the definitions was changed, and whether an import is written."""
+
+    changed_ns: int
+    is_under_way: bool
+
+
 class _Copy:
     def __init__(
         self,
@@ -157,9 +169,11 @@ class _Copy:
         self._redo: dict[int, int] = {}
         self._removed: dict[UUID, list[tuple[int, int]]] = {}
         self._deleted: set[UUID] = set()
+        self._is_running = False
 
     def run(self) -> None:
         known = self._redo_number()
+        self._is_running = known is not None
         self._open_redo()
         self._copy_checkpoints()
         listed = set(self._find_logs())
@@ -250,8 +264,41 @@ class _Copy:
                         self.done.documents -= 1
 
     def _copy_documents(self) -> dict[Path, Path]:
-        """Copy the definitions; return the logs that they name, by the definition's path."""
+        """Copy the definitions; return the logs that they name, by the definition's path.
+
+        While a server writes the documents of an import, a copy would have some of them.
+
+        Raises:
+            BackupFailedError: Imports went on for too long.
+        """
+        for _ in range(IMPORT_ATTEMPTS_MAX):
+            before = self._import_state()
+            if before.is_under_way and self._is_running:
+                time.sleep(IMPORT_PAUSE_SECONDS)
+                continue
+            named = self._copy_all_documents()
+            if self._import_state() == before:
+                return named
+            # An import has begun or ended: the directory has changed.
+            shutil.rmtree(self._target / "metadata", ignore_errors=True)
+            self.done.documents = 0
+        raise BackupFailedError(
+            f"definitions are being imported into {self._source}: try again later"
+        )
+
+    def _import_state(self) -> _ImportState:
         root = self._source / "metadata"
+        try:
+            return _ImportState(root.stat().st_mtime_ns, (root / REDO_NAME).exists())
+        except FileNotFoundError:
+            return _ImportState(0, False)
+
+    def _copy_all_documents(self) -> dict[Path, Path]:
+        root = self._source / "metadata"
+        if (root / REDO_NAME).exists():
+            # Nobody writes its documents now: the next start does, also on the copy.
+            self._make_directory(self._target / "metadata")
+            self._copy(root / REDO_NAME, self._target / "metadata" / REDO_NAME)
         # Bindings first: their ends are then copied too, unless they were removed together.
         for kind in _names(root):
             for vhost in _names(root / kind):

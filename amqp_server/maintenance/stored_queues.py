@@ -6,6 +6,7 @@ reads the documents with file operations that change nothing.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,10 @@ from amqp_server.broker.definitions import (
     is_deletion_note,
     names_queue,
     queue_from,
+    with_policy,
 )
+from amqp_server.broker.policies.documents import POLICY_KINDS, policy_from_document
+from amqp_server.broker.policies.vhost_policies import VhostPolicies
 from appendlog import FileSystem, LogIdentity
 from appendlog.files.deleted_mark import has_deleted_mark
 from appendlog.files.dry_run import DryRunFileSystem
@@ -111,6 +115,7 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
     deleted = {
         each.name for each in report.documents if each.kind == VHOSTS and is_deletion_note(each)
     }
+    policies = _stored_policies(report)
     for document in report.documents:
         if document.vhost in deleted:
             continue
@@ -118,7 +123,7 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
             check_definition(document)
             if not names_queue(document):
                 continue
-            definition = queue_from(document)
+            definition = with_policy(queue_from(document), policies.get(document.vhost))
         except InvalidDefinitionError as error:
             stored.malformed.append((document, str(error)))
             continue
@@ -131,3 +136,15 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
         stored.queues.append(StoredQueue(document.vhost, document.name, definition, directory))
     stored.queues.sort(key=lambda queue: (queue.vhost, queue.name))
     return stored
+
+
+def _stored_policies(report: LoadReport) -> dict[str, VhostPolicies]:
+    """Return the valid policies of each virtual host that has some."""
+    found: dict[str, VhostPolicies] = {}
+    for document in report.documents:
+        if document.kind in POLICY_KINDS:
+            with suppress(InvalidDefinitionError):
+                policy = policy_from_document(document)
+                policies = found.setdefault(document.vhost, VhostPolicies())
+                policies.put(POLICY_KINDS[document.kind], (policy,))
+    return found

@@ -47,6 +47,7 @@ def _identity(queue: StoredQueue) -> dict[str, Any]:
         "type": queue.definition.settings.type.value,
         "is_durable": True,
         "incarnation": str(queue.incarnation),
+        **queue.definition.policy.as_json(),
     }
 
 

@@ -32,6 +32,10 @@ class UnsyncedFileSystem(FileSystem):
         """Check that the file is open."""
         os.fstat(descriptor)
 
+    def sync_filesystem(self, path: Path) -> None:
+        """Check that the directory exists."""
+        path.stat()
+
     def sync_directory(self, path: Path) -> None:
         """Check that the directory exists."""
         path.stat()

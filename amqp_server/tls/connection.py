@@ -75,6 +75,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._name = "?"
         self.address = ""
         self._has_received = False
+        self._is_started = False
         self._is_due = False
         self._has_failed = False
 
@@ -142,9 +143,9 @@ class TlsConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.lost()
             self._protocol.connection_lost(exc)
+            self._transport.release()
         else:
             self._fail_by_end()
-        # They refer to each other: only the garbage collector would free them.
         self._socket = self._transport = self._ssl_object = None
 
     def pause_writing(self) -> None:
@@ -160,12 +161,10 @@ class TlsConnection(asyncio.BufferedProtocol):
     # amqp_server.tls.handshakes.Handshake
 
     def start(self) -> None:
-        """Begin the handshake with the certificates of this moment, and read the client's part."""
+        """Read the client's part of the handshake."""
+        self._is_started = True
         if self._socket is None or self._socket.is_closing():
             return
-        self._ssl_object = self._current.context.wrap_bio(
-            self._incoming, self._outgoing, server_side=True
-        )
         if self._incoming.pending:
             self._step_later()
         else:
@@ -174,8 +173,13 @@ class TlsConnection(asyncio.BufferedProtocol):
     def step(self) -> None:
         """Go on with the handshake: the client has sent something."""
         self._is_due = False
-        if self._ssl_object is None or self._socket is None or self._socket.is_closing():
+        if self._socket is None or self._socket.is_closing():
             return
+        if self._ssl_object is None:
+            # Not earlier: this takes time, too, and is memory that a silent client must not cost.
+            self._ssl_object = self._current.context.wrap_bio(
+                self._incoming, self._outgoing, server_side=True
+            )
         try:
             self._ssl_object.do_handshake()
         except ssl.SSLWantReadError:
@@ -201,7 +205,7 @@ class TlsConnection(asyncio.BufferedProtocol):
     # The handshake
 
     def _step_later(self) -> None:
-        if self._ssl_object is not None and not self._is_due:
+        if self._is_started and not self._is_due:
             self._is_due = True
             if self._socket is not None:
                 self._socket.pause_reading()

@@ -26,6 +26,10 @@ _SMALL_BYTES: Final = 16 * 1024
 """Pieces up to this size are joined; larger ones are not copied."""
 
 
+def _do_nothing() -> None:
+    pass
+
+
 class TlsTransport(asyncio.Transport):
     """Writes of one TLS connection. The event loop owns it.
 
@@ -187,6 +191,12 @@ class TlsTransport(asyncio.Transport):
         self._pending.clear()
         self._pending_bytes = 0
         self._has_ended = True
+
+    def release(self) -> None:
+        """Refer to no protocol any more, after its `connection_lost`."""
+        # They refer to each other: only the garbage collector would free them.
+        self._protocol = asyncio.Protocol()
+        self._read_on = _do_nothing
 
     # Encryption
 

@@ -159,6 +159,25 @@ class FileSystem:
         finally:
             os.close(descriptor)
 
+    def sync_filesystem(self, path: Path) -> None:
+        """Sync everything on the file system of a directory to the disk, in one call.
+
+        It costs one wait for the disk, where a sync of each of thousands of files costs as many.
+        """
+        # Imported here: few programs need it.
+        import ctypes
+
+        sync = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        descriptor = OPEN_FILES.open(path, os.O_RDONLY | os.O_CLOEXEC, FILE_MODE)
+        try:
+            if sync is None:  # pragma: no cover - not on Linux
+                os.sync()
+            elif sync(descriptor) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(path))
+        finally:
+            os.close(descriptor)
+
     def write_all(
         self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
     ) -> int:

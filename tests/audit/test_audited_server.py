@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pamqp.commands import Basic, Channel, Exchange, Queue
+from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
+from amqp_server.access.passwords import PasswordHash
 from amqp_server.audit.reading import AuditReader
 from amqp_server.control.client import ask
 from amqp_server.control.messages import ControlError
@@ -360,3 +361,100 @@ def test_following_shows_what_happens_next(server: RunningServer) -> None:
                 assert json.loads(following.stdout.readline())["object"] == name
         finally:
             following.kill()
+
+
+def closed_because(server: RunningServer) -> list[str]:
+    return [event["details"]["reason"] for event in events(server, "connection.closed")]
+
+
+def test_a_connection_says_why_it_has_ended(server: RunningServer) -> None:
+    with connect(server.address) as client:
+        client.close()
+    with connect(server.address) as client:
+        client.send(Connection.Close(320, "bye\n{}", 0, 0), 0)
+        client.expect(Connection.CloseOk, 0)
+    with connect(server.address) as client:
+        client.open_channel()
+        client.send(Channel.Open(), 1)
+        client.expect_connection_close(504)
+    with connect(server.address):
+        pass
+    ask(server.storage_path, "vhosts.add", name="v")
+    with connect(server.address, vhost="v") as client:
+        ask(server.storage_path, "vhosts.delete", name="v")
+        client.expect_connection_close(320)
+    with connect(server.address) as client:
+        # The server closes it at its stop.
+        reasons = closed_because(server)
+    assert reasons[:3] == [
+        "closed by the client",
+        "closed by the client: 320 bye\n{}",
+        "504 CHANNEL_ERROR - second 'channel.open' seen",
+    ]
+    assert sorted(reasons[3:]) == [
+        "320 CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'",
+        "320 CONNECTION_FORCED - vhost 'v' is deleted",
+        "closed by peer",
+    ]
+
+
+def test_users_and_permissions_are_recorded_without_their_passwords(
+    server: RunningServer,
+) -> None:
+    stored = PasswordHash.quick(MARKER.encode())
+    path = server.storage_path
+    password = {"password_hash": stored.text, "hashing_algorithm": stored.algorithm}
+    ask(path, "users.add", name="u", **password, tags=["t"])
+    ask(path, "users.change_password", name="u", **password)
+    ask(path, "users.set_tags", name="u", tags=[])
+    rights = {"configure": "c", "write": "w", "read": "r"}
+    ask(path, "permissions.set", user="u", vhost="/", **rights)
+    topic = {"user": "u", "vhost": "/", "exchange": "amq.topic"}
+    ask(path, "topic_permissions.set", **topic, write="w", read="r")
+    ask(path, "topic_permissions.clear", **topic)
+    ask(path, "permissions.clear", user="u", vhost="/")
+    ask(path, "users.delete", name="u")
+    found = [event for event in events(server) if event["user"] == ME]
+    assert [(event["event"], event["object"], event.get("vhost")) for event in found] == [
+        ("user.created", "u", None),
+        ("user.password.changed", "u", None),
+        ("user.tags.set", "u", None),
+        ("permission.created", "u", "/"),
+        ("topic.permission.created", "u", "/"),
+        ("topic.permission.deleted", "u", "/"),
+        ("permission.deleted", "u", "/"),
+        ("user.deleted", "u", None),
+    ]
+    assert found[3]["details"] == rights
+    for written in (path / "audit").iterdir():
+        assert MARKER not in written.read_text()
+        assert stored.text not in written.read_text()
+
+
+def test_behind_a_proxy_the_peer_is_the_client(start_server: StartServer) -> None:
+    server = start_server("--proxy-protocol-trusted", "127.0.0.1/32", "--guest-from-anywhere")
+    with AmqpClient(server.address) as client:
+        client.send_raw(b"PROXY TCP4 203.0.113.7 127.0.0.1 4711 5672\r\n")
+        client.open()
+    (created,) = events(server, "connection.created")
+    assert created["peer"] == "203.0.113.7:4711"
+
+
+def test_policies_are_recorded(server: RunningServer) -> None:
+    policy = {"pattern": "^q", "apply_to": "queues", "priority": 1}
+    values = {"vhost": "/", "name": "p", **policy, "definition": {"max-length": 5}}
+    ask(server.storage_path, "policies.set", **values)
+    ask(server.storage_path, "operator_policies.set", **values)
+    ask(server.storage_path, "policies.clear", vhost="/", name="p")
+    found = events(server, "policy.set", "operator_policy.set", "policy.cleared")
+    assert [(event["event"], event["user"], event["object"]) for event in found] == [
+        ("policy.set", ME, "p"),
+        ("operator_policy.set", ME, "p"),
+        ("policy.cleared", ME, "p"),
+    ]
+    assert found[0]["details"] == {
+        "pattern": "^q",
+        "apply-to": "queues",
+        "definition": {"max-length": 5},
+        "priority": 1,
+    }

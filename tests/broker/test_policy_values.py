@@ -280,6 +280,7 @@ def test_every_key_with_an_effect_is_an_argument_of_the_same_types() -> None:
         ({"definition": {"message-ttl": -1}}, "-1 is not a valid message TTL"),
         ({"definition": {"expires": 0}}, "0 is not a valid queue expiry"),
         ({"definition": {"max-length-bytes": -1}}, "-1 is not a valid maximum length in bytes"),
+        ({"definition": {"expires": 1 << 62}}, f"{1 << 62} is not a valid queue expiry"),
         ({"definition": {"overflow": "x"}}, '<<"x">> is not a valid overflow value'),
         ({"definition": {"delivery-limit": "x"}}, '<<"x">> is not a valid delivery limit'),
         ({"definition": {"dead-letter-exchange": 1}}, "1 is not a valid dead letter exchange name"),
@@ -338,3 +339,20 @@ def test_a_policy_goes_out_as_it_came_in() -> None:
         "priority": 7,
     }
     assert policy_from_json(values).as_json("v") == values
+
+
+def test_an_operator_policy_is_a_parameter_in_definitions() -> None:
+    operator = policy("o", "^a", {"max-length": 1}, OPERATOR, priority=3)
+    parameter = operator.as_parameter("v")
+    assert parameter == {
+        "vhost": "v",
+        "component": "operator_policy",
+        "name": "o",
+        "value": {
+            "pattern": "^a",
+            "apply-to": "all",
+            "definition": {"max-length": 1},
+            "priority": 3,
+        },
+    }
+    assert policy_from_json({"name": "o", **parameter["value"]}, OPERATOR) == operator

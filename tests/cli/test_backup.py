@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from pamqp.commands import Basic, Queue, Tx
@@ -12,6 +13,8 @@ from pamqp.commands import Basic, Queue, Tx
 from amqp_server.control.offsets_client import OffsetsClient
 from amqp_server.maintenance.backup import back_up as back_up_directory
 from cli.main import main
+from metadata.document import Document, encode_document
+from metadata.redo_file import redo_pieces
 from offsets import LogRoot
 from tests.amqp_client import connect
 from tests.conftest import StartServer
@@ -361,3 +364,50 @@ def test_a_copy_of_a_directory_without_a_server_has_no_report_of_one(
     assert not (target / "recovery.json").exists()
     assert main(["recover", "--storage-path", str(target)]) == 0
     capsys.readouterr()
+
+
+REDO = b"".join(
+    redo_pieces(
+        Path("metadata"),
+        {
+            Path("metadata/queues/%2f/new.json"): encode_document(
+                Document(
+                    "queues",
+                    "/",
+                    "new",
+                    {"incarnation": str(uuid4()), "auto_delete": False, "arguments": {}},
+                )
+            )
+        },
+    )
+)
+"""What an import of definitions leaves behind if the server is killed."""
+
+
+def test_an_interrupted_import_of_definitions_is_copied_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage, target = tmp_path / "data", tmp_path / "copy"
+    fill(storage, a=1)
+    (storage / "metadata" / "batch.redo").write_bytes(REDO)
+    back_up(capsys, storage, target)
+    with ThreadedServer(target) as server, connect(server.address) as client:
+        client.open_channel()
+        assert client.ready_count("new") == 0
+        assert client.ready_count("a") == 1
+
+
+def test_a_backup_waits_until_an_import_of_definitions_is_written(
+    tmp_path: Path,
+    server: RunningServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    redo = server.storage_path / "metadata" / "batch.redo"
+    redo.write_bytes(REDO)
+    monkeypatch.setattr("amqp_server.maintenance.backup.IMPORT_ATTEMPTS_MAX", 2)
+    arguments = ["backup", "--storage-path", str(server.storage_path)]
+    assert main([*arguments, str(tmp_path / "copy")]) != 0
+    assert "definitions are being imported" in capsys.readouterr().err
+    redo.unlink()
+    back_up(capsys, server.storage_path, tmp_path / "other")

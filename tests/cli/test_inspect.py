@@ -139,7 +139,10 @@ def test_checkpoints_journal_and_metadata(
     assert inspect(capsys, "--show", "redo")[0]["transactions"] == 0
     documents = inspect(capsys)
     assert [(each["kind"], each["name"]) for each in documents] == [
+        ("access", "first_user"),
+        ("permissions", "guest"),
         ("queues", "a"),
+        ("users", "guest"),
         ("vhosts", "/"),
     ]
 

@@ -86,3 +86,7 @@ def test_stats_show_the_policy_of_a_queue(
     assert shown["policy"] == "short"
     assert shown["operator policy"] == "cap"
     assert shown["effective policy definition"] == '{"max-length":10}'
+    server.terminate()
+    stored = json.loads(run(capsys, "stats", "--queue", "tmp.1", "--json"))
+    assert stored["policy"] == "short"
+    assert stored["effective_policy_definition"] == {"max-length": 10}

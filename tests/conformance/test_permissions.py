@@ -400,8 +400,8 @@ def test_a_virtual_host_that_comes_again_has_no_old_permissions(
 def test_who_may_not_read_browses_and_follows_no_log(
     connect: Connect,
     client: AmqpClient,
-    arguments: Any,
-    rights: tuple[str, ...],  # noqa: ANN401
+    arguments: Any,  # noqa: ANN401 - a table of any values
+    rights: tuple[str, ...],
 ) -> None:
     stream, user = f"s-{uuid4().hex[:8]}", user_of(rights)
     client.declare(stream, arguments={"x-queue-type": "stream"})

@@ -40,9 +40,9 @@ def test_every_option_is_in_the_table_with_its_default() -> None:
     shown = {option: row[2] or "" for option, row in rows().items()}
 
     assert shown.keys() == OPTIONS.keys()
-    # The two files have none.
+    # The files have none.
     wrong = {name: text for name, text in shown.items() if text != str(OPTIONS[name].default)}
-    assert wrong == {"config": "", "default-pass-file": ""}
+    assert wrong == {"config": "", "default-pass-file": "", "load-definitions": ""}
 
 
 def test_every_bound_of_a_number_is_in_the_table() -> None:

@@ -135,6 +135,13 @@ class Disk:
         for change in self._pending.pop(path, ()):
             _apply_names(self._durable, change)
 
+    def sync_all(self) -> None:
+        """Put all files and names on the disk."""
+        for number in range(len(self._files)):
+            self.sync(number)
+        for path in list(self._pending):
+            self.sync_directory(path)
+
     def is_as(self, number: int, content: bytes) -> bool:
         """Tell whether a file has this content, as programs see it."""
         return number != _DIRECTORY and self._files[number].content == content

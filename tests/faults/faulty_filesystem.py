@@ -18,7 +18,7 @@ from amqp_server.testing.unsynced_files import UnsyncedFileSystem
 from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE, FileSystem
 from tests.faults.disk import Disk, restore
 
-_SYNCS = frozenset({"sync", "sync_write", "sync_directory"})
+_SYNCS = frozenset({"sync", "sync_write", "sync_directory", "sync_all"})
 
 
 class StoppedError(Exception):
@@ -199,6 +199,13 @@ class FaultyFileSystem(UnsyncedFileSystem):
         self._pass_gate()
         with self._lock:
             self._change("sync_directory", path)
+
+    def sync_filesystem(self, path: Path) -> None:
+        self._operation("sync_filesystem")
+        super().sync_filesystem(path)
+        self._pass_gate()
+        with self._lock:
+            self._change("sync_all")
 
     def end_process(self) -> None:
         """Close what is open, as the end of the process does."""

@@ -67,6 +67,8 @@ class InlineServer:
             "ring_size": 1024,
             "compact_below": 0.9,
             "disk_free_limit_bytes": 0,
+            # Its threads would take part in the order of things.
+            "audit_files": 0,
             **settings,
         }
         config = ServerConfig(port=0, storage_path=storage_path, **settings)

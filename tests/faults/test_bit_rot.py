@@ -28,6 +28,9 @@ HEAD_BYTES = 2
 RESERVE = Path("reserve")
 """The file that keeps room on the disk."""
 
+ACCESS_KINDS = {"access", "permissions", "users"}
+"""Directories of the documents that say who may log in."""
+
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300 + 36_000 // STRIDE)]
 
 Files = dict[Path, bytes]
@@ -92,8 +95,11 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
     files = {
         path.relative_to(root / "played" / "data"): content
         for path, content in best.items()
-        # FORMAT may refuse a start: tests/metadata/test_directory_lock.py.
-        if content is not None and path.name != "FORMAT"
+        # FORMAT may refuse a start: tests/metadata/test_directory_lock.py. Users and permissions
+        # may refuse the clients that look here: tests/access/test_damaged_documents.py.
+        if content is not None
+        and path.name != "FORMAT"
+        and not ACCESS_KINDS & set(path.relative_to(root / "played" / "data").parts)
     }
     (root / "work").mkdir()
     sample = Sample(root / "played", root / "work", best, files, scenario.history, Found())

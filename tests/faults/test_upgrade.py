@@ -23,6 +23,9 @@ PLAIN_NAME = re.compile("[a-z._-]+")
 ARCHIVE = ARCHIVES / "v1-2585fb2-killed.tar.gz"
 
 
+ACCESS_KINDS = {"access", "permissions", "users"}
+
+
 def unpack(root: Path) -> Path:
     """Unpack a directory that a killed server of format 1 left."""
     storage = root / "data"
@@ -32,11 +35,12 @@ def unpack(root: Path) -> Path:
 
 
 def documents(storage: Path) -> list[Document]:
-    """Return all definitions, each as its file says."""
-    return [
+    """Return all definitions but users and their permissions, which come with the upgrade."""
+    found = [
         decode_document(path.read_bytes(), accepts_unsigned=True)
         for path in sorted(storage.glob("metadata/*/*/*.json"))
     ]
+    return [each for each in found if each.kind not in ACCESS_KINDS]
 
 
 def is_signed(path: Path) -> bool:

@@ -132,18 +132,56 @@ ROOMS: Final = (
             "tests/crash/test_delayed_messages.py",
         ),
     ),
+    Room(
+        "users and permissions",
+        (
+            f"{_SERVER}/access/*.py",
+            f"{_SERVER}/access_recovery.py",
+            f"{_SERVER}/authentication.py",
+            f"{_BROKER}/rights.py",
+            f"{_BROKER}/publishing/guarded_targets.py",
+        ),
+        (
+            "tests/conformance/test_permissions.py",
+            "tests/system/test_users.py",
+            "tests/cli/test_users.py",
+        ),
+    ),
+    Room(
+        "policies and limits",
+        (
+            f"{_BROKER}/policies/*.py",
+            f"{_BROKER}/vhost_limits.py",
+            f"{_SERVER}/connection_limits.py",
+            f"{_SERVER}/limit_settings.py",
+        ),
+        (
+            "tests/conformance/test_policies.py",
+            "tests/conformance/test_limits.py",
+            "tests/system/test_policies.py",
+        ),
+    ),
+    Room("tls", (f"{_SERVER}/tls/*.py", f"{_SERVER}/proxy_protocol/*.py")),
+    Room(
+        "definitions", (f"{_SERVER}/definitions_file/**/*.py",), ("tests/cli/test_definitions.py",)
+    ),
 )
 
 IN_PROCESS: Final = (
+    "access",
     "appendlog",
+    "audit",
     "broker",
+    "definitions",
     "embedded",
     "faults",
     "groups",
     "metadata",
     "offsets",
     "protocol",
+    "proxy_protocol",
     "ring",
+    "tls",
 )
 """Folders whose tests run the code in their own process."""
 MIXED: Final = ("control", "crash", "system")

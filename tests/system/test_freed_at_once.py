@@ -264,3 +264,34 @@ def test_a_lost_connection_after_each_use(
             for _ in range(REPEATS):
                 with connect(server.address) as client:
                     use(client)
+
+
+POLICY = {
+    "message-ttl": 100_000,
+    "expires": 100_000,
+    "max-length": 10,
+    "max-length-bytes": 1000,
+    "dead-letter-exchange": "amq.fanout",
+    "compression": "zstd",
+}
+
+
+def test_what_a_cleared_policy_gave_to_a_queue(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        declare(client, {})
+        policies = server.server.policies
+
+        async def set_and_clear() -> None:
+            values = {"name": "p", "pattern": "^q$", "definition": POLICY}
+            await policies.set("/", await policies.parse(values))
+            await policies.clear("/", "p")
+
+        with nothing_left(server, caplog):
+            for _ in range(REPEATS):
+                server.run(set_and_clear)
+                client.publish(b"m", "q")
+                client.expect_confirmed()
+                client.call(Queue.Purge(queue="q"), Queue.PurgeOk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Queue
 
+from amqp_server.broker.policies.documents import policy_document
 from amqp_server.broker.policies.errors import (
     NoSuchPolicyError,
     NoSuchPolicyVhostError,
@@ -114,6 +116,39 @@ def test_a_restart_keeps_policies_and_applies_them_first(tmp_path: Path) -> None
         assert queue.expiry_timer is not None
         publish(client, "q", b"4")
         assert client.ready_count("q") == 2
+
+
+def test_a_predeclared_exchange_has_its_policy_after_a_restart(tmp_path: Path) -> None:
+    with serving(tmp_path) as (server, client):
+        client.declare("q")
+        client.call(Queue.Bind(queue="q", exchange="amq.fanout"), Queue.BindOk)
+        set_policy(server, "x", "^amq\\.direct$", {"alternate-exchange": "amq.fanout"})
+    with serving(tmp_path) as (_, client):
+        client.publish(b"1", "nowhere", exchange="amq.direct")
+        client.expect_confirmed()
+        assert client.ready_count("q") == 1
+
+
+def test_the_audit_log_has_each_change(server: RunningServer) -> None:
+    path = server.storage_path
+    fields = {"pattern": "^q", "apply_to": "all", "priority": 0, "definition": {"max-length": 2}}
+    ask(path, "policies.set", vhost="/", name="p", **fields)
+    ask(path, "operator_policies.set", vhost="/", name="o", **fields)
+    ask(path, "policies.clear", vhost="/", name="p")
+    server.terminate()
+    lines = [
+        json.loads(line)
+        for file in sorted((path / "audit").glob("changes-*"))
+        for line in file.read_text().splitlines()
+    ]
+    found = [each for each in lines if "policy" in each["event"]]
+    assert [(each["event"], each["object"]) for each in found] == [
+        ("policy.set", "p"),
+        ("operator_policy.set", "o"),
+        ("policy.cleared", "p"),
+    ]
+    assert found[0]["details"]["definition"] == {"max-length": 2}
+    assert found[0]["user"].startswith("os:")
 
 
 def test_a_killed_server_has_the_policies_that_were_acknowledged(server: RunningServer) -> None:
@@ -397,6 +432,27 @@ def test_the_statistics_of_a_queue_show_its_policies(server: RunningServer) -> N
             for row in rows
         }
     assert shown == {"other": (None, None, {}), "q": ("p", None, {"max-length": 5})}
+
+
+def test_policies_that_others_have_saved_are_taken_and_applied(tmp_path: Path) -> None:
+    with serving(tmp_path) as (server, client):
+        client.declare("q")
+        publish(client, "q", b"1", b"2", b"3")
+        policies = server.server.policies
+
+        async def take() -> None:
+            for number in range(3):
+                fields = {"pattern": "^q$", "definition": {"max-length": number + 1}}
+                values = {"name": f"p{number}", "priority": -number, **fields}
+                policy = policies.dated("/", await policies.parse(values))
+                await server.server.metadata.put(policy_document("/", policy, USER))
+                policies.take_saved("/", [policy])
+
+        server.run(take)
+        assert eventually(lambda: client.ready_count("q") == 1)
+        server.run(policies.until_done)
+    with serving(tmp_path) as (server, _):
+        assert len(server.call(lambda: server.server.policies.list())) == 3
 
 
 def test_a_missing_policy_cannot_be_cleared(tmp_path: Path) -> None:

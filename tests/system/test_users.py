@@ -18,7 +18,7 @@ from amqp_server.access.user import User, deletion_note
 from amqp_server.control.client import ControlError, ask
 from amqp_server.errors import StartupError
 from appendlog.files.filesystem import FileSystem
-from metadata.document import Document, encode_document
+from metadata.document import encode_document
 from tests.amqp_client import AmqpClient, ConnectionLostError, connect
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
@@ -204,35 +204,6 @@ def test_a_new_directory_gets_the_user_that_the_operator_names(tmp_path: Path) -
         server.start()
         assert may_log_in(server, "ops", "s3cret")
         assert not may_log_in(server, "guest", "guest")
-
-
-@pytest.mark.parametrize("written", ["nothing", "user", "user and permissions"])
-@pytest.mark.parametrize("later", ["guest", "ops"])
-def test_a_start_that_is_killed_while_it_creates_the_first_user_is_made_up_for(
-    server: RunningServer, tmp_path: Path, written: str, later: str
-) -> None:
-    path = server.storage_path
-    server.kill()
-    # The disk as that start leaves it: the documents are written in this order.
-    record = next(path.glob("metadata/access/*/first_user.json"))
-    begun = Document("access", "", "first_user", {"name": "guest", "is_begun": True})
-    record.write_bytes(encode_document(begun))
-    if written != "user and permissions":
-        next(path.glob("metadata/permissions/*/guest.json")).unlink()
-    if written == "nothing":
-        next(path.glob("metadata/users/*/guest.json")).unlink()
-    secret = tmp_path / "secret"
-    secret.write_text("guest")
-    server.options = ("--default-user", later, "--default-pass-file", str(secret))
-    server.start()
-
-    assert may_log_in(server, later, "guest")
-    assert may_log_in(server, "guest", "guest") == (later == "guest")
-    ask(path, "vhosts.add", name="t")
-    server.kill()
-    server.start()
-    assert may_log_in(server, later, "guest", "t")
-    assert may_log_in(server, "guest", "guest") == (later == "guest")
 
 
 class OneRefusal(FileSystem):

@@ -116,6 +116,24 @@ def test_recovered_queues_are_above_the_limit_and_stay(server: RunningServer) ->
         client.expect_channel_close(406)
 
 
+@pytest.mark.parametrize(
+    "body", [b"{", b'{"max-queues": 0}', b"", b'{"schema": 2, "kind": "vhost_limits"}']
+)
+def test_a_damaged_document_of_limits_stops_no_start(server: RunningServer, body: bytes) -> None:
+    set_limits(server, "vhost", "/", max_queues=0)
+    assert server.terminate() == 0
+    (path,) = (server.storage_path / "metadata" / "vhost_limits").rglob("*.json")
+    path.write_bytes(body)
+    server.may_fail = True
+    server.restart()
+    assert listed(server)["vhosts"] == []
+    assert any(str(path) in line for line in server.faults)
+    set_limits(server, "vhost", "/", max_queues=3)
+    assert server.terminate() == 0
+    server.restart()
+    assert listed(server)["vhosts"][0]["limits"] == {"max-queues": 3}
+
+
 def test_shards_keep_to_the_limit_of_queues(server: RunningServer) -> None:
     set_limits(server, "vhost", "/", max_queues=2)
     with pytest.raises(ControlError) as refused:

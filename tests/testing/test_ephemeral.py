@@ -188,6 +188,11 @@ def test_it_starts_again_where_it_was_and_is_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "environment", "reason"),
     [
+        (
+            ("--tls-only", "--tls-certificate", "x"),
+            {},
+            "--tls-only: --ephemeral prints a URL without",
+        ),
         (("--storage-path", "x"), {}, "--storage-path: --ephemeral keeps no data directory"),
         ((), {"AMQP_SERVER_STORAGE_PATH": "x"}, "AMQP_SERVER_STORAGE_PATH: --ephemeral keeps no"),
         (("status",), {}, "--ephemeral before 'status' is an option of the server"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import ssl
 from pathlib import Path
 
@@ -121,21 +120,6 @@ def test_a_removed_authority_signs_for_nobody_any_more(
             client.close()
         open_before.open_channel()
         open_before.close()
-
-
-def test_a_handshake_that_has_begun_keeps_its_certificate(
-    authority: Authority, start_tls: StartTls
-) -> None:
-    server = start_tls(**authority.server_pair().settings)
-    trust = authority.trust()
-    listeners = server.running.listeners
-    with socket.create_connection(server.tls_address, timeout=10) as begun:
-        server.wait_until(lambda: listeners.arrival_count == 1)
-        authority.server_pair()
-        assert reload(server)
-        with trust.wrap_socket(begun, server_hostname="localhost") as client:
-            serial = serial_of(client)
-    assert serial != serial_of(server.shake_hands(trust))
 
 
 def test_two_reloads_at_once_do_not_mix(authority: Authority, start_tls: StartTls) -> None:

@@ -24,6 +24,8 @@ from appendlog import SEGMENT_BYTES_MAX, Compression
 
 INTEGER_MAX: Final = (1 << 63) - 1
 """Highest number in a policy."""
+TIMER_MS_MAX: Final = 315_360_000_000
+"""Longest time that a timer may run: ten years, the bound of these arguments too."""
 _FILTER_BYTES: Final = range(16, 256)
 _LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 
@@ -119,7 +121,13 @@ KEYS: Final = {
         _one_of("at-most-once", "at-least-once"), "dead letter strategy", types=_QUORUM
     ),
     "message-ttl": _bound("message TTL"),
-    "expires": _bound("queue expiry", 1),
+    "expires": PolicyKey(
+        _integer_from(1, TIMER_MS_MAX),
+        "queue expiry",
+        Counts.LOWER,
+        _NO_STREAM,
+        is_operators=True,
+    ),
     "max-length": _bound("maximum length"),
     "max-length-bytes": PolicyKey(
         _integer_from(0),
@@ -140,7 +148,7 @@ KEYS: Final = {
     "delivery-limit": PolicyKey(
         _integer_from(-INTEGER_MAX), "delivery limit", Counts.LIMIT, _QUORUM, is_operators=True
     ),
-    "consumer-timeout": PolicyKey(_integer_from(0), "consumer timeout", Counts.LOWER),
+    "consumer-timeout": PolicyKey(_integer_from(0, TIMER_MS_MAX), "consumer timeout", Counts.LOWER),
     "max-age": PolicyKey(_is_age, "max age", types=_STREAM, policy_wins=_STREAM),
     "stream-max-segment-size-bytes": PolicyKey(
         _integer_from(0), "segment size", types=_STREAM, policy_wins=_STREAM
@@ -176,6 +184,6 @@ KEYS: Final = {
     "protect-unconsumed": _own("protect-unconsumed value", _is_truth, _NO_STREAM),
     "force-remove-after": _own("age of forced removal", _integer_from(0), _NO_STREAM),
     "segment-max-bytes": _own("segment size", _integer_from(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)),
-    "segment-max-age": _own("segment age", _integer_from(0)),
+    "segment-max-age": _own("segment age", _integer_from(0, TIMER_MS_MAX)),
 }
 """Keys by name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.job import done_in_turns
@@ -24,7 +24,7 @@ from amqp_server.broker.queue_settings import queue_settings
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.policies.policy import Policy
@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 POLICIES_MAX: Final = 1000
 """Policies of one virtual host and kind: a declare compares its name with all of them."""
 _TTL: Final = "message-ttl"
+_RECORDED: Final = ("pattern", "apply-to", "priority", "definition")
+"""What the audit log has of a policy."""
 
 
 class Policies:
@@ -56,6 +58,8 @@ class Policies:
         self._spawn = spawn
         self._one_at_a_time = asyncio.Lock()
         self._loading: set[Queue] = set()
+        # Virtual hosts whose queues do not have all policies yet that others have saved.
+        self._stale: set[VirtualHost] = set()
 
     async def parse(
         self, fields: Mapping[str, object], kind: PolicyKind = PolicyKind.USER
@@ -142,6 +146,47 @@ class Policies:
         """
         await self._finish(self._clear(vhost, name, kind))
 
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Let nothing be changed during the block but by the block itself."""
+        async with self._one_at_a_time:
+            yield
+
+    def dated(self, vhost: str, policy: Policy, kind: PolicyKind = PolicyKind.USER) -> Policy:
+        """Return a policy as it is to be saved, for a caller that writes its document itself.
+
+        Args:
+            vhost: Virtual host of the policy; it need not exist yet.
+            policy: Policy to save.
+            kind: Whose policy it is.
+        """
+        host = self._broker.vhosts.get(vhost)
+        before = None if host is None else host.policies.of(kind).get(policy.name)
+        return _dated(policy, before, self._broker.turn.clock.time_ns())
+
+    def take_saved(
+        self, vhost: str, policies: Sequence[Policy], kind: PolicyKind = PolicyKind.USER
+    ) -> None:
+        """Take policies whose documents (`policy_document`) the caller has written.
+
+        New queues and exchanges have them when this returns. Others get them in the background;
+        calls of the same time share that work.
+
+        Args:
+            vhost: Virtual host of the policies.
+            policies: What `dated` returned.
+            kind: Whose policies.
+
+        Raises:
+            NoSuchPolicyVhostError: There is no such virtual host.
+        """
+        host = self._vhost(vhost)
+        host.policies.put(kind, policies)
+        self._record_set(vhost, policies, kind)
+        if host not in self._stale:
+            self._stale.add(host)
+            self._spawn(self._apply_saved(host))
+
     async def until_done(self) -> None:
         """Return when the changes that are under way now have ended."""
         async with self._one_at_a_time:
@@ -166,6 +211,7 @@ class Policies:
             dated = [_dated(policy, known.get(policy.name), now_ns) for policy in policies]
             await self._save(vhost, dated, kind, known)
             host.policies.put(kind, dated)
+            self._record_set(vhost, dated, kind)
             await self._apply(host)
 
     async def _save(
@@ -203,7 +249,31 @@ class Policies:
                 raise
             host = self._vhost(vhost)
             host.policies.remove(kind, name)
+            self._record("cleared", vhost, name, kind)
             await self._apply(host)
+
+    async def _apply_saved(self, host: VirtualHost) -> None:
+        async with self._one_at_a_time:
+            self._stale.discard(host)
+            await self._apply(host)
+
+    def _record_set(self, vhost: str, policies: Sequence[Policy], kind: PolicyKind) -> None:
+        for policy in policies:
+            shown = policy.as_json(vhost)
+            details = {key: shown[key] for key in _RECORDED}
+            self._record("set", vhost, policy.name, kind, details)
+
+    def _record(
+        self,
+        action: str,
+        vhost: str,
+        name: str,
+        kind: PolicyKind,
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        """Record a change in the audit log."""
+        event = f"{kind.value.replace(' ', '_')}.{action}"
+        self._broker.audit.record(event, vhost=vhost, name=name, details=details)
 
     async def _apply(self, host: VirtualHost) -> None:
         turn = self._broker.turn
@@ -213,7 +283,11 @@ class Policies:
     def _steps(self, host: VirtualHost) -> Iterator[None]:
         """Give each queue and exchange of a virtual host what its policies give, one in a step."""
         for queue in list(host.queues.values()):
-            self._apply_to(queue, host.policies)
+            try:
+                self._apply_to(queue, host.policies)
+            except Exception:
+                # An error in one queue must not keep the others from their policies.
+                logger.exception("policy not applied queue=%s vhost=%s", queue.name, host.name)
             yield
         for exchange in list(host.exchanges.values()):
             policy = host.policies.for_exchange(exchange.name)

@@ -82,9 +82,25 @@ class Policy:
         Args:
             vhost: Virtual host of the policy.
         """
+        return {"vhost": vhost, "name": self.name, **self._values()}
+
+    def as_parameter(self, vhost: str) -> dict[str, Any]:
+        """Return an operator's policy as RabbitMQ's definitions have it, among the parameters.
+
+        `validation.policy_from_json` reads `value` back, together with the name.
+
+        Args:
+            vhost: Virtual host of the policy.
+        """
         return {
             "vhost": vhost,
+            "component": "operator_policy",
             "name": self.name,
+            "value": self._values(),
+        }
+
+    def _values(self) -> dict[str, Any]:
+        return {
             "pattern": self.pattern.text,
             "apply-to": self.apply_to.value,
             "definition": dict(self.definition),

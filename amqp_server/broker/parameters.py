@@ -1,0 +1,34 @@
+"""Values that are kept for other programs: parameters, and descriptions of virtual hosts.
+
+The broker does not use them. It keeps what a definitions file contains, and gives it back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from metadata.document import Document
+
+PARAMETERS: Final = "parameters"
+GLOBAL_PARAMETERS: Final = "global_parameters"
+VHOST_METADATA: Final = "vhost_metadata"
+_METADATA_NAME: Final = "metadata"
+
+ParameterKey = tuple[str, str]
+"""Component and name of a parameter."""
+
+
+def parameter_document(vhost: str, component: str, name: str, value: object) -> Document:
+    """Return the document of a parameter; a component contains no `/`."""
+    body = {"component": component, "name": name, "value": value}
+    return Document(PARAMETERS, vhost, f"{component}/{name}", body)
+
+
+def global_parameter_document(name: str, value: object) -> Document:
+    """Return the document of a parameter that belongs to no virtual host."""
+    return Document(GLOBAL_PARAMETERS, "", name, {"value": value})
+
+
+def vhost_metadata_document(vhost: str, metadata: dict[str, Any]) -> Document:
+    """Return the document of a virtual host's description, tags and the like."""
+    return Document(VHOST_METADATA, vhost, _METADATA_NAME, {"metadata": metadata})

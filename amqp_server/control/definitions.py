@@ -1,0 +1,134 @@
+"""The commands `definitions.export` and `definitions.import`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.registry import Audited, Command
+from amqp_server.definitions_file.entries_file import read_entries, take_content
+from amqp_server.definitions_file.errors import DefinitionsError, InvalidDefinitionsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from amqp_server.broker.broker import Broker
+    from amqp_server.control.registry import ReportProgress
+    from amqp_server.definitions_file.definitions_import import DefinitionsImport
+    from amqp_server.definitions_file.parts.part import Part
+
+logger = logging.getLogger(__name__)
+
+ENTRIES_AT_ONCE: Final = 128
+"""Entries in one progress report of an export."""
+PROGRESS_SECONDS: Final = 0.5
+"""Seconds between two progress reports of an import."""
+
+
+async def export(
+    broker: Broker, parts: Mapping[str, Part], report: ReportProgress, vhost: str
+) -> dict[str, int]:
+    """Send all entries in progress reports, section by section; return their numbers.
+
+    Args:
+        broker: Virtual hosts, exchanges and queues.
+        parts: Parts by section.
+        report: Sends the client some entries.
+        vhost: Virtual host that is exported; empty: all.
+
+    Raises:
+        ControlError: There is no such virtual host.
+    """
+    if vhost and vhost not in broker.vhosts:
+        raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
+    counts: dict[str, int] = {}
+    for section, part in parts.items():
+        entries: list[dict[str, Any]] = []
+        counts[section] = 0
+        for entry in part.export(vhost or None):
+            entries.append(entry)
+            counts[section] += 1
+            if len(entries) == ENTRIES_AT_ONCE:
+                await report({"section": section, "entries": entries})
+                # A client that reads fast keeps the socket open for more.
+                await asyncio.sleep(0)
+                entries = []
+        if entries:
+            await report({"section": section, "entries": entries})
+    return counts
+
+
+async def import_file(
+    definitions: DefinitionsImport,
+    storage_path: Path,
+    report: ReportProgress,
+    file: str,
+    vhost: str,
+    rabbit_version: str,
+    dry_run: bool,
+) -> dict[str, Any]:
+    """Import the entries that the client has written to a file; return the report.
+
+    Args:
+        definitions: Carries out imports.
+        storage_path: The data directory.
+        report: Sends the client the number of entries that are done.
+        file: Name of the file in the data directory.
+        vhost: Virtual host of entries that name none; empty: each entry names its own.
+        rabbit_version: Version of RabbitMQ that wrote the definitions; empty if it is not known.
+        dry_run: Whether to check and plan only.
+
+    Raises:
+        ControlError: The entries have mistakes, or the import failed; nothing has changed.
+    """
+    done = 0
+
+    def on_done(count: int) -> None:
+        nonlocal done
+        done = count
+
+    try:
+        content = await asyncio.to_thread(take_content, storage_path, file)
+        task = asyncio.ensure_future(
+            definitions.run(
+                read_entries(content),
+                vhost=vhost or None,
+                rabbit_version=rabbit_version,
+                is_dry_run=dry_run,
+                on_done=on_done,
+            )
+        )
+        while not (await asyncio.wait([task], timeout=PROGRESS_SECONDS))[0]:
+            await report({"entries": done})
+        return task.result().as_json
+    except InvalidDefinitionsError as error:
+        details = {"mistakes": error.mistakes, "count": error.count}
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, str(error), details) from error
+    except DefinitionsError as error:
+        raise ControlError(ErrorKind.FAILED, str(error)) from error
+
+
+def definitions_commands(
+    broker: Broker, definitions: DefinitionsImport, storage_path: Path
+) -> tuple[Command, ...]:
+    """Return the commands `definitions.*` of a server with these parts."""
+    return (
+        Command(
+            "definitions.export",
+            partial(export, broker, definitions.parts),
+            {"vhost": str},
+            reports=True,
+            audited=Audited("definitions.exported", details=("vhost",)),
+        ),
+        Command(
+            "definitions.import",
+            partial(import_file, definitions, storage_path),
+            {"file": str, "vhost": str, "rabbit_version": str, "dry_run": bool},
+            reports=True,
+            audited=Audited("definitions.imported", details=("vhost", "dry_run")),
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Definitions in and out, in the form of RabbitMQ's `definitions.json`."""

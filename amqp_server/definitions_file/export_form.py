@@ -1,0 +1,85 @@
+"""The form of an exported file: that of RabbitMQ 4, or one that RabbitMQ 3.10 reads as well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from amqp_server import __version__
+from amqp_server.access.passwords import SCRYPT, SHA256
+from amqp_server.definitions_file.file_content import CLUSTER_SECTIONS, SECTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+RABBIT_VERSION: Final = "4.1.0"
+"""Version of RabbitMQ whose form the file has."""
+_CLUSTER_NAME: Final = "cluster_name"
+
+
+def definitions_file(
+    sections: Mapping[str, Sequence[dict[str, Any]]], vhost: str | None = None
+) -> dict[str, Any]:
+    """Return a definitions file.
+
+    Args:
+        sections: Exported entries by section.
+        vhost: Virtual host that was exported; None: all.
+    """
+    top: dict[str, Any] = {
+        "rabbit_version": RABBIT_VERSION,
+        "rabbitmq_version": RABBIT_VERSION,
+        "product_name": "amqp-server",
+        "product_version": __version__,
+    }
+    if vhost is None:
+        name = next(
+            (
+                each["value"]
+                for each in sections.get("global_parameters", ())
+                if each["name"] == _CLUSTER_NAME
+            ),
+            "amqp-server",
+        )
+        top["rabbitmq_definition_format"] = "cluster"
+        top["original_cluster_name"] = name
+        top["explanation"] = f"Definitions of cluster '{name}'"
+    else:
+        top["rabbitmq_definition_format"] = "single_virtual_host"
+        top["original_vhost_name"] = vhost
+        top["explanation"] = f"Definitions of virtual host '{vhost}'"
+        top["metadata"] = {}
+        top["limits"] = []
+    names = SECTIONS if vhost is None else [s for s in SECTIONS if s not in CLUSTER_SECTIONS]
+    ends = {
+        name: {_end(each) for each in sections.get(name, ())} for name in ("queues", "exchanges")
+    }
+    for section in names:
+        top[section] = list(sections.get(section, ()))
+    # A client may have bound a queue that it has declared since the queues were listed.
+    top["bindings"] = [
+        each
+        for each in top["bindings"]
+        if each["destination_type"] != "queue"
+        or (each.get("vhost"), each["destination"]) in ends["queues"]
+    ]
+    return top
+
+
+def for_rabbitmq(definitions: dict[str, Any]) -> list[str]:
+    """Change a file so that RabbitMQ 3.10 imports it; return the users without a password there.
+
+    Args:
+        definitions: Result of `definitions_file`; changed.
+    """
+    unreadable = []
+    for user in definitions.get("users", ()):
+        if user["hashing_algorithm"] == SCRYPT:
+            if user["password_hash"]:
+                unreadable.append(user["name"])
+            user["password_hash"] = ""
+            user["hashing_algorithm"] = SHA256
+    return unreadable
+
+
+def _end(entry: dict[str, Any]) -> tuple[str | None, str]:
+    return entry.get("vhost"), entry["name"]

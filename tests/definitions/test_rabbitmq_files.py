@@ -1,0 +1,174 @@
+"""Files of RabbitMQ are taken unchanged, and ours go through a real RabbitMQ 3.10 and back."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp.commands import Exchange, Queue
+
+from bench.rabbitmq import is_rabbitmq_installed
+from cli.main import main
+from tests.amqp_client import connect
+from tests.conftest import StartServer
+from tests.definitions.rabbitmq_node import RabbitNode, rabbit_node
+from tests.servers import RunningServer
+
+HERE = Path(__file__).parent
+SECTIONS = (
+    "users",
+    "vhosts",
+    "permissions",
+    "topic_permissions",
+    "parameters",
+    "policies",
+    "queues",
+    "exchanges",
+    "bindings",
+)
+needs_rabbitmq = pytest.mark.skipif(not is_rabbitmq_installed(), reason="RabbitMQ is not installed")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[RabbitNode]:
+    """Run a RabbitMQ with definitions of every kind."""
+    directory = tmp_path / "rabbitmq"
+    directory.mkdir()
+    with rabbit_node(directory) as node:
+        yield node
+
+
+def fill(node: RabbitNode) -> None:
+    """Make definitions of every kind in RabbitMQ."""
+    for line in (
+        ["add_vhost", "shop", "--description", "orders", "--tags", "a,b"],
+        ["add_user", "shop", "test12"],
+        ["set_user_tags", "shop", "management", "own"],
+        ["set_permissions", "-p", "shop", "shop", ".*", ".*", "^r"],
+        ["set_topic_permissions", "-p", "shop", "shop", "amq.topic", "^a", "^b"],
+        [*("set_policy", "-p", "shop", "--priority", "3"), "p", "^q", '{"max-length":5}'],
+        ["set_operator_policy", "-p", "shop", "o", "^q", '{"expires":500000}'],
+        ["set_vhost_limits", "-p", "shop", '{"max-queues": 50}'],
+        ["set_user_limits", "shop", '{"max-connections": 5}'],
+    ):
+        node.ctl(*line)
+    with connect((node.url.host, node.url.port)) as client:
+        client.open_channel()
+        client.declare("classic", durable=True, arguments={"x-max-length": 5, "x-max-priority": 3})
+        client.declare("quorum", durable=True, arguments={"x-queue-type": "quorum"})
+        client.declare("stream", durable=True, arguments={"x-queue-type": "stream"})
+        client.declare("mine", exclusive=True)
+        alternate: Any = {"alternate-exchange": "amq.fanout"}
+        declare = Exchange.Declare(exchange="t", exchange_type="topic", arguments=alternate)
+        declare.durable = True
+        client.call(declare, Exchange.DeclareOk)
+        matched: Any = {"x-match": "all", "n": 5, "s": "text", "b": True, "f": 1.5}
+        for bind in (
+            Queue.Bind(queue="classic", exchange="t", routing_key="a.#"),
+            Queue.Bind(queue="quorum", exchange="amq.headers", arguments=matched),
+            Queue.Bind(queue="mine", exchange="amq.topic", routing_key="k"),
+        ):
+            client.call(bind, Queue.BindOk)
+        bind_exchange = Exchange.Bind(destination="t", source="amq.direct", routing_key="e")
+        client.call(bind_exchange, Exchange.BindOk)
+
+
+def imported(server: RunningServer, path: Path, capsys: pytest.CaptureFixture[str]) -> Any:  # noqa: ANN401
+    storage = ["--storage-path", str(server.storage_path)]
+    code = main(["definitions", "import", str(path), "--json", *storage])
+    output = capsys.readouterr()
+    assert (code, output.err) == (0, "")
+    return json.loads(output.out)
+
+
+def exported(
+    server: RunningServer, capsys: pytest.CaptureFixture[str], *options: str
+) -> dict[str, Any]:
+    storage = ["--storage-path", str(server.storage_path)]
+    assert main(["definitions", "export", *options, *storage]) == 0
+    definitions: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return definitions
+
+
+def alike(definitions: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the sections in one order, without what only one version writes."""
+    found: dict[str, list[str]] = {}
+    for section in SECTIONS:
+        entries = [dict(entry) for entry in definitions[section]]
+        for entry in entries:
+            if section == "exchanges":
+                entry.setdefault("internal", False)
+            elif section == "vhosts":
+                entry["limits"] = dict(entry.get("limits") or {})
+                metadata = dict(entry["metadata"])
+                if isinstance(metadata["tags"], str):
+                    # RabbitMQ itself writes a list when it has read the text.
+                    metadata["tags"] = metadata["tags"].split(",")
+                entry["metadata"] = metadata
+            elif section == "parameters" and isinstance(entry["value"].get("definition"), list):
+                definition = dict(entry["value"]["definition"])
+                entry["value"] = {**entry["value"], "definition": definition}
+        found[section] = sorted(json.dumps(entry, sort_keys=True) for entry in entries)
+    return found
+
+
+@pytest.mark.parametrize("name", ["rabbitmq-3.10.json", "rabbitmq-4.json"])
+def test_an_export_of_rabbitmq_is_taken_unchanged(
+    server: RunningServer, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    report = imported(server, HERE / name, capsys)
+    assert report["different"] == []
+    given = json.loads((HERE / name).read_text())
+    found = exported(server, capsys)
+    for section in ("queues", "exchanges", "bindings", "policies", "permissions"):
+        names = {json.dumps(entry, sort_keys=True) for entry in found[section]}
+        for entry in given[section]:
+            owner = entry.get("name", entry.get("destination", ""))
+            if owner.startswith("amq.gen") or owner == "mine":
+                continue
+            if section == "exchanges":
+                entry.setdefault("internal", False)
+            assert json.dumps(entry, sort_keys=True) in names
+    again = imported(server, HERE / name, capsys)
+    assert not any(counts["created"] for counts in again["sections"].values())
+    assert not any(counts["changed"] for counts in again["sections"].values())
+
+
+def test_only_the_queue_of_a_client_is_left_out_of_a_file_of_rabbitmq(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = imported(server, HERE / "rabbitmq-3.10.json", capsys)
+    assert {line.partition("[")[0] for line in report["skipped"]} == {"queues", "bindings"}
+    assert len(report["skipped"]) == 3
+
+
+@needs_rabbitmq
+@pytest.mark.interop
+def test_definitions_go_from_rabbitmq_to_us_and_back(
+    node: RabbitNode,
+    start_server: StartServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fill(node)
+    first = node.export()
+    path = tmp_path / "first.json"
+    path.write_text(json.dumps(first))
+    server = start_server()
+    imported(server, path, capsys)
+    with connect(server.address, user="shop", password="test12", vhost="shop"):
+        pass
+    back = exported(server, capsys, "--for", "rabbitmq")
+    # Into a RabbitMQ that has nothing of it.
+    for queue in ("classic", "quorum", "stream"):
+        node.ctl("delete_queue", queue)
+    node.ctl("delete_vhost", "shop")
+    node.ctl("delete_user", "shop")
+    node.load(back)
+    second = node.export()
+    expected = alike(first)
+    # The queue was exclusive, and its client has gone.
+    expected["bindings"] = [each for each in expected["bindings"] if '"mine"' not in each]
+    assert alike(second) == expected
+    node.ctl("authenticate_user", "shop", "test12")

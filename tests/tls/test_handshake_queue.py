@@ -1,0 +1,111 @@
+"""Handshakes get a share of each turn of the loop, and a bounded number is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from amqp_server.tls import handshakes
+from amqp_server.tls.handshakes import Handshakes
+
+
+class SlowHandshake:
+    """A handshake whose steps take a moment of CPU.
+
+    Args:
+        queue: Handshakes of the server.
+        seconds: Time of one step.
+        address: IP address of its client; None for one that no other has.
+    """
+
+    def __init__(self, queue: Handshakes, seconds: float = 0.0, address: str | None = None) -> None:
+        self.address = f"client {id(self)}" if address is None else address
+        self.is_started = False
+        self.steps = 0
+        self._queue = queue
+        self._seconds = seconds
+
+    def start(self) -> None:
+        """Note that it has begun."""
+        self.is_started = True
+
+    def step(self) -> None:
+        """Take the time of a step."""
+        self.steps += 1
+        end = time.perf_counter() + self._seconds
+        while time.perf_counter() < end:
+            pass
+
+
+async def test_steps_are_shared_out_over_turns() -> None:
+    queue = Handshakes(100)
+    shakes = [SlowHandshake(queue, handshakes.TURN_SECONDS) for _ in range(10)]
+    for each in shakes:
+        queue.add(each)
+        queue.step_later(each)
+    done = []
+    for _ in range(20):
+        # One turn of the loop.
+        await asyncio.sleep(0)
+        done.append(sum(each.steps for each in shakes))
+    assert done[:10] == list(range(done[0], done[0] + 10))
+    assert done[-1] == 10
+
+
+async def test_short_steps_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshakes, "TURN_SECONDS", 60.0)
+    queue = Handshakes(100)
+    shakes = [SlowHandshake(queue) for _ in range(10)]
+    for each in shakes:
+        queue.add(each)
+        queue.step_later(each)
+    await asyncio.sleep(0)
+    assert [each.steps for each in shakes] == [1] * 10
+
+
+async def test_handshakes_above_the_limit_start_in_their_order() -> None:
+    queue = Handshakes(2)
+    shakes = [SlowHandshake(queue) for _ in range(5)]
+    for each in shakes:
+        queue.add(each)
+    assert [each.is_started for each in shakes] == [True, True, False, False, False]
+    queue.remove(shakes[2])
+    queue.remove(shakes[0])
+    queue.remove(shakes[0])
+    assert [each.is_started for each in shakes] == [True, True, False, True, False]
+    queue.remove(shakes[1])
+    assert shakes[4].is_started
+    assert len(queue) == 2
+
+
+async def test_a_handshake_that_has_ended_takes_no_step() -> None:
+    queue = Handshakes(2)
+    gone, stays = SlowHandshake(queue), SlowHandshake(queue)
+    for each in (gone, stays):
+        queue.add(each)
+        queue.step_later(each)
+    queue.remove(gone)
+    await asyncio.sleep(0)
+    assert (gone.steps, stays.steps) == (0, 1)
+
+
+async def test_one_address_holds_a_part_of_the_places_and_addresses_take_turns() -> None:
+    queue = Handshakes(4)
+    many = [SlowHandshake(queue, address="10.0.0.1") for _ in range(6)]
+    others = [SlowHandshake(queue) for _ in range(4)]
+    for each in [*many, *others]:
+        queue.add(each)
+    assert [each.is_started for each in many] == [True, *[False] * 5]
+    assert [each.is_started for each in others] == [True, True, True, False]
+    # Its next one waits longest, and has a place now.
+    queue.remove(many[0])
+    assert many[1].is_started
+    assert not others[3].is_started
+    queue.remove(others[0])
+    assert others[3].is_started
+    for each in [*many, *others]:
+        queue.remove(each)
+    assert len(queue) == 0
+    assert [each.is_started for each in many].count(True) == 6
