@@ -143,6 +143,17 @@ async def test_a_password_that_changes_while_it_is_checked_does_not_log_in() -> 
     logins.close()
 
 
+async def test_tags_that_change_while_a_password_is_checked_refuse_nobody() -> None:
+    users = {"u": User("u", PasswordHash.of(b"one"))}
+    logins = Logins(users)
+    checking = asyncio.ensure_future(logins.check("u", b"one", "::1"))
+    await asyncio.sleep(0)
+    users["u"] = User("u", users["u"].password, ("monitoring",))
+
+    assert await checking
+    logins.close()
+
+
 async def test_a_refusal_takes_its_turn_whether_the_user_exists_or_not() -> None:
     users = {
         "slow": User("slow", PasswordHash.of(b"one")),
