@@ -23,6 +23,7 @@ from amqp_server.access.user import USERS, InvalidUserError, User, is_deletion_n
 from amqp_server.errors import StartupError
 from metadata.document import Document
 from metadata.errors import MetadataError
+from metadata.names import encode_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -62,6 +63,7 @@ async def recover_access(
     """
     deleted = _take_users(access, report)
     _take_permissions(access, report, deleted)
+    _note_damaged_topics(access, report)
     try:
         await _remove_rest(report, deleted, vhosts, store)
         first = _first_user(report)
@@ -113,6 +115,15 @@ def _take_permissions(access: AccessControl, report: LoadReport, deleted: set[st
                 access.topics.setdefault(vhost, {})[user] = topics_from(document)
         except InvalidPermissionError as error:
             _log_invalid(document, error)
+            if document.kind == TOPIC_PERMISSIONS:
+                access.damaged_topics.add((encode_name(vhost), encode_name(user)))
+
+
+def _note_damaged_topics(access: AccessControl, report: LoadReport) -> None:
+    """Note whose topic permissions cannot be read: without them all keys would be allowed."""
+    for each in report.unreadable:
+        if each.kind in (TOPIC_PERMISSIONS, ""):
+            access.damaged_topics.add((each.encoded_vhost, each.encoded_name))
 
 
 def _log_invalid(document: Document, error: Exception) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.access.login_line import FullLineError
 from amqp_server.protocol.errors import NotAllowed
+from amqp_server.socket_names import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Container
@@ -99,7 +100,7 @@ class PeerAuthenticator:
 
     async def _check(self, user: str, password: bytes) -> bool:
         try:
-            accepted = await self._rules.logins.check(user, password, self._peer)
+            accepted = await self._rules.logins.check(user, password, share_of(self._peer))
         except FullLineError:
             self._log(user, "too many logins wait for their check")
             return False
@@ -112,7 +113,7 @@ class PeerAuthenticator:
     async def _refuse(self, user: str, reason: str) -> bool:
         self._log(user, reason)
         with suppress(FullLineError):
-            await self._rules.logins.refuse(self._peer)
+            await self._rules.logins.refuse(share_of(self._peer))
         return False
 
     def _accepted(self, user: str) -> None:

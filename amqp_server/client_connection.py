@@ -412,7 +412,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def user(self) -> str:
         """Name of the user who logged in; empty before."""
-        return "" if self._session is None else self._session.user
+        return "" if self._session is None else self._session.login
 
     @property
     def vhost(self) -> str:

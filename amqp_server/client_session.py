@@ -352,6 +352,12 @@ class ClientSession:
         elif self.parked.is_watching:
             self.parked.lift_alarm()
 
+    @property
+    def login(self) -> str:
+        """User whose login was accepted, also before the virtual host is open; empty before."""
+        machine = self._machine
+        return "" if machine.state is ConnectionState.CHECKING_LOGIN else machine.user
+
     def force_close(self, explanation: str) -> Iterator[None]:
         """Handle what the client has sent, in steps; then send connection.close.
 

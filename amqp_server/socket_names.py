@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -34,6 +35,21 @@ class SocketNames(NamedTuple):
         if peer is None:
             return ""
         return str(peer[0]) if isinstance(peer, tuple) and peer else "127.0.0.1"
+
+
+def share_of(host: str) -> str:
+    """Return by what name an IP address gets its share of what clients wait for.
+
+    Of IPv6 it is the network of 64 bits: whoever has one address there can have all of them.
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    mapped = getattr(address, "ipv4_mapped", None)
+    if address.version == 4 or mapped is not None:
+        return str(mapped or address)
+    return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
 
 
 def names_of(transport: asyncio.BaseTransport) -> SocketNames:

@@ -23,6 +23,7 @@ from amqp_server.access.permissions import (
 )
 from amqp_server.access.user import USERS, User, deletion_note
 from metadata.errors import MetadataError
+from metadata.names import encode_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -54,6 +55,8 @@ class AccessControl:
         users: The users by name; do not change it.
         permissions: Permissions by virtual host, then by user; do not change it.
         topics: Permissions for routing keys by virtual host, user and exchange; do not change it.
+        damaged_topics: Of whom such permissions cannot be read: encoded names of virtual host and
+            user, empty for all. Until they are set again, no topic exchange allows them a key.
         default_user: User who gets all rights in a new virtual host; may not exist.
         generation: Grows with each change: what was derived from earlier answers is out of date.
     """
@@ -69,6 +72,7 @@ class AccessControl:
         self.users: dict[str, User] = {}
         self.permissions: dict[str, dict[str, Permissions]] = {}
         self.topics: dict[str, dict[str, dict[str, TopicPermissions]]] = {}
+        self.damaged_topics: set[tuple[str, str]] = set()
         self.default_user = ""
         self.generation = 0
         self._store = store
@@ -91,9 +95,21 @@ class AccessControl:
                 topics = self.topics.get(vhost, {}).get(user, {})
                 may_impersonate = IMPERSONATOR in self.users[user].tags
             found = self._grants[user, vhost] = Grants(
-                user, vhost, permissions, dict(topics), may_impersonate=may_impersonate
+                user,
+                vhost,
+                permissions,
+                dict(topics),
+                may_impersonate=may_impersonate,
+                has_all_topics=not self._has_damaged_topics(vhost, user),
             )
         return found
+
+    def _has_damaged_topics(self, vhost: str, user: str) -> bool:
+        damaged = self.damaged_topics
+        if not damaged:
+            return False
+        in_vhost, name = encode_name(vhost), encode_name(user)
+        return not damaged.isdisjoint(((in_vhost, name), (in_vhost, ""), ("", "")))
 
     def may_access(self, user: str, vhost: str) -> bool:
         """Return whether a user has any permission in a virtual host."""
@@ -113,6 +129,8 @@ class AccessControl:
         """Forget the permissions in a deleted virtual host; its documents go with it."""
         self.permissions.pop(vhost, None)
         self.topics.pop(vhost, None)
+        gone = encode_name(vhost)
+        self.damaged_topics = {each for each in self.damaged_topics if each[0] != gone}
         self.changed()
 
     # Changes
@@ -166,7 +184,8 @@ class AccessControl:
             NoSuchVhostError: There is no such virtual host.
             MetadataError: The disk refused; nothing has changed.
         """
-        permissions.check()
+        # A pattern may take 20 ms to compile.
+        await asyncio.to_thread(permissions.check)
         await self._finish(self._set_permissions(vhost, user, permissions))
 
     async def clear_permissions(self, vhost: str, user: str) -> bool:
@@ -190,7 +209,7 @@ class AccessControl:
             NoSuchVhostError: There is no such virtual host.
             MetadataError: The disk refused; nothing has changed.
         """
-        topic.check()
+        await asyncio.to_thread(topic.check)
         await self._finish(self._change_topics(vhost, user, {exchange: topic}))
 
     async def clear_topic_permissions(
@@ -229,6 +248,7 @@ class AccessControl:
     def take_topics(self, vhost: str, user: str, topics: dict[str, TopicPermissions]) -> None:
         """Replace all topic permissions of a user, whose document is on the disk."""
         self.topics.setdefault(vhost, {})[user] = topics
+        self.damaged_topics.discard((encode_name(vhost), encode_name(user)))
         self.changed()
 
     # One change at a time
@@ -328,6 +348,11 @@ class AccessControl:
                 if vhost in self._vhosts:
                     await self._store.delete(kind, vhost, user)
                 rows.get(vhost, {}).pop(user, None)
+        for vhost in list(self._vhosts) if self.damaged_topics else ():
+            damaged = encode_name(vhost), encode_name(user)
+            if damaged in self.damaged_topics and vhost in self._vhosts:
+                await self._store.delete(TOPIC_PERMISSIONS, vhost, user)
+                self.damaged_topics.discard(damaged)
 
     async def _set_permissions(self, vhost: str, user: str, permissions: Permissions) -> None:
         place = self._vhost(vhost)
@@ -376,7 +401,8 @@ class AccessControl:
         before = self.topics.get(vhost, {}).get(user, {})
         after = {**before, **changes}
         topics = {exchange: topic for exchange, topic in after.items() if topic is not None}
-        if topics == before:
+        damaged = encode_name(vhost), encode_name(user)
+        if topics == before and damaged not in self.damaged_topics:
             return
         if len(topics) > TOPICS_PER_USER_MAX:
             raise InvalidPermissionError(
@@ -391,6 +417,7 @@ class AccessControl:
                     await self._save_topics(vhost, user, before)
             raise
         if self._vhosts.get(vhost) is place:
+            self.damaged_topics.discard(damaged)
             rows = self.topics.setdefault(vhost, {})
             rows[user] = topics
             if not topics:

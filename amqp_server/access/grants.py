@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.access.patterns import InvalidPatternError, Pattern
+from amqp_server.access.patterns import InvalidPatternError, compiled
 from amqp_server.access.permissions import Right
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 ANSWERS_MAX: Final = 4096
 """Answers that are remembered; when there are more, all are forgotten."""
-_COMPILED_MAX: Final = 512
 
 
 class Grants:
@@ -28,6 +26,8 @@ class Grants:
         permissions: The user's permissions there; None: no access.
         topics: The user's permissions for routing keys there, by exchange.
         may_impersonate: Whether the user may publish with the `user-id` of another one.
+        has_all_topics: Whether `topics` is all that there is; otherwise a topic exchange that is
+            not in it allows nothing.
 
     Attributes:
         may_publish_all: Whether no publish has to be checked.
@@ -41,7 +41,9 @@ class Grants:
         topics: Mapping[str, TopicPermissions],
         *,
         may_impersonate: bool = False,
+        has_all_topics: bool = True,
     ) -> None:
+        self._has_all_topics = has_all_topics
         self.may_impersonate = may_impersonate
         self.user = user
         self.vhost = vhost
@@ -50,7 +52,10 @@ class Grants:
         self._answers: dict[tuple[Right, str], bool] = {}
         self._topic_answers: dict[tuple[Right, str, str], bool] = {}
         self.may_publish_all = (
-            not topics and permissions is not None and _compiled(permissions.write).matches_all
+            not topics
+            and has_all_topics
+            and permissions is not None
+            and compiled(permissions.write).matches_all
         )
 
     def allows(self, right: Right, name: str) -> bool:
@@ -76,7 +81,7 @@ class Grants:
         """
         topic = self._topics.get(exchange)
         if topic is None:
-            return True
+            return self._has_all_topics
         answer = self._topic_answers.get((right, exchange, key))
         if answer is None:
             answer = _found(self._with_names(getattr(topic, right)), key)
@@ -92,14 +97,9 @@ class Grants:
         return text
 
 
-@lru_cache(_COMPILED_MAX)
-def _compiled(text: str) -> Pattern:
-    return Pattern(text)
-
-
 def _found(text: str, name: str) -> bool:
     try:
-        return _compiled(text).search(name)
+        return compiled(text).search(name)
     except InvalidPatternError:
         # It was checked when it was set: it is too large now that the names are in it.
         return False

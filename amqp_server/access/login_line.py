@@ -46,6 +46,7 @@ class LoginLine:
 
         Raises:
             FullLineError: Too many logins wait, of this address or of all.
+            Exception: As `check` raises.
         """
         line = self._waiting.setdefault(address, deque())
         if self._count >= WAITING_MAX or len(line) >= WAITING_PER_ADDRESS_MAX:
@@ -84,7 +85,12 @@ class LoginLine:
                     # To the end: the others come first.
                     self._waiting[address] = line
                 if not result.done():
-                    accepted = await loop.run_in_executor(self._thread, check)
+                    try:
+                        accepted = await loop.run_in_executor(self._thread, check)
+                    except Exception as error:  # noqa: BLE001 - the caller gets it; the others go on
+                        if not result.done():
+                            result.set_exception(error)
+                        continue
                     if not result.done():
                         result.set_result(accepted)
         finally:

@@ -80,10 +80,12 @@ class Logins:
         accepted = await self._line.run(partial(stored.matches, password or b"\0"), address)
         if user is None or not password:
             return False
+        # The password may have been changed in the meantime; tags and limits do not matter.
+        now = self._users.get(name)
+        is_same = now is not None and now.password == user.password
         if not is_slow:
-            return self._users.get(name) is user and user.password.matches(password)
-        # The password may have been changed in the meantime.
-        if accepted and self._users.get(name) is user:
+            return is_same and user.password.matches(password)
+        if accepted and is_same:
             if len(self._accepted) >= REMEMBERED_MAX:
                 del self._accepted[next(iter(self._accepted))]
             self._accepted[self._digest(user, password)] = self._now() + REMEMBERED_SECONDS

@@ -132,6 +132,9 @@ def _parameters(text: str) -> tuple[int, int, int, bytes, bytes]:
             f"the cost n={n} r={r} p={p} is not allowed: n is a power of two up to {_N_MAX}, "
             f"r at most {_R_MAX}, p at most {_P_MAX}"
         )
+    if n.bit_length() - 1 >= 16 * r:
+        # RFC 7914, section 2: OpenSSL refuses it too, but only when a password is checked.
+        raise InvalidHashError(f"the cost n={n} r={r} is not allowed: n must be less than 2^(16 r)")
     salt, key = _octets(parts[3]), _octets(parts[4])
     if not 16 <= len(key) <= 64:
         raise InvalidHashError(f"the key has {len(key)} octets, 16 to 64 are allowed")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
+from functools import lru_cache
 from typing import Final
 
 import regex
@@ -25,6 +26,7 @@ COST_MAX: Final = 32_768
 SEARCH_SECONDS_MAX: Final = 0.005
 """Longest search. It runs on the event loop, so it must be short."""
 
+_COMPILED_MAX: Final = 512
 _REPEAT: Final = re.compile(r"\{\s*(\d*)\s*,?\s*(\d*)\s*\}")
 _LOGGED_CHARACTERS_MAX: Final = 64
 _MATCHING_ALL: Final = (".*", "^.*", ".*$")
@@ -93,6 +95,18 @@ class Pattern:
                 reason,
             )
         return False
+
+
+@lru_cache(_COMPILED_MAX)
+def compiled(text: str) -> Pattern:
+    """Return the pattern of a text, which is remembered. Any thread may call it.
+
+    Whoever sets a pattern calls it in a worker: it need not be compiled on the event loop then.
+
+    Raises:
+        InvalidPatternError: As `Pattern`.
+    """
+    return Pattern(text)
 
 
 def _cost(text: str) -> int:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from amqp_server.access.permissions import Permissions, TopicPermissions
 from amqp_server.control.registry import Command
-from amqp_server.control.users import done, in_steps
+from amqp_server.control.users import done
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from amqp_server.access.access_control import AccessControl
 
 logger = logging.getLogger(__name__)
@@ -38,12 +42,16 @@ async def list_permissions(
     access: AccessControl, vhost: str | None = None, user: str | None = None
 ) -> list[dict[str, str]]:
     """Return permissions by virtual host and user: of one virtual host, of one user, or all."""
-    found = [
-        (in_vhost, of_user, permissions)
-        for in_vhost, users in sorted(access.permissions.items())
-        for of_user, permissions in sorted(users.items())
-        if vhost in (None, in_vhost) and user in (None, of_user)
-    ]
+    # As in `users.list`: copied here, sorted in a worker.
+    copied = {
+        each: dict(users) for each, users in access.permissions.items() if vhost in (None, each)
+    }
+    return await asyncio.to_thread(_rows, copied, user)
+
+
+def _rows(
+    permissions: Mapping[str, Mapping[str, Permissions]], user: str | None
+) -> list[dict[str, str]]:
     return [
         {
             "vhost": in_vhost,
@@ -52,7 +60,9 @@ async def list_permissions(
             "write": each.write,
             "read": each.read,
         }
-        async for in_vhost, of_user, each in in_steps(found)
+        for in_vhost, users in sorted(permissions.items(), key=itemgetter(0))
+        for of_user, each in sorted(users.items(), key=itemgetter(0))
+        if user in (None, of_user)
     ]
 
 
@@ -81,13 +91,14 @@ async def list_topic_permissions(
     access: AccessControl, vhost: str | None = None, user: str | None = None
 ) -> list[dict[str, str]]:
     """Return topic permissions by virtual host, user and exchange, as `list_permissions` does."""
-    found = [
-        (in_vhost, of_user, exchange, topic)
-        for in_vhost, users in sorted(access.topics.items())
-        for of_user, topics in sorted(users.items())
-        if vhost in (None, in_vhost) and user in (None, of_user)
-        for exchange, topic in sorted(topics.items())
-    ]
+    # What is in `topics` for one user is replaced, never changed.
+    copied = {each: dict(users) for each, users in access.topics.items() if vhost in (None, each)}
+    return await asyncio.to_thread(_topic_rows, copied, user)
+
+
+def _topic_rows(
+    topics: Mapping[str, Mapping[str, Mapping[str, TopicPermissions]]], user: str | None
+) -> list[dict[str, str]]:
     return [
         {
             "vhost": in_vhost,
@@ -96,7 +107,10 @@ async def list_topic_permissions(
             "write": each.write,
             "read": each.read,
         }
-        async for in_vhost, of_user, exchange, each in in_steps(found)
+        for in_vhost, users in sorted(topics.items(), key=itemgetter(0))
+        for of_user, of_exchanges in sorted(users.items(), key=itemgetter(0))
+        if user in (None, of_user)
+        for exchange, each in sorted(of_exchanges.items(), key=itemgetter(0))
     ]
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.access.errors import (
@@ -22,14 +25,12 @@ from amqp_server.control.registry import Command
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
+    from collections.abc import Awaitable, Iterable
 
     from amqp_server.access.access_control import AccessControl
 
 logger = logging.getLogger(__name__)
 
-ROWS_PER_STEP: Final = 500
-"""Rows of a list that are made before others have their turn."""
 ADMINISTRATOR: Final = "administrator"
 
 
@@ -90,30 +91,27 @@ async def reset(
 
 async def list_all(access: AccessControl) -> list[dict[str, object]]:
     """Return the users by name, without the hashes of their passwords."""
-    counts: dict[str, int] = {}
-    for users in access.permissions.values():
-        for name in users:
-            counts[name] = counts.get(name, 0) + 1
-    users_by_name = sorted(access.users.values(), key=lambda each: each.name)
+    # Copied here, then sorted in a worker: there may be many, and others change them meanwhile.
+    users = list(access.users.values())
+    names = [list(users) for users in access.permissions.values()]
+    return await asyncio.to_thread(_rows, users, names, access.default_user)
+
+
+def _rows(
+    users: Iterable[User], names: Iterable[Iterable[str]], default_user: str
+) -> list[dict[str, object]]:
+    counts = Counter(chain.from_iterable(names))
     return [
         {
             "name": user.name,
             "tags": list(user.tags),
             "hashing_algorithm": user.password.algorithm if user.password.text else None,
-            "vhosts": counts.get(user.name, 0),
+            "vhosts": counts[user.name],
             "limits": dict(user.limits),
-            "is_default": user.name == access.default_user,
+            "is_default": user.name == default_user,
         }
-        async for user in in_steps(users_by_name)
+        for user in sorted(users, key=attrgetter("name"))
     ]
-
-
-async def in_steps(rows: Sequence[Any]) -> Any:  # noqa: ANN401 - an iterator of the same rows
-    """Iterate over many rows; others have their turn in between."""
-    for at, row in enumerate(rows):
-        if at % ROWS_PER_STEP == ROWS_PER_STEP - 1:
-            await asyncio.sleep(0)
-        yield row
 
 
 def texts(argument: str, values: Iterable[object]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Final, cast
 
+from amqp_server.socket_names import share_of
 from amqp_server.tls.failures import failure_text
 from amqp_server.tls.transport import TlsTransport
 
@@ -44,6 +45,9 @@ class TlsConnection(asyncio.BufferedProtocol):
         arrivals: Sockets that are not connections of clients yet.
         seconds_max: Seconds that the handshake may take.
         buffer: Buffer for encrypted octets, shared by all connections of the server.
+
+    Attributes:
+        address: IP address or network of the client; empty before the socket is connected.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._transport: TlsTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._name = "?"
+        self.address = ""
         self._has_received = False
         self._is_started = False
         self._is_due = False
@@ -83,6 +88,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._socket = socket = cast("asyncio.Transport", transport)
         names = self._names_of(transport)
         self._name = names.text
+        self.address = share_of(names.peer_host)
         if names.peer is None:
             # It was reset before the server looked, as load balancers end their checks.
             socket.abort()

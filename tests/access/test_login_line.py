@@ -85,6 +85,25 @@ async def test_a_login_whose_client_has_gone_is_not_checked() -> None:
     line.close()
 
 
+async def test_a_check_that_fails_ends_no_other_login() -> None:
+    line, gate = LoginLine(), Gate()
+
+    def fail() -> bool:
+        gate.opened.wait()
+        raise MemoryError
+
+    failing = asyncio.ensure_future(line.run(fail, "10.0.0.1"))
+    last = asyncio.ensure_future(line.run(lambda: gate.check("last"), "10.0.0.1"))
+    await asyncio.sleep(0)
+    gate.opened.set()
+
+    async with asyncio.timeout(10):
+        assert await last
+        with pytest.raises(MemoryError):
+            await failing
+    line.close()
+
+
 class Clock:
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -121,6 +140,17 @@ async def test_a_password_that_changes_while_it_is_checked_does_not_log_in() -> 
     users["u"] = User("u", PasswordHash.quick(b"two"))
 
     assert not await checking
+    logins.close()
+
+
+async def test_tags_that_change_while_a_password_is_checked_refuse_nobody() -> None:
+    users = {"u": User("u", PasswordHash.of(b"one"))}
+    logins = Logins(users)
+    checking = asyncio.ensure_future(logins.check("u", b"one", "::1"))
+    await asyncio.sleep(0)
+    users["u"] = User("u", users["u"].password, ("monitoring",))
+
+    assert await checking
     logins.close()
 
 

@@ -64,6 +64,7 @@ def test_a_blank_password_and_an_empty_hash_never_match(algorithm: str) -> None:
         (SCRYPT, "16383:8:1:AAAA:" + "A" * 43 + "=", "power of two"),
         (SCRYPT, "262144:8:1:AAAA:" + "A" * 43 + "=", "not allowed"),
         (SCRYPT, "16384:17:1:AAAA:" + "A" * 43 + "=", "not allowed"),
+        (SCRYPT, "65536:1:1:AAAA:" + "A" * 43 + "=", r"less than 2\^"),
         (SCRYPT, "16384:8:0:AAAA:" + "A" * 43 + "=", "not allowed"),
         (SCRYPT, "9" * 5000 + ":8:1:AAAA:" + "A" * 43 + "=", "not allowed"),
         (SCRYPT, "-4:8:1:AAAA:" + "A" * 43 + "=", "form n:r:p:salt:key"),

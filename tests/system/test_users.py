@@ -1,15 +1,23 @@
 """Users and permissions of a running server: documents, restarts, changes that count at once."""
 
+import errno
+import itertools
 import json
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pamqp import frame
 from pamqp.commands import Basic, Channel, Connection, Queue
 
+from amqp_server.access import patterns
 from amqp_server.access.passwords import PasswordHash
 from amqp_server.access.user import User, deletion_note
 from amqp_server.control.client import ControlError, ask
+from amqp_server.errors import StartupError
+from appendlog.files.filesystem import FileSystem
 from metadata.document import encode_document
 from tests.amqp_client import AmqpClient, ConnectionLostError, connect
 from tests.servers import RunningServer
@@ -143,6 +151,45 @@ def test_a_damaged_document_of_a_user_refuses_that_user_only(server: RunningServ
     assert may_log_in(server, "guest", "guest")
 
 
+def test_damaged_topic_permissions_allow_no_key(server: RunningServer) -> None:
+    path = server.storage_path
+    add_user(path, "worker")
+    permit(path, "worker")
+    row = {"vhost": "/", "user": "worker", "exchange": "amq.topic"}
+    ask(path, "topic_permissions.set", **row, write="^mine", read="^mine")
+    server.terminate()
+    document = next(path.glob("metadata/topic_permissions/*/worker.json"))
+    document.write_bytes(document.read_bytes()[:40])
+    server.may_fail = True
+    server.start()
+
+    with connect(server.address, user="worker", password="secret") as client:
+        client.open_channel()
+        client.publish(b"x", "other", "amq.topic")
+        client.expect_channel_close(403)
+        ask(path, "topic_permissions.clear", vhost="/", user="worker")
+        assert not document.exists()
+        client.open_channel(confirms=True)
+        client.publish(b"x", "other", "amq.topic")
+        client.expect_confirmed()
+
+
+def test_a_user_who_comes_again_has_no_damaged_topic_permissions(server: RunningServer) -> None:
+    path = server.storage_path
+    add_user(path, "worker")
+    row = {"vhost": "/", "user": "worker", "exchange": "amq.topic"}
+    ask(path, "topic_permissions.set", **row, write="^mine", read="^mine")
+    server.terminate()
+    document = next(path.glob("metadata/topic_permissions/*/worker.json"))
+    document.write_bytes(document.read_bytes()[:40])
+    server.may_fail = True
+    server.start()
+    ask(path, "users.delete", name="worker")
+    add_user(path, "worker")
+
+    assert not document.exists()
+
+
 def test_a_new_directory_gets_the_user_that_the_operator_names(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s3cret\n")
@@ -157,6 +204,35 @@ def test_a_new_directory_gets_the_user_that_the_operator_names(tmp_path: Path) -
         server.start()
         assert may_log_in(server, "ops", "s3cret")
         assert not may_log_in(server, "guest", "guest")
+
+
+class OneRefusal(FileSystem):
+    """A disk that refuses the rename of one number, and all that follow."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+        self.has_refused = False
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename a file, or refuse it."""
+        self.left -= 1
+        if self.left < 0:
+            self.has_refused = True
+            raise OSError(errno.EIO, "refused")
+        super().rename(source, target)
+
+
+def test_wherever_the_first_start_ends_the_next_one_has_its_user(tmp_path: Path) -> None:
+    for at in itertools.count():
+        path = tmp_path / str(at)
+        disk = OneRefusal(at)
+        with suppress(StartupError), ThreadedServer(path, disk) as first:
+            first.abandon()
+        with ThreadedServer(path) as server, connect(server.address) as client:
+            client.open_channel()
+        if not disk.has_refused:
+            break
+    assert at > 3
 
 
 def test_rabbitmqs_variables_name_the_first_user(tmp_path: Path) -> None:
@@ -272,6 +348,48 @@ def test_patterns_that_are_none_are_refused(server: RunningServer) -> None:
     with pytest.raises(ControlError, match="invalid write pattern: missing"):
         permit(server.storage_path, "guest", write="(a")
     assert ask(server.storage_path, "permissions.list")[0]["write"] == ".*"
+
+
+def test_a_login_as_a_deleted_user_opens_nothing_as_the_next_user_of_that_name(
+    server: RunningServer,
+) -> None:
+    path = server.storage_path
+    add_user(path, "worker", "old")
+    with AmqpClient(server.address) as client:
+        tune = client.login(user="worker", password="old")
+        ask(path, "users.delete", name="worker")
+        add_user(path, "worker", "new")
+        permit(path, "worker")
+        tune_ok = frame.marshal(Connection.TuneOk(tune.channel_max, tune.frame_max, 0), 0)
+        with suppress(ConnectionLostError):
+            client.send_raw(tune_ok + frame.marshal(Connection.Open(virtual_host="/"), 0))
+        with pytest.raises(ConnectionLostError):
+            client.receive()
+
+
+def test_no_pattern_that_a_command_sets_is_compiled_on_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, str] = {}
+    make = patterns.Pattern.__init__
+
+    def noted(self: patterns.Pattern, text: str) -> None:
+        threads[text] = threading.current_thread().name
+        make(self, text)
+
+    with ThreadedServer(tmp_path) as server:
+        monkeypatch.setattr(patterns.Pattern, "__init__", noted)
+        add_user(tmp_path, "worker")
+        permit(tmp_path, "worker", write="^only once")
+        topic = {"vhost": "/", "user": "worker", "exchange": "amq.topic"}
+        ask(tmp_path, "topic_permissions.set", **topic, write="^key", read="^other key")
+        with connect(server.address, user="worker", password="secret") as client:
+            client.open_channel()
+            client.publish(b"x", "key", "only once")
+            client.expect_channel_close(404)
+        # The cache of patterns is that of the process.
+        assert {"^only once", "^key", "^other key"} <= threads.keys()
+        assert "server" not in threads.values()
 
 
 def test_what_a_client_sends_while_its_password_is_checked_is_handled_after_it(

@@ -17,9 +17,11 @@ class SlowHandshake:
     Args:
         queue: Handshakes of the server.
         seconds: Time of one step.
+        address: IP address of its client; None for one that no other has.
     """
 
-    def __init__(self, queue: Handshakes, seconds: float = 0.0) -> None:
+    def __init__(self, queue: Handshakes, seconds: float = 0.0, address: str | None = None) -> None:
+        self.address = f"client {id(self)}" if address is None else address
         self.is_started = False
         self.steps = 0
         self._queue = queue
@@ -87,3 +89,23 @@ async def test_a_handshake_that_has_ended_takes_no_step() -> None:
     queue.remove(gone)
     await asyncio.sleep(0)
     assert (gone.steps, stays.steps) == (0, 1)
+
+
+async def test_one_address_holds_a_part_of_the_places_and_addresses_take_turns() -> None:
+    queue = Handshakes(4)
+    many = [SlowHandshake(queue, address="10.0.0.1") for _ in range(6)]
+    others = [SlowHandshake(queue) for _ in range(4)]
+    for each in [*many, *others]:
+        queue.add(each)
+    assert [each.is_started for each in many] == [True, *[False] * 5]
+    assert [each.is_started for each in others] == [True, True, True, False]
+    # Its next one waits longest, and has a place now.
+    queue.remove(many[0])
+    assert many[1].is_started
+    assert not others[3].is_started
+    queue.remove(others[0])
+    assert others[3].is_started
+    for each in [*many, *others]:
+        queue.remove(each)
+    assert len(queue) == 0
+    assert [each.is_started for each in many].count(True) == 6

@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import threading
+from contextlib import ExitStack
 
 import pytest
 from pamqp.commands import Connection
@@ -197,6 +198,21 @@ def test_handshakes_above_the_limit_wait_for_their_turn(
             with client:
                 client.close()
     server.wait_until(lambda: listeners.arrival_count == 0)
+
+
+def test_silent_clients_of_one_address_keep_no_other_address_waiting(
+    authority: Authority, start_tls: StartTls
+) -> None:
+    limits = Limits(tls_handshakes_max=4, handshake_seconds_max=60.0)
+    server = start_tls(limits=limits, **authority.server_pair().settings)
+    with ExitStack() as silent:
+        for _ in range(8):
+            there = socket.create_connection(server.tls_address, source_address=("127.0.0.2", 0))
+            silent.enter_context(there)
+        server.wait_until(lambda: server.running.listeners.arrival_count == 8)
+        with server.connect(authority.trust()) as client:
+            client.close()
+    server.wait_until(lambda: server.running.listeners.arrival_count == 0)
 
 
 def test_sockets_in_their_handshake_count_as_connections(
