@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -35,7 +36,8 @@ def _await_refusal(peer: socket.socket) -> None:
         BenchError: The broker accepted the login.
     """
     octets = bytearray()
-    with peer:
+    # RabbitMQ may end a refused connection with a reset.
+    with peer, suppress(ConnectionResetError):
         while part := peer.recv(_READ_BYTES):
             octets += part
     methods = {frame.method_id for frame in parse_frames(bytes(octets))}
