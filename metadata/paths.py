@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,13 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 def document_path(root: Path, kind: str, vhost: str, name: str) -> Path:
     """Return `<root>/<kind>/<vhost>/<name>.json`, vhost and name encoded."""
-    return root.joinpath(*place_of(kind, vhost, name))
+    return _directory(root, kind, vhost) / f"{encode_name(name)}{DOCUMENT_SUFFIX}"
+
+
+@lru_cache(maxsize=1024)
+def _directory(root: Path, kind: str, vhost: str) -> Path:
+    """Return the directory of documents: a declare needs it several times, and making a path is slow."""
+    return root / kind / encode_name(vhost)
 
 
 def place_of(kind: str, vhost: str, name: str) -> tuple[str, str, str]:
