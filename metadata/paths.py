@@ -19,7 +19,7 @@ def document_path(root: Path, kind: str, vhost: str, name: str) -> Path:
 
 @lru_cache(maxsize=1024)
 def _directory(root: Path, kind: str, vhost: str) -> Path:
-    """Return the directory of documents: a declare needs it several times, and making a path is slow."""
+    """Return the directory of documents: making a path is slow, and each needs it again."""
     return root / kind / encode_name(vhost)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PERMISSIONS: Final = "permissions"
 TOPIC_PERMISSIONS: Final = "topic_permissions"
-TOPICS_PER_USER_MAX: Final = 10_000
+TOPICS_PER_USER_MAX: Final = 1_000
 """Topic exchanges of one virtual host for which one user may have permissions."""
 
 

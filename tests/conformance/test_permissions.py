@@ -212,7 +212,8 @@ def outcome(client: AmqpClient, method: Frame, answer: type[Frame] | None) -> st
         client.send(method)
     _, reply = client.receive()
     if isinstance(reply, Channel.Close):
-        assert reply.reply_code == 403
+        failed = divmod(type(method).index, 1 << 16)
+        assert (reply.reply_code, reply.class_id, reply.method_id) == (403, *failed)
         client.send(Channel.CloseOk())
         return reply.reply_text
     assert answer is not None

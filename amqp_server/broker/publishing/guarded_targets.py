@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.access.permissions import Right
 from amqp_server.broker.rights import DEFAULT_EXCHANGE
+from amqp_server.protocol.errors import AccessRefused
 from amqp_server.protocol.methods import BasicPublish, decode_method
 
 if TYPE_CHECKING:
@@ -62,9 +63,12 @@ class GuardedTargets:
             AmqpError: As `PublishTargets.check`.
         """
         method = _decoded(method_payload)
-        self._rights.require(Right.WRITE, "exchange", method.exchange)
-        exchange = self._targets.checked_exchange(method_payload)
-        self._rights.require_topic(Right.WRITE, exchange, method.routing_key)
+        try:
+            self._rights.require(Right.WRITE, "exchange", method.exchange)
+            exchange = self._targets.checked_exchange(method_payload)
+            self._rights.require_topic(Right.WRITE, exchange, method.routing_key)
+        except AccessRefused as error:
+            raise error.with_method(*BasicPublish.ids) from None
 
     def find_in_steps(
         self, method_payload: bytes, visits_max: int | None = None

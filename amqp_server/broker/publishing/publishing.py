@@ -34,12 +34,13 @@ from amqp_server.broker.transactions.transaction import DeferredPublish
 from amqp_server.broker.transfers.large_body import without_large_body
 from amqp_server.broker.transfers.large_copy import with_body
 from amqp_server.protocol.constants import ReplyCode
-from amqp_server.protocol.errors import AmqpError
+from amqp_server.protocol.errors import AccessRefused, AmqpError
 from amqp_server.protocol.framing import CHECKED_PROPERTIES
 from amqp_server.protocol.large_delivery import content_of
 from amqp_server.protocol.methods import (
     BasicAck,
     BasicNack,
+    BasicPublish,
     BasicReturn,
 )
 from amqp_server.protocol.property_octets import HEADERS
@@ -370,7 +371,10 @@ class Publishing:
                 front, body = without_large_body(message)
                 copies, taken = take_copies(front, limits.copies_max)
         for key in copies:
-            self._rights.require_topic(Right.WRITE, target.exchange, key)
+            try:
+                self._rights.require_topic(Right.WRITE, target.exchange, key)
+            except AccessRefused as error:
+                raise error.with_method(*BasicPublish.ids) from None
             if self._broker.turn.time_slice.is_over:
                 yield
         # First the queues, then the copy: the exchange may be deleted while a large body is copied.
