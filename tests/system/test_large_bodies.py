@@ -155,6 +155,8 @@ def test_direct_replies(server: ThreadedServer, client: AmqpClient, sent: Sent) 
         asker.declare("q", durable=False)
         asker.consume(REPLY_TO, no_ack=True)
         asker.publish(b"question", "q", properties=Basic.Properties(reply_to=REPLY_TO))
+        # Another connection may be handled before.
+        assert asker.ready_count("q") == 1
         question = client.get("q")
         assert question is not None
         key = question.properties.reply_to
