@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import selectors
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
+from itertools import count
 from typing import Any
 from unittest import mock
 
@@ -24,30 +27,54 @@ BEGIN_NS = 1_790_000_000 * 10**9
 """The clocks at first. They stand still: nothing expires because the machine is slow."""
 
 
+STEP_SECONDS = 1e-5
+"""What the clock that measures work goes on each time it is read: work takes the same time on
+every machine, however busy it is."""
+_MEASURED = ["amqp_server.broker.turn", "amqp_server.broker.transfers.transfer_order"]
+"""Modules that share out the loop by the time that work takes."""
+
+
 class InlineLoop(asyncio.SelectorEventLoop):
     """See the module.
+
+    Its time stands still while something is left to do. When only timers are left, it goes on to
+    the next of them at once.
 
     Args:
         seed: Decides when answers come.
     """
 
     def __init__(self, seed: int = 0) -> None:
-        super().__init__()
+        self._waited_seconds = 0.0
+        super().__init__(_TimelessSelector(self._pass_wait))
         self.chance = random.Random(seed)
         self.passed_seconds = 0.0
 
     def time(self) -> float:
-        """Return the time, with what `pass_time` added."""
-        return super().time() + self.passed_seconds
+        """Return the time: what timers have waited, and what `pass_time` added."""
+        return self._waited_seconds + self.passed_seconds
 
     def pass_time(self, seconds: float) -> None:
         """Let all clocks that the server looks at go on."""
         self.passed_seconds += seconds
 
-    def clocks(self) -> Any:  # noqa: ANN401 - what mock.patch returns
-        """Return a context in which the clocks follow `pass_time`, and nothing else."""
-        clock = self._clock_ns
-        return mock.patch.multiple("time", time_ns=clock, monotonic_ns=clock)
+    def clocks(self) -> ExitStack:
+        """Return a context in which the clocks follow this loop, and not the machine.
+
+        The time of day follows `pass_time`, and nothing else.
+        """
+        day, steps = self._clock_ns, count()
+        patches = ExitStack()
+
+        def work_seconds() -> float:
+            return next(steps) * STEP_SECONDS
+
+        patches.enter_context(
+            mock.patch.multiple("time", time_ns=day, monotonic_ns=day, perf_counter=work_seconds)
+        )
+        for module in _MEASURED:
+            patches.enter_context(mock.patch(f"{module}.perf_counter", work_seconds))
+        return patches
 
     def run_in_executor(
         self, executor: object, func: Callable[..., Any], *args: object
@@ -75,6 +102,9 @@ class InlineLoop(asyncio.SelectorEventLoop):
         """Run until nothing is left to do but to wait for a timer or a peer."""
         self.run_until_complete(self._until_quiet())
 
+    def _pass_wait(self, seconds: float) -> None:
+        self._waited_seconds += seconds
+
     def _clock_ns(self) -> int:
         return BEGIN_NS + int(self.passed_seconds * 1e9)
 
@@ -91,6 +121,21 @@ class InlineLoop(asyncio.SelectorEventLoop):
             self.call_soon(self._wait_turns, turns - 1, function, args)
         else:
             self.call_soon(function, *args)
+
+
+class _TimelessSelector(selectors.DefaultSelector):
+    """Does not wait for a timer: the time of the loop passes instead."""
+
+    def __init__(self, pass_wait: Callable[[float], None]) -> None:
+        super().__init__()
+        self._pass_wait = pass_wait
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Return the files that are ready now; without a timer, wait for one."""
+        ready = super().select(timeout and 0)
+        if timeout and not ready:
+            self._pass_wait(timeout)
+        return ready
 
 
 class InlineFlusher:
