@@ -49,9 +49,10 @@ def control_commands(
         server.watch,
         server.slow_readers,
     )
+    node = NodeState(sources, checkpointer, server.filesystem)
     families = (
         browse_commands(broker),
-        changes_commands(Census(broker, connections), broker.turn, NodeState(sources)),
+        changes_commands(Census(broker, connections), broker.turn, node),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
         import_commands(broker, server.imports),
