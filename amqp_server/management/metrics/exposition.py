@@ -36,10 +36,11 @@ def label_text(names: Sequence[str], values: Iterable[str]) -> str:
 def escaped(value: str) -> str:
     r"""Return a label's value as it stands between quotes.
 
-    Lone surrogates show as `\udcff`: octets that are no UTF-8 make a whole scrape fail.
+    Octets that are no UTF-8, which the mirror has as surrogates, show as `\xff`: Prometheus would
+    refuse the whole page.
     """
     if not value.isprintable():
-        value = value.encode("utf-8", "backslashreplace").decode("utf-8")
+        value = value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
