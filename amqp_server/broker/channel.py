@@ -18,6 +18,7 @@ from amqp_server.broker.consuming.unacked import (
     UnackedRuns,
     returning_parts,
 )
+from amqp_server.broker.events.channel_events import note_channel_closed, note_consumer_deleted
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.queue import Queue
@@ -362,9 +363,14 @@ class Channel:
         if self.reply_consumer is not None:
             self.reply_consumer.wake()
 
+    def note_ended(self, consumer: Consumer) -> None:
+        """Tell that a consumer of this channel has ended."""
+        note_consumer_deleted(self, consumer)
+
     def remove_consumer(self, consumer: Consumer) -> None:
         """End a consumer; its unacked deliveries stay with the channel."""
         del self.consumers[consumer.tag]
+        self.note_ended(consumer)
         if consumer.source.remove_consumer(consumer):
             assert isinstance(consumer.source, Queue), "only a queue is deleted with its consumers"
             self.broker.delete_unused(consumer.source)
@@ -406,6 +412,7 @@ class Channel:
             self.remove_consumer(next(iter(self.consumers.values())))
             yield
         self.remove_reply_consumer()
+        note_channel_closed(self)
 
     @property
     def _unacked_limit(self) -> int:

@@ -47,9 +47,16 @@ class DeliveryChannel(Protocol):
     def send(self, method: Method) -> None:
         """Send a method without content on this channel."""
 
+    def note_ended(self, consumer: Consumer) -> None:
+        """Tell that a consumer of this channel has ended."""
+
 
 class ConsumedQueue(Source, Protocol):
     """A queue, as its consumers see it: the source of most of them."""
+
+    @property
+    def name(self) -> str:
+        """Name of the queue."""
 
     @property
     def settings(self) -> QueueSettings:
