@@ -33,6 +33,7 @@ from amqp_server.definitions_start import load_definitions
 from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve
 from amqp_server.errors import StartupError
+from amqp_server.log_tail import LogTail
 from amqp_server.message_loading import load_messages
 from amqp_server.open_files import close_log_files, refuse_start_without_files
 from amqp_server.queue_shutdown import shut_queues_down
@@ -146,6 +147,7 @@ async def start(
     async with AsyncExitStack() as opened:
         if clock is not None:
             opened.enter_context(clock.use())
+        log_tail = opened.enter_context(LogTail()) if owns_process else None
         # Bind first: a server that cannot have its address must not touch the data directory.
         bound = await _bind(config, opened)
         directory = await _claim(config, filesystem or FileSystem(), opened)
@@ -156,7 +158,7 @@ async def start(
         address = plain_address or tls_address
         assert address is not None, "the settings have one of the two"
         if owns_process:
-            await _open_control_socket(server, address, opened)
+            await _open_control_socket(server, address, log_tail, opened)
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
         _run_in_background(server, bound.context, opened)
@@ -365,10 +367,10 @@ async def _serve(
 
 
 async def _open_control_socket(
-    server: Server, address: tuple[str, int], opened: AsyncExitStack
+    server: Server, address: tuple[str, int], log_tail: LogTail | None, opened: AsyncExitStack
 ) -> None:
     """Listen for commands; ends by removing the socket."""
-    commands = control_commands(server, address, time.monotonic())
+    commands = control_commands(server, address, time.monotonic(), log_tail)
     control = ControlListener(server.config.storage_path, commands, server.audit)
     await control.start()
     opened.push_async_callback(control.stop)

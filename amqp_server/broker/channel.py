@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
+    from amqp_server.broker.events.events import Events
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.large_delivery import Octets
@@ -83,6 +84,11 @@ class Channel:
         self._paused_in_turn = -1
         self._timeouts: DeliveryTimeouts | None = None
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
+
+    @property
+    def events(self) -> Events:
+        """Tells what happens to the channel."""
+        return self.broker.events
 
     @property
     def is_deliverable(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from amqp_server.control.browse import browse_commands
 from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.definitions import definitions_commands
+from amqp_server.control.following import following_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.offsets import offsets_commands
@@ -21,11 +22,15 @@ from amqp_server.control.vhosts import vhost_commands
 
 if TYPE_CHECKING:
     from amqp_server.control.registry import Command
+    from amqp_server.log_tail import LogTail
     from amqp_server.server import Server
 
 
 def control_commands(
-    server: Server, address: tuple[str, int], started_seconds: float
+    server: Server,
+    address: tuple[str, int],
+    started_seconds: float,
+    log_tail: LogTail | None = None,
 ) -> dict[str, Command]:
     """Return the commands by name.
 
@@ -33,6 +38,7 @@ def control_commands(
         server: Server that the commands ask.
         address: Host and port on which it listens.
         started_seconds: Time of its start on the clock `time.monotonic`.
+        log_tail: The last lines of its log; None if it keeps none.
     """
     broker, checkpointer = server.broker, server.checkpointer
     connections, alarms = server.connections, server.alarms
@@ -50,6 +56,7 @@ def control_commands(
         browse_commands(broker),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
+        following_commands(broker.events, log_tail),
         import_commands(broker, server.imports),
         limit_commands(broker, server.limit_settings, server.context.connection_limits),
         offsets_commands(broker, checkpointer),

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.events.events import Events
+    from amqp_server.broker.queue_part import Namespace
     from amqp_server.protocol.tables import Table
 
 
-def channel_name(channel: Channel) -> str:
+class ToldChannel(Protocol):
+    """A channel, as its events see it."""
+
+    @property
+    def number(self) -> int:
+        """Number of the channel in its connection."""
+
+    @property
+    def client(self) -> Client:
+        """Connection of the channel."""
+
+    @property
+    def virtual_host(self) -> Namespace:
+        """Virtual host of the channel."""
+
+    @property
+    def events(self) -> Events:
+        """Events of the broker."""
+
+
+def channel_name(channel: ToldChannel) -> str:
     """Return the name of a channel, as RabbitMQ shows it."""
     return f"{channel.client.name} ({channel.number})"
 
 
-def note_channel_created(channel: Channel) -> None:
+def note_channel_created(channel: ToldChannel) -> None:
     """Tell that a client has opened a channel."""
-    events = channel.broker.events
+    events = channel.events
     if events.is_followed:
         name = channel_name(channel)
         client = channel.client
@@ -39,9 +61,9 @@ def note_channel_created(channel: Channel) -> None:
         )
 
 
-def note_channel_closed(channel: Channel) -> None:
+def note_channel_closed(channel: ToldChannel) -> None:
     """Tell that a channel is gone, with its consumers."""
-    events = channel.broker.events
+    events = channel.events
     if events.is_followed:
         name = channel_name(channel)
         events.note(
@@ -53,9 +75,9 @@ def note_channel_closed(channel: Channel) -> None:
         )
 
 
-def note_consumer_created(channel: Channel, consumer: Consumer, arguments: Table) -> None:
+def note_consumer_created(channel: ToldChannel, consumer: Consumer, arguments: Table) -> None:
     """Tell that a client has started a consumer."""
-    events = channel.broker.events
+    events = channel.events
     if events.is_followed:
         details = {
             "queue": consumer.queue.name,
@@ -80,9 +102,9 @@ def note_consumer_created(channel: Channel, consumer: Consumer, arguments: Table
         )
 
 
-def note_consumer_deleted(channel: Channel, consumer: Consumer) -> None:
+def note_consumer_deleted(channel: ToldChannel, consumer: Consumer) -> None:
     """Tell that a consumer has ended."""
-    events = channel.broker.events
+    events = channel.events
     if events.is_followed:
         details = {"queue": consumer.queue.name, "channel": channel_name(channel)}
         vhost = channel.virtual_host.name

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.audit.actor import SERVER
 from amqp_server.audit.entry import encode_entry
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.publishing.target_queue import TargetQueue
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.routing.routing import Routing
     from amqp_server.broker.turn import Turn
-    from amqp_server.broker.virtual_host import VirtualHost
 
     Facts = Callable[[], Mapping[str, object]]
     """Returns what the message of an event has besides its details."""
@@ -48,6 +48,18 @@ LOG_SECONDS: Final = 10.0
 """Shortest time between two log lines about dropped events."""
 
 
+class EventHost(Protocol):
+    """A virtual host, as events see it."""
+
+    @property
+    def exchanges(self) -> Mapping[str, Exchange]:
+        """Exchanges by name."""
+
+    @property
+    def routing(self) -> Routing:
+        """Finds the routes of messages."""
+
+
 class Events:
     """Tells what happens to an exchange and to followers. The event loop owns it.
 
@@ -59,7 +71,7 @@ class Events:
         dropped: Events that no queue got because too many waited, since the server started.
     """
 
-    def __init__(self, turn: Turn, vhosts: Mapping[str, VirtualHost]) -> None:
+    def __init__(self, turn: Turn, vhosts: Mapping[str, EventHost]) -> None:
         self.dropped = 0
         self.line = turn.upkeep
         self._turn = turn
@@ -111,7 +123,7 @@ class Events:
         time_ns = self._turn.clock.time_ns()
         known = details or {}
         more = {} if facts is None else facts()
-        line = encode_entry(time_ns, name, actor, vhost, object_name, known)
+        line = encode_entry(time_ns, name, actor, vhost, object_name, known)[:-1]
         for follower in self._followers:
             follower.put(line)
         if is_published:
