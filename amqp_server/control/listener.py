@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import socket
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.audit.actor import acting
+from amqp_server.audit.actor import Actor, acting
 from amqp_server.control.audited_requests import AuditedRequests, peer_of
 from amqp_server.control.messages import (
     LINE_BYTES_MAX,
@@ -23,12 +24,14 @@ from amqp_server.control.messages import (
     encode_result,
 )
 from amqp_server.control.registry import run_request
+from amqp_server.control.requesting_user import requesting_user
 from amqp_server.control.socket_path import SOCKET_NAME, socket_address
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Iterator, Mapping
 
     from amqp_server.audit.audit_log import AuditLog
+    from amqp_server.control.messages import RequestActor
     from amqp_server.control.registry import Command, ReportProgress
 
 logger = logging.getLogger(__name__)
@@ -166,10 +169,11 @@ class ControlListener:
             request = decode_request(line)
             running = run_request(self._commands, request, report, requests.record)
             command = self._commands.get(request.command)
-            if command is not None and command.follows:
-                result = encode_result(await self._follow(running, reader))
-            else:
-                result = encode_result(await running)
+            with _acting_for(request.actor):
+                if command is not None and command.follows:
+                    result = encode_result(await self._follow(running, reader))
+                else:
+                    result = encode_result(await running)
         except ControlError as error:
             return encode_error(error)
         except ClientGoneError:
@@ -206,6 +210,21 @@ class ControlListener:
                 each.cancel()
             await asyncio.gather(work, end, return_exceptions=True)
             self._following.discard(task)
+
+
+@contextmanager
+def _acting_for(actor: RequestActor | None) -> Iterator[None]:
+    """Let the block act for a user of the server; for None, for whoever has connected."""
+    if actor is None:
+        yield
+        return
+    shown = acting.set(Actor(actor.user, actor.peer))
+    asking = requesting_user.set(actor.user)
+    try:
+        yield
+    finally:
+        requesting_user.reset(asking)
+        acting.reset(shown)
 
 
 async def _report(writer: asyncio.StreamWriter, progress: Mapping[str, object]) -> None:
