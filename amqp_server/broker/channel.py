@@ -19,6 +19,7 @@ from amqp_server.broker.consuming.unacked import (
     UnackedRuns,
     returning_parts,
 )
+from amqp_server.broker.events.channel_events import note_channel_closed, note_consumer_deleted
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.queue import Queue
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
+    from amqp_server.broker.events.events import Events
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
@@ -91,6 +93,11 @@ class Channel:
         self._paused_in_turn = -1
         self._timeouts: DeliveryTimeouts | None = None
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
+
+    @property
+    def events(self) -> Events:
+        """Tells what happens to the channel."""
+        return self.broker.events
 
     @property
     def is_deliverable(self) -> bool:
@@ -387,9 +394,14 @@ class Channel:
         if self.reply_consumer is not None:
             self.reply_consumer.wake()
 
+    def note_ended(self, consumer: Consumer) -> None:
+        """Tell that a consumer of this channel has ended."""
+        note_consumer_deleted(self, consumer)
+
     def remove_consumer(self, consumer: Consumer) -> None:
         """End a consumer; its unacked deliveries stay with the channel."""
         del self.consumers[consumer.tag]
+        self.note_ended(consumer)
         if consumer.source.remove_consumer(consumer):
             assert isinstance(consumer.source, Queue), "only a queue is deleted with its consumers"
             self.broker.delete_unused(consumer.source)
@@ -431,6 +443,7 @@ class Channel:
             self.remove_consumer(next(iter(self.consumers.values())))
             yield
         self.remove_reply_consumer()
+        note_channel_closed(self)
 
     @property
     def _unacked_limit(self) -> int:

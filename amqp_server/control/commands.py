@@ -12,6 +12,7 @@ from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.connections import connection_commands
 from amqp_server.control.definitions import definitions_commands
 from amqp_server.control.exchange_changes import exchange_commands
+from amqp_server.control.following import following_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.logins import login_commands
@@ -31,6 +32,7 @@ from amqp_server.control.vhosts import vhost_commands
 
 if TYPE_CHECKING:
     from amqp_server.control.registry import Command
+    from amqp_server.log_tail import LogTail
     from amqp_server.management_process import ManagementProcess
     from amqp_server.server import Server
 
@@ -40,6 +42,7 @@ def control_commands(
     address: tuple[str, int],
     management: ManagementProcess,
     started_seconds: float,
+    log_tail: LogTail | None = None,
 ) -> dict[str, Command]:
     """Return the commands by name.
 
@@ -48,6 +51,7 @@ def control_commands(
         address: Host and port on which it listens.
         management: Process of the management server.
         started_seconds: Time of its start on the clock `time.monotonic`.
+        log_tail: The last lines of its log; None if it keeps none.
     """
     broker, checkpointer = server.broker, server.checkpointer
     connections, alarms = server.connections, server.alarms
@@ -67,6 +71,7 @@ def control_commands(
         changes_commands(Census(broker, connections), broker.turn, NodeState(sources)),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
+        following_commands(broker.events, log_tail),
         import_commands(broker, server.imports),
         limit_commands(broker, server.limit_settings, server.context.connection_limits),
         offsets_commands(broker, checkpointer),

@@ -10,6 +10,7 @@ from amqp_server.access.permissions import Right
 from amqp_server.broker.channel import MANY_RUNS
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
+from amqp_server.broker.events.channel_events import note_consumer_created
 from amqp_server.broker.handlers.consumer_arguments import (
     check_browser,
     check_consumer_arguments,
@@ -151,6 +152,7 @@ def _begin(channel: Channel, queue: Queue, source: Source, tag: str, method: Bas
     if not method.no_wait:
         channel.send(BasicConsumeOk(consumer_tag=tag))
     source.add_consumer(consumer)
+    note_consumer_created(channel, consumer, method.arguments)
 
 
 def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
