@@ -13,6 +13,7 @@ from struct import pack
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
+from amqp_server.broker.consuming.delivery_times import DeliveryTimes
 from amqp_server.broker.consuming.unacked import (
     STEP_MESSAGES,
     STEP_RUNS,
@@ -92,6 +93,8 @@ class Channel:
         self._pause_count = 0
         self._paused_in_turn = -1
         self._timeouts: DeliveryTimeouts | None = None
+        self._times: DeliveryTimes | None = None
+        self._timed_turn = -1
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
 
     @property
@@ -160,6 +163,8 @@ class Channel:
         else:
             consumer.unacked += count
             self.unacked.add(first_tag, count, source, first_offset, consumer)
+            if self._timed_turn != self.broker.turn.number:
+                self._note_time(first_tag)
             if consumer.timeout_ms:
                 self._note_delivery(first_tag, consumer.timeout_ms)
         self.write(octets)
@@ -210,6 +215,22 @@ class Channel:
         else:
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
             self._unacked_gets += 1
+            self._note_time(self._delivered_tag)
+
+    def age_seconds(self, tag: int) -> float:
+        """Return about how long ago a delivery that is not acknowledged went out."""
+        if self._times is None:
+            return 0.0
+        return self._times.age_seconds(tag, self.broker.turn.clock.monotonic())
+
+    def _note_time(self, first_tag: int) -> None:
+        """Record when deliveries go out, once in a turn."""
+        turn = self.broker.turn
+        self._timed_turn = turn.number
+        if self._times is None:
+            self._times = DeliveryTimes()
+        oldest = self.unacked.first_tag
+        self._times.note(first_tag, turn.clock.monotonic(), first_tag if oldest is None else oldest)
 
     def settle_ranges(self, ranges: list[int]) -> Iterator[None] | None:
         """Settle acknowledged tags: flat pairs first, last; first 0 means all up to last.

@@ -19,6 +19,7 @@ from amqp_server.control.logins import login_commands
 from amqp_server.control.node_state import NodeState
 from amqp_server.control.offsets import offsets_commands
 from amqp_server.control.parameters import parameter_commands
+from amqp_server.control.pausing import pausing_commands
 from amqp_server.control.permissions import permission_commands
 from amqp_server.control.policies import policy_commands
 from amqp_server.control.publish_and_get import message_commands
@@ -27,6 +28,7 @@ from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
 from amqp_server.control.shards import shards_commands
 from amqp_server.control.status import StatusSources, status_commands
+from amqp_server.control.unacked import unacked_commands
 from amqp_server.control.users import user_commands
 from amqp_server.control.vhosts import vhost_commands
 
@@ -75,12 +77,14 @@ def control_commands(
         import_commands(broker, server.imports),
         limit_commands(broker, server.limit_settings, server.context.connection_limits),
         offsets_commands(broker, checkpointer),
+        pausing_commands(broker, server.access),
         policy_commands(server.policies),
         permission_commands(server.access),
         replay_commands(broker, alarms),
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),
         status_commands(sources),
+        unacked_commands(broker, connections),
         user_commands(server.access),
         vhost_commands(broker, server.vhost_changes, connections, server.access, server.parameters),
         queue_commands(broker, server.access),

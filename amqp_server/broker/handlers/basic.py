@@ -196,7 +196,7 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[Method | None] | None:
     if queue.loading.is_loading:
         return _get_when_loaded(channel, queue, method)
     ready = queue.ready.peek()
-    if ready is None:
+    if ready is None or queue.is_paused:
         channel.send(BasicGetEmpty())
         return None
     messages = queue.store.read(ready.start, ready.start + 1)
@@ -232,7 +232,7 @@ async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> 
 
 async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> None:
     """Wait for the log; another consumer may take the message during that time."""
-    while not channel.is_closed and not queue.is_deleted:
+    while not channel.is_closed and not queue.is_deleted and not queue.is_paused:
         if queue.is_at_work and not queue.is_draining:
             # Earlier messages are returning.
             await queue.until_up_to_date()
