@@ -85,7 +85,7 @@ def policy_from_json(fields: Mapping[str, object], kind: PolicyKind = PolicyKind
 def _pattern(text: object) -> NamePattern:
     if not isinstance(text, str):
         shown = erlang_text(text)
-        raise InvalidPolicyError(f"pattern should be a binary, actually was {shown}")
+        raise InvalidPolicyError(f"pattern should be a binary but was {shown}")
     try:
         return NamePattern(text)
     except InvalidPatternError as error:
