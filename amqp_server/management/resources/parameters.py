@@ -80,6 +80,8 @@ class _Parameters:
             return await self._set_ours(call, component, place, value)
         if component not in KEPT:
             raise _invalid(f"component {component} not found")
+        if not isinstance(value, dict):
+            raise _invalid(f"the value of {place['name']} must be an object")
         arguments = {**place, "component": component, "value": {"value": value}}
         return bool(await self._broker.call("parameters.set", arguments, call.actor))
 
