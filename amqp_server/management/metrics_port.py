@@ -61,4 +61,6 @@ class MetricsPort:
             headers.get("Accept-Encoding", ""),
         )
         packed = {"content-encoding": "gzip"} if answer.is_gzipped else {}
-        return Octets(answer.status, answer.content_type, answer.body, packed)
+        return Octets(
+            answer.status, answer.content_type, answer.body, packed, is_packed=answer.is_gzipped
+        )
