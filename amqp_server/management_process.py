@@ -15,8 +15,10 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import amqp_server
 from amqp_server import __version__
 from amqp_server.config import words
 
@@ -222,8 +224,13 @@ class ManagementProcess:
 
 def _environment() -> dict[str, str]:
     """Return the environment: variables of settings may hold passwords that it does not need."""
-    return {
+    found = {
         name: text
         for name, text in os.environ.items()
         if not name.startswith(("AMQP_SERVER_", "RABBITMQ_"))
     }
+    home = Path(amqp_server.__file__).parent.parent
+    if home.name not in ("site-packages", "dist-packages"):
+        # Run from a checkout, where only the present directory leads to the package.
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), found.get("PYTHONPATH"))))
+    return found

@@ -11,7 +11,7 @@ from amqp_server.management.http.list_query import parse_list_query
 from amqp_server.management.http.lists import PLAIN, list_answer
 from amqp_server.management.http.ranges import Ranges, add_counters, details, parse_ranges
 from amqp_server.management.http.routes import Route
-from amqp_server.management.resources.erlang import NO_METRICS_WAIT, NODE_COUNTERS
+from amqp_server.management.resources.erlang import MEMORY_PARTS, NO_METRICS_WAIT, NODE_COUNTERS
 from amqp_server.management.resources.overview import (
     CHURN,
     COMPATIBLE_VERSION,
@@ -126,6 +126,7 @@ class _Nodes:
             "exchange_types": exchange_types(),
             "contexts": contexts(settings),
             "metrics_gc_queue_length": NO_METRICS_WAIT,
+            "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
         }
         shown["db_dir"] = shown["db_dir"] or str(settings.storage_path)
         shown["sockets_total"] = shown["sockets_total"] or shown["fd_total"]
@@ -141,6 +142,7 @@ class _Nodes:
         parts = fields.get("memory_parts", {})
         known = sum(parts.values())
         return {
+            **dict.fromkeys(MEMORY_PARTS, 0),
             **parts,
             "other_system": max(0, used - known),
             "strategy": "rss",
