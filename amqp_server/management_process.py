@@ -150,14 +150,23 @@ class ManagementProcess:
 
         In this thread: the kernel ends the process when the thread that started it ends.
         """
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", "amqp_server.management"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[each.bound.fileno() for each in self._sockets.sockets],
-            env=_environment(),
-            bufsize=0,
-        )
+        descriptors = [each.bound.fileno() for each in self._sockets.sockets]
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, True)
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "amqp_server.management"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                # All other descriptors close by themselves. To close those of 10,000 connections
+                # one by one would hold the event loop for 20 ms.
+                close_fds=False,
+                env=_environment(),
+                bufsize=0,
+            )
+        finally:
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
 
     def _write_settings(self, pipe: IO[bytes]) -> None:
         """Write the settings: fewer bytes than a pipe holds, so that this cannot block."""
