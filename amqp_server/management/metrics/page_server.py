@@ -6,10 +6,13 @@ import asyncio
 import zlib
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.management.metrics.collector import identity_text
 from amqp_server.management.metrics.exposition import CONTENT_TYPE
+from amqp_server.management.metrics.identity import Identity
 from amqp_server.management.metrics.object_filter import InvalidFilterError, ObjectFilter
 from amqp_server.management.metrics.page_query import (
     PageQuery,
@@ -30,6 +33,13 @@ PAGES_MAX: Final = 16
 """Pages that are made or kept at a time. More are refused: each may have tens of megabytes."""
 SLICE_SECONDS: Final = 0.002
 """Time after which the making of a page lets other requests work."""
+_ENDPOINTS: Final = {
+    "default": "aggregated",
+    "per-object": "per-object",
+    "detailed": "detailed",
+    "memory-breakdown": "memory-breakdown",
+}
+"""For each page the label by which dashboards choose it."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
@@ -55,10 +65,12 @@ class PageServer:
 
     Args:
         mirror: State of the broker; brought up to date for each page.
+        identity: Who the broker is.
     """
 
-    def __init__(self, mirror: ReadableMirror) -> None:
+    def __init__(self, mirror: ReadableMirror, identity: Identity | None = None) -> None:
         self._mirror = mirror
+        self._identity = Identity() if identity is None else identity
         self._pages: dict[tuple[PageQuery, bool], asyncio.Task[bytes]] = {}
 
     async def answer(
@@ -125,10 +137,11 @@ class PageServer:
     def _text(self, wanted: PageQuery, objects: ObjectFilter) -> Pieces:
         match wanted.page:
             case "detailed":
-                return detailed(self._mirror, wanted.families, objects)
+                page = detailed(self._mirror, wanted.families, objects)
             case "per-object":
-                return per_object(self._mirror)
+                page = per_object(self._mirror)
             case "memory-breakdown":
-                return memory_breakdown(self._mirror)
+                page = memory_breakdown(self._mirror)
             case _:
-                return sums(self._mirror)
+                page = sums(self._mirror)
+        return chain(page, identity_text(self._mirror, self._identity, _ENDPOINTS[wanted.page]))
