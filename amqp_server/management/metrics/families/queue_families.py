@@ -143,7 +143,7 @@ QUEUE_DETAILS: Final = FamilyGroup(
             Kind.GAUGE,
             "Timestamp of the first message in the queue, if any",
             "head_message_timestamp",
-            is_optional=True,
+            default=None,
             sum=Sum.ABSENT,
         ),
         Family(
