@@ -18,6 +18,7 @@ from amqp_server.authentication import Authentication
 from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
+from amqp_server.broker.events.alarm_events import AlarmEvents
 from amqp_server.broker.job import Job, done_in_turns
 from amqp_server.broker.policies.policies import Policies
 from amqp_server.broker.storing.storage import QueueStorage
@@ -37,6 +38,7 @@ from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.imports.imports import Imports
 from amqp_server.limit_settings import LimitSettings
 from amqp_server.lingering import Lingering
+from amqp_server.parameter_settings import ParameterSettings
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.reclaimer import Reclaimer
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
@@ -89,6 +91,7 @@ class Server:
         vhost_changes: Creates and deletes virtual hosts.
         alarms: Alarms for low memory and low disk space.
         limit_settings: Changes the limits of virtual hosts and users.
+        parameters: Changes parameters, and descriptions of virtual hosts.
         imports: Imports of exported messages.
         connections: The open connections of clients.
         context: What each of these connections uses.
@@ -119,6 +122,7 @@ class Server:
     vhost_changes: VhostChanges
     alarms: Alarms
     limit_settings: LimitSettings
+    parameters: ParameterSettings
     imports: Imports
     connections: OpenConnections
     context: ServerContext
@@ -235,10 +239,12 @@ def assemble(
         Job(turn, turn.upkeep, slow_readers.look(), "search for slow readers").start()
 
     def notify_connections() -> None:
+        alarm_events.note(alarms.low)
         if not alarms.is_memory_low:
             slow_readers.forget()
         Job(turn, turn.upkeep, connections.on_alarms_changed(), "begin or end of an alarm").start()
 
+    alarm_events = AlarmEvents(broker.events)
     alarms = Alarms(
         sensor or ResourceSensor(config.storage_path, memory_bytes_max, held_bytes),
         memory_bytes_max=memory_bytes_max,
@@ -288,6 +294,7 @@ def assemble(
         policies=policies,
         alarms=alarms,
         limit_settings=LimitSettings(broker, access, stored.metadata, tasks.spawn),
+        parameters=ParameterSettings(broker, vhost_changes, stored.metadata, tasks.spawn),
         imports=Imports(config, filesystem, lambda: bool(alarms.low)),
         connections=connections,
         context=context,

@@ -17,6 +17,7 @@ from amqp_server.broker.counters.vhost_counters import VhostCounters
 from amqp_server.broker.definition_writer import DefinitionWriter
 from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
 from amqp_server.broker.deletion_reasons import AUTO_DELETE, EXPIRED, OWNER_GONE, UNSAVED
+from amqp_server.broker.events.events import Events
 from amqp_server.broker.handlers.queue_arguments import queue_type
 from amqp_server.broker.job import Job
 from amqp_server.broker.policies.applied_arguments import applied_arguments
@@ -84,6 +85,7 @@ class Broker:
     Attributes:
         global_parameters: Values by name; kept for other programs.
         audit: Records who changed what.
+        events: Tells what happens to whoever listens; hears of all that the audit log records.
         churn: Counts connections, channels and queues that come and go.
         auth_attempts: Counts logins.
         dead_letter_counts: Counts messages that are rejected, expire or are dropped.
@@ -115,6 +117,8 @@ class Broker:
         self.definitions = definitions
         self.turn = turn
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
+        self.events = Events(turn, self.vhosts)
+        audit.on_event = self.events.note
         self.churn = Churn()
         self.auth_attempts = AuthAttempts()
         self.dead_letter_counts = DeadLetterCounts()

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from itertools import chain
+from struct import pack
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
+from amqp_server.broker.consuming.delivery_times import DeliveryTimes
 from amqp_server.broker.consuming.unacked import (
     STEP_MESSAGES,
     STEP_RUNS,
@@ -19,14 +21,22 @@ from amqp_server.broker.consuming.unacked import (
     returning_parts,
 )
 from amqp_server.broker.counters.publish_counters import PublishCounters
+from amqp_server.broker.events.channel_events import note_channel_closed, note_consumer_deleted
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.protocol.errors import PreconditionFailed
-from amqp_server.protocol.large_delivery import LargeFrames, apart, deliveries_of
-from amqp_server.protocol.methods import BasicAck, method_frame
+from amqp_server.protocol.large_delivery import (
+    LargeFrames,
+    LargeMessage,
+    apart,
+    content_of,
+    deliveries_of,
+)
+from amqp_server.protocol.methods import BasicAck, BasicGetOk, method_frame
 from offsets.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
@@ -39,6 +49,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
+    from amqp_server.broker.events.events import Events
+    from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.large_delivery import Octets
@@ -85,7 +97,14 @@ class Channel:
         self._pause_count = 0
         self._paused_in_turn = -1
         self._timeouts: DeliveryTimeouts | None = None
+        self._times: DeliveryTimes | None = None
+        self._timed_turn = -1
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
+
+    @property
+    def events(self) -> Events:
+        """Tells what happens to the channel."""
+        return self.broker.events
 
     @property
     def is_deliverable(self) -> bool:
@@ -152,6 +171,8 @@ class Channel:
             counters.deliver += count
             consumer.unacked += count
             self.unacked.add(first_tag, count, source, first_offset, consumer)
+            if self._timed_turn != self.broker.turn.number:
+                self._note_time(first_tag)
             if consumer.timeout_ms:
                 self._note_delivery(first_tag, consumer.timeout_ms)
         self.write(octets)
@@ -176,6 +197,22 @@ class Channel:
         """The delivery tag of the next message."""
         return self._delivered_tag + 1
 
+    def encode_get_ok(
+        self, message: Messages | LargeMessage, *, redelivered: bool, left: int
+    ) -> Octets:
+        """Return the octets of a `basic.get-ok` with the delivery tag `next_tag`.
+
+        Args:
+            message: One message.
+            redelivered: Whether it was delivered before.
+            left: Messages that stay ready in the queue.
+        """
+        head = BasicGetOk.identity + pack(">QB", self.next_tag, redelivered)
+        places = (self.number, head, pack(">I", left), self.client.frame_max)
+        if isinstance(message, LargeMessage):
+            return message.encode_content(*places)
+        return content_of(messages_of(message)[0], *places)
+
     def note_get(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
         """Record one message taken with `basic.get`, whose delivery tag is `next_tag`."""
         self._delivered_tag += 1
@@ -187,6 +224,22 @@ class Channel:
         else:
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
             self._unacked_gets += 1
+            self._note_time(self._delivered_tag)
+
+    def age_seconds(self, tag: int) -> float:
+        """Return about how long ago a delivery that is not acknowledged went out."""
+        if self._times is None:
+            return 0.0
+        return self._times.age_seconds(tag, self.broker.turn.clock.monotonic())
+
+    def _note_time(self, first_tag: int) -> None:
+        """Record when deliveries go out, once in a turn."""
+        turn = self.broker.turn
+        self._timed_turn = turn.number
+        if self._times is None:
+            self._times = DeliveryTimes()
+        oldest = self.unacked.first_tag
+        self._times.note(first_tag, turn.clock.monotonic(), first_tag if oldest is None else oldest)
 
     def settle_ranges(self, ranges: list[int]) -> Iterator[None] | None:
         """Settle acknowledged tags: flat pairs first, last; first 0 means all up to last.
@@ -373,9 +426,14 @@ class Channel:
         if self.reply_consumer is not None:
             self.reply_consumer.wake()
 
+    def note_ended(self, consumer: Consumer) -> None:
+        """Tell that a consumer of this channel has ended."""
+        note_consumer_deleted(self, consumer)
+
     def remove_consumer(self, consumer: Consumer) -> None:
         """End a consumer; its unacked deliveries stay with the channel."""
         del self.consumers[consumer.tag]
+        self.note_ended(consumer)
         if consumer.source.remove_consumer(consumer):
             assert isinstance(consumer.source, Queue), "only a queue is deleted with its consumers"
             self.broker.delete_unused(consumer.source)
@@ -417,6 +475,7 @@ class Channel:
             self.remove_consumer(next(iter(self.consumers.values())))
             yield
         self.remove_reply_consumer()
+        note_channel_closed(self)
 
     @property
     def _unacked_limit(self) -> int:

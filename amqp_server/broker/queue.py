@@ -97,6 +97,7 @@ class Queue:
         consumer_waits: How long ready messages have waited for consumers with credit.
         dead_letter_counts: Counts what is rejected, expires or is dropped; None in hidden queues.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
+        is_paused: Whether an operator has paused it: it delivers nothing, and takes publishes.
         makes_persistent: Whether the queue stores every message as persistent.
         is_noted: Whether it is noted that the queue has changed; see `ChangedQueues`.
         has_new_facts: Whether what seldom changes, such as the policy, has changed too.
@@ -144,6 +145,7 @@ class Queue:
         self.checkpointed_recovery_point = 0
         self.is_deleted = False
         self.is_gone = False
+        self.is_paused = False
         self.is_checkpoint_due = False
         self.is_checkpointed = False
         self._throttled_publishers: ThrottledPublishers | None = None
@@ -439,7 +441,7 @@ class Queue:
         rules = self.rules
         if rules is not None and rules.before_delivery():
             return True
-        if len(self.ready) and len(self.consumers):
+        if len(self.ready) and len(self.consumers) and not self.is_paused:
             consumer = dispatch(self, self._turn.time_slice)
             self.consumer_waits.note(is_waiting=consumer is None and len(self.ready) > 0)
             if consumer is not None:
@@ -450,6 +452,13 @@ class Queue:
             self.consumer_waits.note(is_waiting=False)
         self._line = None
         return rules is not None and rules.after_delivery()
+
+    def set_paused(self, *, is_paused: bool) -> None:
+        """Deliver nothing from now on, or deliver again; rules and publishes go on."""
+        self.is_paused = is_paused
+        self._turn.mark(self)
+        if self._subscriptions is not None:
+            self._subscriptions.wake()
 
     def wake(self, line: Line | None = None) -> None:
         """Take a turn: a consumer can take more, or the store has progressed.
