@@ -92,6 +92,8 @@ _OF_OBJECTS: Final = (
     GROUP_LAGS,
 )
 """Groups with a line for each object, or the sum of all objects."""
+GROUPS: Final = (*_BROKER_WIDE, *_OF_OBJECTS, QUEUE_INFO)
+"""Groups of the page with a line for each object."""
 CHOSEN_BY_NAME: Final[dict[str, FamilyGroup]] = {
     group.name: group
     for group in (
@@ -129,7 +131,7 @@ def sums(mirror: ReadableMirror) -> Pieces:
 def per_object(mirror: ReadableMirror) -> Pieces:
     """Return the page `/metrics/per-object`: the broker, and each object."""
     return chain(
-        _lines(mirror, (*_BROKER_WIDE, *_OF_OBJECTS, QUEUE_INFO)),
+        _lines(mirror, GROUPS),
         histogram_text(mirror),
     )
 
