@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.management.broker_client import BrokerAway, BrokerRefused
 from amqp_server.management.http.answers import AnyAnswer, ApiError, Octets, not_found
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SENT_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Length of the pages that are sent at a time; more readers than that are refused."""
+_BUSY: Final = ApiError(503, "unavailable", "Too many pages are being sent: try again")
+
 
 class MetricsPort:
     """Answers the requests of the port of metrics.
@@ -32,23 +36,34 @@ class MetricsPort:
         settings = parts.settings
         identity = Identity(settings.node_name, settings.presented_version)
         self._pages = PageServer(parts.mirror, identity)
+        self._sent_bytes = 0
 
     async def serve(self, request: BaseRequest) -> StreamResponse:
         """Answer a request: the handler of the HTTP library."""
+        answer = await self._answer_or_error(request)
+        length = len(answer.body) if isinstance(answer, Octets) else 0
+        if self._sent_bytes and self._sent_bytes + length > SENT_BYTES_MAX:
+            answer, length = _BUSY.answer(), 0
+        self._sent_bytes += length
         try:
-            answer = await self._answer(request)
+            return await send(request, answer, {})
+        finally:
+            self._sent_bytes -= length
+
+    async def _answer_or_error(self, request: BaseRequest) -> AnyAnswer:
+        try:
+            return await self._answer(request)
         except ApiError as error:
-            answer = error.answer()
+            return error.answer()
         except BrokerRefused as refused:
-            answer = error_of(refused).answer()
+            return error_of(refused).answer()
         except BrokerAway:
-            answer = AWAY.answer()
+            return AWAY.answer()
         except ConnectionError:
             raise
         except Exception:
             logger.exception("metrics failed path=%s", request.raw_path)
-            answer = ApiError(500, "internal_error", "The log of the server says why").answer()
-        return await send(request, answer, {})
+            return ApiError(500, "internal_error", "The log of the server says why").answer()
 
     async def _answer(self, request: BaseRequest) -> AnyAnswer:
         raw_path, _, query = request.raw_path.partition("?")

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 KEPT_SECONDS: Final = 1.0
 """How long a page is given to others who ask for the same."""
 PAGES_MAX: Final = 16
-"""Pages that are made or kept at a time. More are refused: each may have tens of megabytes."""
+"""Different pages that are made, wait for that, or are kept. More are refused."""
+MAKING_MAX: Final = 2
+"""Pages that are made at a time; each may have tens of megabytes."""
+KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Length of the pages that are kept, all together; what is above is made again."""
 SLICE_SECONDS: Final = 0.002
 """Time after which the making of a page lets other requests work."""
 _ENDPOINTS: Final = {
@@ -72,6 +76,8 @@ class PageServer:
         self._mirror = mirror
         self._identity = Identity() if identity is None else identity
         self._pages: dict[tuple[PageQuery, bool], asyncio.Task[bytes]] = {}
+        self._making = asyncio.Semaphore(MAKING_MAX)
+        self._kept_bytes = 0
 
     async def answer(
         self, path: str, query: str = "", accept: str = "", accept_encoding: str = ""
@@ -116,23 +122,20 @@ class PageServer:
     def _keep(self, key: tuple[PageQuery, bool], made: asyncio.Task[bytes]) -> None:
         if made.cancelled() or made.exception() is not None:
             del self._pages[key]
-        else:
-            made.get_loop().call_later(KEPT_SECONDS, self._pages.pop, key)
+            return
+        length = len(made.result())
+        self._kept_bytes += length
+        is_kept = self._kept_bytes <= KEPT_BYTES_MAX
+        made.get_loop().call_later(KEPT_SECONDS if is_kept else 0, self._drop, key, length)
+
+    def _drop(self, key: tuple[PageQuery, bool], length: int) -> None:
+        del self._pages[key]
+        self._kept_bytes -= length
 
     async def _make(self, wanted: PageQuery, objects: ObjectFilter, *, is_gzipped: bool) -> bytes:
-        await self._mirror.refresh()
-        pieces: list[bytes] = []
-        compressor = zlib.compressobj(1, zlib.DEFLATED, _GZIP) if is_gzipped else None
-        began = perf_counter()
-        for text in self._text(wanted, objects):
-            piece = text.encode("utf-8")
-            pieces.append(piece if compressor is None else compressor.compress(piece))
-            if perf_counter() - began > SLICE_SECONDS:
-                await asyncio.sleep(0)
-                began = perf_counter()
-        if compressor is not None:
-            pieces.append(compressor.flush())
-        return b"".join(pieces)
+        async with self._making:
+            await self._mirror.refresh()
+            return await _joined(self._text(wanted, objects), is_gzipped=is_gzipped)
 
     def _text(self, wanted: PageQuery, objects: ObjectFilter) -> Pieces:
         match wanted.page:
@@ -145,3 +148,19 @@ class PageServer:
             case _:
                 page = sums(self._mirror)
         return chain(page, identity_text(self._mirror, self._identity, _ENDPOINTS[wanted.page]))
+
+
+async def _joined(texts: Pieces, *, is_gzipped: bool) -> bytes:
+    """Return the pieces of a page together; other requests work between any two of them."""
+    pieces: list[bytes] = []
+    compressor = zlib.compressobj(1, zlib.DEFLATED, _GZIP) if is_gzipped else None
+    began = perf_counter()
+    for text in texts:
+        piece = text.encode("utf-8")
+        pieces.append(piece if compressor is None else compressor.compress(piece))
+        if perf_counter() - began > SLICE_SECONDS:
+            await asyncio.sleep(0)
+            began = perf_counter()
+    if compressor is not None:
+        pieces.append(compressor.flush())
+    return b"".join(pieces)

@@ -234,7 +234,7 @@ QUEUE_PUBLISHES: Final = FamilyGroup(
             Kind.COUNTER,
             "Total number of messages published into a queue through an exchange",
             "message_stats.publish",
-            total="message_stats.publish",
+            total="routed",
         ),
     ),
 )
