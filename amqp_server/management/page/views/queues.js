@@ -43,7 +43,7 @@ export const QUEUE_FIELDS = {
 const ALL_COLUMNS = [
   { key: "vhost", title: "Virtual host", option: 3, value: (queue) => queue.vhost, cell: (queue) => html`<span class="soft">${queue.vhost}</span>` },
   { key: "type", title: "Type", option: 2, value: (queue) => queue.type, cell: (queue) => html`<${QueueMarks} queue=${queue} />` },
-  { key: "why", title: "Why", option: 1, value: (queue) => whyItGrows(queue).short, cell: (queue) => html`<${Why} queue=${queue} />` },
+  { key: "why", title: "Why", value: (queue) => whyItGrows(queue).short, cell: (queue) => html`<${Why} queue=${queue} />` },
   { key: "trend", title: "Trend", option: 2, cell: (queue) => html`<${Sparkline} values=${depthsOf(queue)} label=${`Messages: ${change(queueNumbers(queue).growth)}`} />` },
   { key: "ready", title: "Ready", isRight: true, value: (queue) => queue.messages_ready ?? 0, cell: (queue) => number(queue.messages_ready) },
   { key: "unacked", title: "Unacked", isRight: true, option: 1, value: (queue) => queue.messages_unacknowledged ?? 0, cell: (queue) => number(queue.messages_unacknowledged) },
