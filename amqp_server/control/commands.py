@@ -23,6 +23,7 @@ from amqp_server.control.publish_and_get import message_commands
 from amqp_server.control.queue_changes import queue_commands
 from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
+from amqp_server.control.returning import returning_commands
 from amqp_server.control.shards import shards_commands
 from amqp_server.control.status import StatusSources, status_commands
 from amqp_server.control.unacked import unacked_commands
@@ -66,7 +67,7 @@ def control_commands(
         management,
     )
     families = (
-        browse_commands(broker),
+        browse_commands(broker, server.access),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
         following_commands(broker.events, log_tail),
@@ -76,7 +77,8 @@ def control_commands(
         pausing_commands(broker, server.access),
         policy_commands(server.policies),
         permission_commands(server.access),
-        replay_commands(broker, alarms),
+        replay_commands(broker, server.access, alarms),
+        returning_commands(broker, server.access, alarms),
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),
         status_commands(sources),
