@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.census.census import Census
 from amqp_server.control.bindings import binding_commands
 from amqp_server.control.browse import browse_commands
+from amqp_server.control.changes import changes_commands
 from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.connections import connection_commands
 from amqp_server.control.definitions import definitions_commands
@@ -14,6 +16,7 @@ from amqp_server.control.following import following_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.logins import login_commands
+from amqp_server.control.node_state import NodeState
 from amqp_server.control.offsets import offsets_commands
 from amqp_server.control.parameters import parameter_commands
 from amqp_server.control.pausing import pausing_commands
@@ -68,6 +71,7 @@ def control_commands(
     )
     families = (
         browse_commands(broker, server.access),
+        changes_commands(Census(broker, connections), broker.turn, NodeState(sources)),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
         following_commands(broker.events, log_tail),
