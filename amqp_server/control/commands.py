@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.census.census import Census
+from amqp_server.control.audit_pages import audit_commands
 from amqp_server.control.bindings import binding_commands
 from amqp_server.control.browse import browse_commands
 from amqp_server.control.changes import changes_commands
@@ -70,6 +71,7 @@ def control_commands(
         management,
     )
     families = (
+        audit_commands(server.config.storage_path),
         browse_commands(broker, server.access),
         changes_commands(Census(broker, connections), broker.turn, NodeState(sources)),
         checkpoint_commands(checkpointer),
