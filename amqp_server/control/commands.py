@@ -70,10 +70,11 @@ def control_commands(
         server.slow_readers,
         management,
     )
+    node = NodeState(sources, checkpointer, server.filesystem)
     families = (
         audit_commands(server.config.storage_path),
         browse_commands(broker, server.access),
-        changes_commands(Census(broker, connections), broker.turn, NodeState(sources)),
+        changes_commands(Census(broker, connections), broker.turn, node),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
         following_commands(broker.events, log_tail),
