@@ -127,6 +127,8 @@ def queue_values(queue: Queue) -> list[Any]:
 def _state(queue: Queue) -> str:
     if queue.is_failed:
         return "crashed"
+    if queue.is_paused:
+        return "paused"
     return "flow" if queue.store.is_stalled else "running"
 
 
