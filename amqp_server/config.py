@@ -106,6 +106,9 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
     {
         "port": Bounds(0, 65_535),
         "tls_port": Bounds(0, 65_535),
+        "management_port": Bounds(-1, 65_535),
+        "metrics_port": Bounds(-1, 65_535),
+        "management_tls_port": Bounds(-1, 65_535),
         "ssl_cert_login_san_index": Bounds(0, 1000),
         "offset_checkpoint_interval_seconds": Bounds(0.01, 3600, or_zero=True),
         "ring_size": Bounds(1024, 4 * MIB, multiple_of=1024),
@@ -222,6 +225,19 @@ class ServerConfig:
         ssl_cert_login_san_index: Which of those, from 0.
         proxy_protocol_trusted: Networks (CIDR), separated by commas, whose proxies may say by the
             PROXY protocol for which client they connect; empty: none.
+        management_port: TCP port of the HTTP API and the page; 0: none, -1: a free one. Without it
+            there is no management server, unless metrics have a port.
+        management_host: Address to listen on for the API, the page and metrics; empty: as `host`.
+        metrics_port: TCP port of the metrics for Prometheus; 0: none, -1: a free one.
+        management_tls_port: TCP port of the API and the page with TLS, if there is a certificate.
+            0: none, -1: a free one.
+        management_tls_certificate: PEM file of the certificate of that port; empty: the first of
+            `tls_certificate`.
+        management_tls_key: PEM file of its private key; empty: in the file of the certificate.
+        management_cors_origin: Origins whose pages may use the API, separated by commas; `*` for
+            all.
+        optional_ports: Names of the settings above whose port is only a default: if another process
+            has it, the server logs that and goes on.
         log_level: Least severe level that is logged: debug, info, warning or error.
         log_format: Format of a log line: text (`key=value`) or json (one object a line).
         limits: Limits that no option sets.
@@ -283,6 +299,14 @@ class ServerConfig:
     ssl_cert_login_san_type: str = "dns"
     ssl_cert_login_san_index: int = 0
     proxy_protocol_trusted: str = ""
+    management_port: int = 0
+    management_host: str = ""
+    metrics_port: int = 0
+    management_tls_port: int = 0
+    management_tls_certificate: str = ""
+    management_tls_key: str = ""
+    management_cors_origin: str = ""
+    optional_ports: frozenset[str] = frozenset()
     log_level: str = "info"
     log_format: str = "text"
     limits: Limits = field(default_factory=Limits)

@@ -33,6 +33,8 @@ from amqp_server.definitions_start import load_definitions
 from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve
 from amqp_server.errors import StartupError
+from amqp_server.management_process import ManagementProcess
+from amqp_server.management_sockets import ManagementSockets, bind_management
 from amqp_server.message_loading import load_messages
 from amqp_server.open_files import close_log_files, refuse_start_without_files
 from amqp_server.queue_shutdown import shut_queues_down
@@ -148,6 +150,7 @@ async def start(
             opened.enter_context(clock.use())
         # Bind first: a server that cannot have its address must not touch the data directory.
         bound = await _bind(config, opened)
+        management_sockets = await _bind_management(config, owns_process, opened)
         directory = await _claim(config, filesystem or FileSystem(), opened)
         server, report = await _recover(config, directory, (), sensor, clock, opened)
         _start_audit(server, opened)
@@ -156,7 +159,9 @@ async def start(
         address = plain_address or tls_address
         assert address is not None, "the settings have one of the two"
         if owns_process:
-            await _open_control_socket(server, address, opened)
+            management = ManagementProcess(config, management_sockets)
+            await _open_control_socket(server, address, management, opened)
+            _start_management(management, plain_address, tls_address, opened)
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
         _run_in_background(server, bound.context, opened)
@@ -237,6 +242,17 @@ async def _bind(config: ServerConfig, opened: AsyncExitStack) -> ClientListeners
     bound = await ClientListeners.bind(config)
     opened.callback(bound.close)
     return bound
+
+
+async def _bind_management(
+    config: ServerConfig, owns_process: bool, opened: AsyncExitStack
+) -> ManagementSockets:
+    """Bind the ports of the management server; ends by releasing them."""
+    if not owns_process:
+        return ManagementSockets()
+    sockets = await bind_management(config)
+    opened.callback(sockets.close)
+    return sockets
 
 
 async def _claim(
@@ -365,13 +381,32 @@ async def _serve(
 
 
 async def _open_control_socket(
-    server: Server, address: tuple[str, int], opened: AsyncExitStack
+    server: Server,
+    address: tuple[str, int],
+    management: ManagementProcess,
+    opened: AsyncExitStack,
 ) -> None:
     """Listen for commands; ends by removing the socket."""
-    commands = control_commands(server, address, time.monotonic())
+    commands = control_commands(server, address, management, time.monotonic())
     control = ControlListener(server.config.storage_path, commands, server.audit)
     await control.start()
     opened.push_async_callback(control.stop)
+
+
+def _start_management(
+    management: ManagementProcess,
+    plain_address: tuple[str, int] | None,
+    tls_address: tuple[str, int] | None,
+    opened: AsyncExitStack,
+) -> None:
+    """Start the management server, which asks the control socket; ends by ending it."""
+    listeners = [
+        (*address, protocol)
+        for address, protocol in ((plain_address, "amqp"), (tls_address, "amqp/ssl"))
+        if address is not None
+    ]
+    opened.push_async_callback(management.stop)
+    management.start(listeners)
 
 
 def _run_in_background(

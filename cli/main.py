@@ -26,6 +26,7 @@ from cli.default_user import default_user_values
 from cli.ephemeral import ephemeral_values, is_ephemeral, note_ephemeral
 from cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_REFUSED
 from cli.logs import configure_logging
+from cli.management_ports import default_ports
 from cli.parameters import DURATION, SHARE, SIZE, WATERMARK
 from cli.parent import PARENT
 from cli.server_group import PROGRAM, ServerGroup
@@ -425,6 +426,55 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Networks whose proxies may name their clients (PROXY protocol).",
 )
 @click.option(
+    "--management-port",
+    cls=ServerOption,
+    type=int,
+    default=15_672,
+    help="TCP port of the HTTP API and the page; 0: none, -1: a free one.",
+)
+@click.option(
+    "--management-host",
+    cls=ServerOption,
+    default="",
+    metavar="ADDRESS",
+    help="Address to listen on for API, page and metrics; by default that of --host.",
+)
+@click.option(
+    "--metrics-port",
+    cls=ServerOption,
+    type=int,
+    default=15_692,
+    help="TCP port of the metrics for Prometheus; 0: none, -1: a free one.",
+)
+@click.option(
+    "--management-tls-port",
+    cls=ServerOption,
+    type=int,
+    default=15_671,
+    help="TCP port of API and page with TLS, if there is a certificate; 0: none.",
+)
+@click.option(
+    "--management-tls-certificate",
+    cls=ServerOption,
+    default="",
+    metavar="FILE",
+    help="PEM certificate of that port; by default the first of --tls-certificate.",
+)
+@click.option(
+    "--management-tls-key",
+    cls=ServerOption,
+    default="",
+    metavar="FILE",
+    help="PEM private key of that port; by default in the file of the certificate.",
+)
+@click.option(
+    "--management-cors-origin",
+    cls=ServerOption,
+    default="",
+    metavar="ORIGINS",
+    help="Origins whose pages may use the API, separated by commas; * for all.",
+)
+@click.option(
     "--ephemeral",
     cls=ServerOption,
     is_flag=True,
@@ -472,6 +522,7 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
         return 0
     if is_ephemeral(ctx):
         values = ephemeral_values(ctx, values)
+    values = {**values, "optional_ports": default_ports(ctx)}
     config = build_config(ctx, default_user_values(ctx, values))
     configure_logging(config.log_level, config.log_format)
     for line in unknown_variables(ctx, os.environ):

@@ -75,6 +75,15 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "ssl-cert-login-san-index",
             "proxy-protocol-trusted",
         ),
+        "Management": (
+            "management-port",
+            "management-host",
+            "metrics-port",
+            "management-tls-port",
+            "management-tls-certificate",
+            "management-tls-key",
+            "management-cors-origin",
+        ),
     }
 )
 """Options of each section of the help page, without the dashes; other options come last."""

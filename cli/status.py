@@ -30,6 +30,12 @@ def status(storage_path: Path, *, as_json: bool) -> int:
         return 0
     click.echo(f"{found['product']} {found['version']}, process {found['pid']}")
     click.echo(f"listening on {found['host']}:{found['port']} for {found['uptime_seconds']:.0f} s")
+    if management := found.get("management"):
+        state = "" if management["is_serving"] else " (not ready)"
+        for url in management["urls"]:
+            click.echo(f"management: {url}{state}")
+        for url in management["metrics_urls"]:
+            click.echo(f"metrics: {url}{state}")
     click.echo(f"alarms: {', '.join(found['alarms']) or 'none'}")
     for name in ("vhosts", "connections", "channels", "queues", "messages_ready"):
         click.echo(f"{name.replace('_', ' '):<16}{found[name]:>10}")

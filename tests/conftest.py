@@ -10,8 +10,11 @@ from typing import Protocol
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.servers import RunningServer
+from tests.servers import NO_MANAGEMENT, RunningServer
 from tests.swept_server import ServerKeeper
+
+# For what a test starts by itself: the default ports are for one server of the machine.
+os.environ.update(NO_MANAGEMENT)
 
 SECONDS_MAX_BY_MARKER = {"spark": 300, "crash": 120, "interop": 120}
 LONG_SECONDS = 300

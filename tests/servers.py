@@ -19,6 +19,8 @@ REPOSITORY = Path(amqp_server.__file__).resolve().parent.parent
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
 _LISTENING = "listening on "
+NO_MANAGEMENT = {"AMQP_SERVER_MANAGEMENT_PORT": "0", "AMQP_SERVER_METRICS_PORT": "0"}
+"""Variables of a server without a management server: it would have to be started for nothing."""
 
 
 class RunningServer:
@@ -144,7 +146,12 @@ class RunningServer:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("AMQP_SERVER_")}
         if self.interpreted:
             inherited["AMQP_SERVER_PURE_PYTHON"] = "1"
-        environment = {**inherited, "PYTHONPATH": str(REPOSITORY), **self._environment}
+        environment = {
+            **inherited,
+            **NO_MANAGEMENT,
+            "PYTHONPATH": str(REPOSITORY),
+            **self._environment,
+        }
         arguments = ["--port", "0", "--storage-path", str(self.storage_path), *self.options]
         if self._can_fork:
             self._process = start_forked_server(arguments, self.storage_path.parent, environment)

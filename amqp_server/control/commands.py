@@ -21,17 +21,22 @@ from amqp_server.control.vhosts import vhost_commands
 
 if TYPE_CHECKING:
     from amqp_server.control.registry import Command
+    from amqp_server.management_process import ManagementProcess
     from amqp_server.server import Server
 
 
 def control_commands(
-    server: Server, address: tuple[str, int], started_seconds: float
+    server: Server,
+    address: tuple[str, int],
+    management: ManagementProcess,
+    started_seconds: float,
 ) -> dict[str, Command]:
     """Return the commands by name.
 
     Args:
         server: Server that the commands ask.
         address: Host and port on which it listens.
+        management: Process of the management server.
         started_seconds: Time of its start on the clock `time.monotonic`.
     """
     broker, checkpointer = server.broker, server.checkpointer
@@ -45,6 +50,7 @@ def control_commands(
         server.journal,
         server.watch,
         server.slow_readers,
+        management,
     )
     families = (
         browse_commands(broker),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn_watch import TurnWatch
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.connections import OpenConnections
+    from amqp_server.management_process import ManagementProcess
     from amqp_server.slow_readers import SlowReaders
     from offsets import RedoJournal
 
@@ -41,6 +42,7 @@ class StatusSources:
         journal: Redo journal of transactions.
         watch: Watch that counts stalls of the event loop.
         slow_readers: Counts the clients that were cut off because they did not read.
+        management: Process of the management server.
     """
 
     address: tuple[str, int]
@@ -51,6 +53,7 @@ class StatusSources:
     journal: RedoJournal
     watch: TurnWatch
     slow_readers: SlowReaders
+    management: ManagementProcess
 
 
 async def status(sources: StatusSources) -> dict[str, object]:
@@ -66,6 +69,7 @@ async def status(sources: StatusSources) -> dict[str, object]:
         "uptime_seconds": round(time.monotonic() - sources.started_seconds, 3),
         "host": host,
         "port": port,
+        "management": sources.management.status,
         "alarms": alarms.low,
         "memory_bytes": alarms.last.memory_bytes if alarms.last else None,
         "memory_bytes_max": alarms.memory_bytes_max,

@@ -1,0 +1,138 @@
+"""One request, from its line to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.management.broker_client import BrokerAway, BrokerRefused
+from amqp_server.management.http.accepting import accepts_json
+from amqp_server.management.http.answers import (
+    NOTHING,
+    Answer,
+    AnyAnswer,
+    ApiError,
+    not_found,
+    vhost_not_found,
+)
+from amqp_server.management.http.call import Call
+from amqp_server.management.http.cross_origin import cross_origin_headers
+from amqp_server.management.http.refusals import AWAY, error_of
+from amqp_server.management.http.responses import send
+from amqp_server.management.http.routes import Match, Route, RouteTable
+from amqp_server.management.http.targets import parse_target
+
+if TYPE_CHECKING:
+    from aiohttp.web import BaseRequest, StreamResponse
+
+    from amqp_server.management.http.login import Logins
+    from amqp_server.management.http.parts import Parts
+
+logger = logging.getLogger(__name__)
+
+REQUESTS_MAX: Final = 500
+"""Requests that are served at the same time; others wait."""
+
+
+class Exchange:
+    """Answers the requests of one port.
+
+    Args:
+        parts: What handlers use.
+        table: The routes.
+        logins: Finds out who asks.
+    """
+
+    def __init__(self, parts: Parts, table: RouteTable, logins: Logins) -> None:
+        self._parts = parts
+        self._table = table
+        self._logins = logins
+        self._origins = parts.settings.cors_origins
+        self._room = asyncio.Semaphore(REQUESTS_MAX)
+
+    async def serve(self, request: BaseRequest) -> StreamResponse:
+        """Answer a request: the handler of the HTTP library."""
+        headers = cross_origin_headers(self._origins, request.headers)
+        try:
+            async with self._room:
+                answer = await self._answer(request, headers)
+        except ApiError as error:
+            answer = error.answer()
+        except BrokerRefused as refused:
+            answer = error_of(refused).answer()
+        except BrokerAway:
+            answer = AWAY.answer()
+        except ConnectionError:
+            raise
+        except Exception:
+            # Nobody but the log gets to know more: a traceback is not for clients.
+            logger.exception("request failed method=%s path=%s", request.method, request.raw_path)
+            answer = ApiError(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "internal_error",
+                "The request failed: the log of the server says why",
+            ).answer()
+        return await send(request, answer, headers)
+
+    async def _answer(self, request: BaseRequest, headers: dict[str, str]) -> AnyAnswer:
+        target = parse_target(request.raw_path)
+        match = self._table.find(target.segments)
+        if match is None:
+            raise not_found()
+        if request.method == "OPTIONS":
+            headers |= cross_origin_headers(self._origins, request.headers, match.allow)
+            return Answer(HTTPStatus.OK, NOTHING, {"allow": match.allow})
+        route = _route_of(match, request.method)
+        peer = request.transport and request.transport.get_extra_info("peername")
+        call = Call(
+            method=route.method,
+            path=target.path,
+            segments=match.segments,
+            query=target.query,
+            headers=request.headers,
+            peer_host=peer[0] if peer else "",
+            peer_port=peer[1] if peer else 0,
+            request=request,
+        )
+        await self._admit(call, route)
+        return await route.handler(call)
+
+    async def _admit(self, call: Call, route: Route) -> None:
+        """Check who asks, and whether what the path names exists.
+
+        Raises:
+            ApiError: The request is refused.
+        """
+        vhost = call.segments.get("vhost") if route.is_vhost_checked else None
+        exists = True
+        if route.requires is not None:
+            call.user = await self._logins.user_of(call.method, call.headers, call.peer_host)
+            call.user.demand(route.requires)
+            if vhost is not None:
+                exists = await self._has_vhost(vhost)
+                if exists:
+                    call.user.demand_vhost(vhost)
+        if route.is_json and not accepts_json(call.headers.get("Accept")):
+            raise ApiError(HTTPStatus.NOT_ACCEPTABLE)
+        if not exists:
+            raise vhost_not_found() if call.method in ("PUT", "POST") else not_found()
+
+    async def _has_vhost(self, vhost: str) -> bool:
+        """Return whether a virtual host exists now, even if the mirror does not show it yet."""
+        if vhost not in self._parts.mirror.vhosts:
+            await self._parts.mirror.refresh()
+        return vhost in self._parts.mirror.vhosts
+
+
+def _route_of(match: Match, method: str) -> Route:
+    """Return the route of a method.
+
+    Raises:
+        ApiError: 405: the path has none.
+    """
+    route = match.routes.get("GET" if method == "HEAD" else method)
+    if route is None:
+        raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": match.allow})
+    return route

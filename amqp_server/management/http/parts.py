@@ -1,0 +1,26 @@
+"""What handlers use: the mirror of the broker's state, the broker itself, and the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amqp_server.management.broker_client import BrokerClient
+    from amqp_server.management.mirror import Mirror
+    from amqp_server.management.settings import ManagementSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the handlers of one management server use.
+
+    Attributes:
+        mirror: The broker's objects and their counters.
+        broker: Sends commands to the broker.
+        settings: Settings of the management server.
+    """
+
+    mirror: Mirror
+    broker: BrokerClient
+    settings: ManagementSettings

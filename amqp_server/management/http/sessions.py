@@ -1,0 +1,78 @@
+"""Sessions of the page: a cookie instead of a password in each request.
+
+A session keeps the password, in memory only: every request is checked as if it had brought it, so a
+new password, a changed tag or a deleted user counts at once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+SESSIONS_MAX: Final = 1000
+"""Sessions that are kept; one more ends the one that has been idle longest."""
+IDLE_SECONDS_MAX: Final = 8 * 3600.0
+"""Seconds without a request after which a session ends."""
+_TOKEN_BYTES: Final = 32
+
+
+@dataclass(slots=True)
+class Session:
+    """A login of the page.
+
+    Attributes:
+        token: Value of the cookie.
+        csrf_token: What a request that changes something has to bring in a header.
+        name: Name of the user.
+        password: Password of the user.
+        used_seconds: Time of the last request, on the clock of the sessions.
+    """
+
+    token: str
+    csrf_token: str
+    name: str
+    password: str = field(repr=False)
+    used_seconds: float = 0.0
+
+    def has_csrf_token(self, token: str) -> bool:
+        """Return whether a token is the one of this session."""
+        return hmac.compare_digest(token.encode(), self.csrf_token.encode())
+
+
+class Sessions:
+    """The sessions of one management server.
+
+    Args:
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._sessions: dict[str, Session] = {}
+
+    def begin(self, name: str, password: str) -> Session:
+        """Begin a session of a user who has logged in."""
+        while len(self._sessions) >= SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+        token, csrf_token = (secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(2))
+        session = Session(token, csrf_token, name, password, self._clock())
+        self._sessions[token] = session
+        return session
+
+    def find(self, token: str) -> Session | None:
+        """Return the session of a cookie, used now; None if there is none or it has ended."""
+        session = self._sessions.pop(token, None)
+        if session is None or self._clock() - session.used_seconds > IDLE_SECONDS_MAX:
+            return None
+        session.used_seconds = self._clock()
+        # The sessions stand in the order of their last use.
+        self._sessions[token] = session
+        return session
+
+    def end(self, token: str) -> None:
+        """End a session, if there is one."""
+        self._sessions.pop(token, None)

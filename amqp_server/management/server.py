@@ -1,0 +1,101 @@
+"""Runs the management server until the broker ends or says so."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+import sys
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.management import resources
+from amqp_server.management.broker_client import BrokerClient
+from amqp_server.management.http.exchange import Exchange
+from amqp_server.management.http.listeners import serve_listener, tls_context, watch_files
+from amqp_server.management.http.login import Logins
+from amqp_server.management.http.parts import Parts
+from amqp_server.management.http.routes import RouteTable
+from amqp_server.management.http.session_routes import session_routes
+from amqp_server.management.http.sockets import BoundedServer
+from amqp_server.management.metrics_port import MetricsPort
+from amqp_server.management.mirror import Mirror
+from amqp_server.management.reports import report
+
+if TYPE_CHECKING:
+    from amqp_server.management.settings import ManagementSettings
+
+CONNECTIONS_MAX: Final = 10_000
+"""HTTP connections that are kept; a small limit of open files lowers it."""
+OTHER_FILES: Final = 128
+"""Descriptors for everything else: control socket, libraries, listeners."""
+
+
+async def serve(settings: ManagementSettings) -> None:
+    """Serve HTTP until SIGTERM, or until the broker closes our standard input.
+
+    Args:
+        settings: What the broker has told.
+    """
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopping.set)
+    # A Ctrl-C in a terminal reaches this process too: the broker stops first.
+    loop.add_signal_handler(signal.SIGINT, lambda: None)
+    await _watch_broker(stopping)
+    async with AsyncExitStack() as opened:
+        broker = BrokerClient(settings.storage_path)
+        opened.push_async_callback(broker.close)
+        mirror = Mirror(broker)
+        await mirror.start()
+        opened.push_async_callback(mirror.stop)
+        parts = Parts(mirror, broker, settings)
+        await _listen(parts, opened)
+        report({"serving": True})
+        await stopping.wait()
+
+
+async def _listen(parts: Parts, opened: AsyncExitStack) -> None:
+    settings = parts.settings
+    connections_max = _connections_max()
+    api_port = next((each.port for each in settings.listeners if each.kind == "http"), 0)
+    logins = Logins(parts.broker, api_port)
+    table = RouteTable([*resources.all_routes(parts), *session_routes(logins)])
+    servers = {
+        "http": BoundedServer(Exchange(parts, table, logins).serve, connections_max),
+        "metrics": BoundedServer(MetricsPort(parts).serve, connections_max),
+    }
+    context = None
+    if any(each.is_tls for each in settings.listeners):
+        context = tls_context(settings.tls)
+        watching = asyncio.create_task(watch_files(context, settings.tls), name="TLS files")
+        opened.callback(watching.cancel)
+    for server in servers.values():
+        opened.push_async_callback(server.shutdown, 1.0)
+    for listener in settings.listeners:
+        listening = await serve_listener(listener, servers[listener.kind], context)
+        opened.callback(listening.close)
+
+
+async def _watch_broker(stopping: asyncio.Event) -> None:
+    """Stop when standard input ends: the broker has ended, however it did."""
+
+    class Watch(asyncio.Protocol):
+        def connection_lost(self, _error: Exception | None) -> None:
+            stopping.set()
+
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(Watch, sys.stdin)
+
+
+def _connections_max() -> int:
+    """Raise the limit of open files as far as allowed; return how many connections fit in it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS_MAX + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        limit = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        soft = limit
+    if soft == resource.RLIM_INFINITY:
+        return CONNECTIONS_MAX
+    return max(16, min(CONNECTIONS_MAX, soft - OTHER_FILES))

@@ -1,0 +1,229 @@
+"""The process of the management server: started after the broker listens, and again when it dies.
+
+The broker never waits for it. It passes settings and sockets, and logs what it reports. If the
+process dies, the sockets stay open, so clients wait until the next one accepts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from amqp_server import __version__
+from amqp_server.config import words
+
+if TYPE_CHECKING:
+    from amqp_server.config import ServerConfig
+    from amqp_server.management_sockets import ManagementSockets
+
+logger = logging.getLogger(__name__)
+
+FIRST_WAIT_SECONDS: Final = 0.1
+WAIT_SECONDS_MAX: Final = 30.0
+"""Longest wait before another start, after several that failed."""
+STEADY_SECONDS: Final = 30.0
+"""A process that lived so long has not failed to start: the waits begin again."""
+END_SECONDS_MAX: Final = 2.0
+"""Seconds that the process has to end by itself when the broker stops."""
+_LINE_BYTES_MAX: Final = 64 * 1024
+_LEVELS: Final = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.ERROR}
+
+
+class ManagementProcess:
+    """Keeps one management server running; does nothing without sockets.
+
+    Args:
+        config: Settings; not changed.
+        sockets: What it serves; closed by their owner.
+
+    Attributes:
+        starts: How often the process has been started.
+        is_serving: Whether the process has said that it serves.
+    """
+
+    def __init__(self, config: ServerConfig, sockets: ManagementSockets) -> None:
+        self._config = config
+        self._sockets = sockets
+        self._process: subprocess.Popen[bytes] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._amqp_listeners: list[tuple[str, int, str]] = []
+        self.starts = 0
+        self.is_serving = False
+
+    @property
+    def status(self) -> dict[str, Any] | None:
+        """What `amqp-server status` shows of it; None if there is none."""
+        if not self._sockets.sockets:
+            return None
+        urls = {"http": [], "metrics": []}  # type: dict[str, list[str]]
+        for each in self._sockets.sockets:
+            urls[each.kind].append(each.url)
+        return {
+            "urls": urls["http"],
+            "metrics_urls": urls["metrics"],
+            "is_serving": self.is_serving,
+            "pid": None if self._process is None else self._process.pid,
+            "starts": self.starts,
+        }
+
+    def start(self, amqp_listeners: list[tuple[str, int, str]]) -> None:
+        """Let clients connect, and start the process; returns at once.
+
+        Args:
+            amqp_listeners: Address, port and protocol of each listener of the broker.
+
+        Raises:
+            StartupError: Another process has taken a port that was asked for.
+        """
+        self._sockets.listen()
+        if not self._sockets.sockets:
+            return
+        self._amqp_listeners = amqp_listeners
+        self._running = asyncio.create_task(self._keep_running(), name="management server")
+
+    async def stop(self) -> None:
+        """End the process; kill it if it takes longer than `END_SECONDS_MAX`."""
+        if self._running is None:
+            return
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+
+    async def _keep_running(self) -> None:
+        wait_seconds = FIRST_WAIT_SECONDS
+        try:
+            while True:
+                started = time.monotonic()
+                reason = await self._run_once()
+                if time.monotonic() - started >= STEADY_SECONDS:
+                    wait_seconds = FIRST_WAIT_SECONDS
+                logger.warning(
+                    "management server ended reason=%s note=it starts again in %.1f s",
+                    reason,
+                    wait_seconds,
+                )
+                await asyncio.sleep(wait_seconds)
+                wait_seconds = min(2 * wait_seconds, WAIT_SECONDS_MAX)
+        finally:
+            await asyncio.shield(asyncio.to_thread(self._end))
+
+    async def _run_once(self) -> str:
+        """Start the process and return why it has ended."""
+        try:
+            process = self._process = self._spawn()
+        except OSError as error:
+            return f"cannot start: {error.strerror}"
+        self.starts += 1
+        assert process.stdin is not None, "a pipe"
+        assert process.stdout is not None, "a pipe"
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), process.stdout
+        )
+        try:
+            self._write_settings(process.stdin)
+            while line := await reader.readline():
+                self._take_report(line)
+        except ValueError:
+            return "it wrote a line that is too long"
+        finally:
+            self.is_serving = False
+            transport.close()
+        # Its standard output ends a moment before it does.
+        code = await asyncio.to_thread(process.wait)
+        process.stdin.close()
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        """Start the process.
+
+        In this thread: the kernel ends the process when the thread that started it ends.
+        """
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "amqp_server.management"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[each.bound.fileno() for each in self._sockets.sockets],
+            env=_environment(),
+            bufsize=0,
+        )
+
+    def _write_settings(self, pipe: IO[bytes]) -> None:
+        """Write the settings: fewer bytes than a pipe holds, so that this cannot block."""
+        config = self._config
+        certificates = words(config.management_tls_certificate or config.tls_certificate)[:1]
+        has_own = bool(config.management_tls_certificate)
+        keys = words(config.management_tls_key if has_own else config.tls_key)[:1]
+        settings = {
+            "storage_path": str(config.storage_path.absolute()),
+            "broker_pid": os.getpid(),
+            "listeners": [
+                {
+                    "descriptor": each.bound.fileno(),
+                    "kind": each.kind,
+                    "is_tls": each.is_tls,
+                    "host": each.host,
+                    "port": each.port,
+                }
+                for each in self._sockets.sockets
+            ],
+            "tls": {
+                "certificates": certificates,
+                "keys": keys,
+                "password_file": "" if has_own else config.tls_key_password_file,
+                "versions": words(config.tls_versions),
+                "ciphers": config.tls_ciphers,
+            },
+            "cors_origins": words(config.management_cors_origin),
+            "node_name": f"rabbit@{socket.gethostname().partition('.')[0]}",
+            "server_version": __version__,
+            "presented_version": config.present_version,
+            "amqp_listeners": self._amqp_listeners,
+        }
+        with suppress(BrokenPipeError):
+            pipe.write(json.dumps(settings).encode() + b"\n")
+
+    def _take_report(self, line: bytes) -> None:
+        """Log what the process reports."""
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            fields = {"level": "warning", "text": repr(line[:200])}
+        if fields.get("serving"):
+            self.is_serving = True
+            urls = " ".join(each.url for each in self._sockets.sockets)
+            logger.info("management server started urls=%s", urls)
+            return
+        level = _LEVELS.get(str(fields.get("level")), logging.INFO)
+        logger.log(level, "management: %s", fields.get("text"))
+
+    def _end(self) -> None:
+        """Close its standard input, which ends it, and wait; in a worker."""
+        process = self._process
+        if process is None:
+            return
+        assert process.stdin is not None, "a pipe"
+        process.stdin.close()
+        try:
+            process.wait(END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment: variables of settings may hold passwords that it does not need."""
+    return {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("AMQP_SERVER_", "RABBITMQ_"))
+    }
