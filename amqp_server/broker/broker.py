@@ -194,6 +194,7 @@ class Broker:
         queue.policy = policy
         self._fit_forwarder(queue)
         vhost.add_queue(queue)
+        queue.note_observed()
         self._fit_expiry_timer(queue)
         if exclusive_owner is not None:
             self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)

@@ -94,9 +94,19 @@ class Queue:
         is_journaled: Whether messages survive a restart: the queue is durable and not exclusive.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
         makes_persistent: Whether the queue stores every message as persistent.
+        is_noted: Whether it is noted that the queue has changed; see `ChangedQueues`.
+        has_new_facts: Whether what seldom changes, such as the policy, has changed too.
+        changed_in: Generation of its last change; `ChangedQueues` sets it.
+        facts_in: Generation of the last change of what seldom changes; likewise.
+        number: Number of the queue in reports of changes; 0 before the first.
     """
 
     makes_persistent = False
+    is_noted = False
+    has_new_facts = True
+    changed_in = 0
+    facts_in = 0
+    number = 0
 
     def __init__(
         self,
@@ -288,6 +298,8 @@ class Queue:
 
     def run_turn(self) -> None:
         """Apply the progress of the store, write new messages to the log, deliver ready ones."""
+        if not self.is_noted:
+            self.note_observed()
         if self.store.has_progressed:
             self._apply(self.store.take_progress())
         if self.is_deleted:
@@ -447,6 +459,8 @@ class Queue:
         )
         if not self.is_checkpoint_due:
             self._note_dirty()
+        if not self.is_noted:
+            self.note_observed()
         self.store.release(self.settlement.ack_floor)
 
     def _is_force_removed(self, offset: int) -> bool:
@@ -555,6 +569,11 @@ class Queue:
         ready = merge(self.loading.within(start, end), self.ready.within(start, end))
         return message_states(self.settlement, ready, start, end)
 
+    def note_observed(self) -> None:
+        """Tell who observes the broker that what is shown of the queue has changed."""
+        self.is_noted = True
+        self._storage.changed_queues.note(self)
+
     def note_changed(self) -> None:
         """Include the queue in the next round of checkpoints."""
         self._on_changed(self)
@@ -582,6 +601,8 @@ class Queue:
 
     def store_answered(self, progress: StoreProgress) -> None:
         """Apply the answer of the disk at once; the next write waits for a turn."""
+        if not self.is_noted:
+            self.note_observed()
         self._apply(progress)
         if not self.is_deleted:
             self._on_changed(self)
@@ -737,6 +758,7 @@ class Queue:
         """Stop the queue. Dead letters that are already on their way still arrive."""
         self.is_deleted = True
         self.is_gone = True
+        self._storage.changed_queues.end(self)
         wake(self._expiry_waiters)
         if self._subscriptions is not None:
             self._subscriptions.stop()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.census.census import Census
 from amqp_server.control.browse import browse_commands
+from amqp_server.control.changes import changes_commands
 from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.definitions import definitions_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
+from amqp_server.control.node_state import NodeState
 from amqp_server.control.offsets import offsets_commands
 from amqp_server.control.permissions import permission_commands
 from amqp_server.control.policies import policy_commands
@@ -54,6 +57,7 @@ def control_commands(
     )
     families = (
         browse_commands(broker),
+        changes_commands(Census(broker, connections), broker.turn, NodeState(sources)),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
         import_commands(broker, server.imports),

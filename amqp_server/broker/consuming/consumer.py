@@ -52,6 +52,10 @@ class ConsumedQueue(Source, Protocol):
     """A queue, as its consumers see it: the source of most of them."""
 
     @property
+    def name(self) -> str:
+        """Name of the queue."""
+
+    @property
     def settings(self) -> QueueSettings:
         """What the arguments of the queue ask for."""
 

@@ -309,6 +309,8 @@ class Policies:
             return
         changed = policy.definition != queue.policy.definition
         queue.policy = policy
+        queue.has_new_facts = True
+        queue.note_observed()
         if changed:
             applied = applied_arguments(queue.arguments, kind, policy.definition)
             settings, kept = queue_settings(applied), self._broker.storage.settings(applied)

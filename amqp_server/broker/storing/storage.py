@@ -6,6 +6,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.changed_queues import ChangedQueues
 from amqp_server.broker.job import Job
 from amqp_server.broker.storing.client_writes import ClientWrites
 from amqp_server.broker.storing.failed_stores import FailedStores
@@ -71,6 +72,7 @@ class QueueStorage:
         on_compacted: Called on the event loop with the result of each compaction.
 
     Attributes:
+        changed_queues: Which queues have changed since somebody asked.
         clock: Time that the append times and deadlines of messages go by.
         held: Queues that a commit holds: until its end nothing else changes what clients see there.
     """
@@ -103,6 +105,7 @@ class QueueStorage:
             self._directories, self.clock.time_ns
         )
         self.failed_stores = FailedStores()
+        self.changed_queues = ChangedQueues()
         self._stores: dict[Log, MessageStore] = {}
         self._relief = MemoryRelief(turn, self.pool, self._stores)
         self._on_deleted: dict[Log, Callable[[], None]] = {}

@@ -97,7 +97,12 @@ class Exchange:
             request=request,
         )
         await self._admit(call, route)
-        return await route.handler(call)
+        if call.method == "GET":
+            return await route.handler(call)
+        try:
+            return await route.handler(call)
+        finally:
+            self._parts.rendered.forget()
 
     async def _admit(self, call: Call, route: Route) -> None:
         """Check who asks, and whether what the path names exists.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from amqp_server.management.http.rendered import RenderedLists
 
 if TYPE_CHECKING:
     from amqp_server.management.broker_client import BrokerClient
@@ -19,8 +21,10 @@ class Parts:
         mirror: The broker's objects and their counters.
         broker: Sends commands to the broker.
         settings: Settings of the management server.
+        rendered: Lists that many clients poll.
     """
 
     mirror: Mirror
     broker: BrokerClient
     settings: ManagementSettings
+    rendered: RenderedLists = field(default_factory=RenderedLists)

@@ -49,7 +49,7 @@ async def send(
     if octets.content_type:
         headers["content-type"] = octets.content_type
         headers.setdefault("cache-control", "no-cache")
-    if len(body) >= COMPRESSED_BYTES_MIN and _takes_gzip(request):
+    if len(body) >= COMPRESSED_BYTES_MIN and takes_gzip(request):
         body = octets.gzipped or await compress(body)
         headers["content-encoding"] = "gzip"
     response = Response(status=octets.status, body=body, headers=headers)
@@ -82,7 +82,8 @@ def _gzip(body: bytes) -> bytes:
     return packer.compress(body) + packer.flush()
 
 
-def _takes_gzip(request: BaseRequest) -> bool:
+def takes_gzip(request: BaseRequest) -> bool:
+    """Return whether a client takes compressed answers."""
     for each in request.headers.get("Accept-Encoding", "").lower().split(","):
         name, _, parameters = each.partition(";")
         if name.strip() in ("gzip", "*"):

@@ -1,0 +1,183 @@
+"""The census: finds what has changed in the broker since a reader looked last.
+
+Queues note by themselves that they have changed, so idle ones cost nothing. Objects of other kinds
+are compared with their last rows.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from amqp_server.census.channel_row import CHANNEL_COLUMNS, channel_facts, channel_values
+from amqp_server.census.connection_row import (
+    CONNECTION_COLUMNS,
+    connection_facts,
+    connection_values,
+)
+from amqp_server.census.consumer_row import CONSUMER_COLUMNS, consumer_facts, consumer_values
+from amqp_server.census.exchange_row import EXCHANGE_COLUMNS, exchange_facts, exchange_values
+from amqp_server.census.known_objects import KnownObjects
+from amqp_server.census.look import Look
+from amqp_server.census.queue_row import QUEUE_COLUMNS, queue_facts, queue_values
+from amqp_server.census.row import reports
+from amqp_server.census.vhost_row import VHOST_COLUMNS, vhost_facts, vhost_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.census.row import Report
+    from amqp_server.connections import Connection, OpenConnections
+
+    Rows = Iterator[list[Any] | None]
+
+KINDS: Final = ("vhosts", "exchanges", "queues", "connections", "channels", "consumers")
+"""Kinds of objects; an object comes after the kinds of those that it belongs to."""
+
+
+class Census:
+    """What readers know of the objects of one broker. The event loop owns it.
+
+    Args:
+        broker: Broker with the objects.
+        connections: The open connections.
+
+    Attributes:
+        run: Number that differs from that of the server's other runs.
+        generation: Number of the latest look.
+    """
+
+    def __init__(self, broker: Broker, connections: OpenConnections) -> None:
+        # Later runs begin later, so a number of an earlier run is below all numbers of this one.
+        self.run = self.generation = time.time_ns() // 1_000_000
+        self._broker = broker
+        self._connections = connections
+        self._queues = broker.storage.changed_queues
+        self._vhosts: KnownObjects[VirtualHost] = KnownObjects()
+        self._exchanges: KnownObjects[Exchange] = KnownObjects()
+        self._known_connections: KnownObjects[Connection] = KnownObjects()
+        self._channels: KnownObjects[Channel] = KnownObjects()
+        self._consumers: KnownObjects[Consumer] = KnownObjects()
+
+    def begin(self, since: int) -> Look:
+        """Begin a look for a reader that knows the result of an earlier one.
+
+        Args:
+            since: Generation of that look, or 0. If too much has gone since, or it is of another
+                run, the look tells everything: its `since` is 0.
+        """
+        self.generation += 1
+        self._queues.begin(self.generation)
+        known = (
+            self._vhosts,
+            self._exchanges,
+            self._known_connections,
+            self._channels,
+            self._consumers,
+        )
+        lost_until = max(self._queues.lost_until, *(each.lost_until for each in known))
+        if not self.run < since < self.generation or since <= lost_until:
+            since = 0
+        return Look(self.generation, since, lambda: self.generation)
+
+    def reports(self, look: Look, kinds: Collection[str]) -> Iterator[Report | None]:
+        """Look at all objects of some kinds, in steps; some steps return a report.
+
+        Args:
+            look: The look, from `begin`.
+            kinds: Some of `KINDS`.
+        """
+        makers: dict[str, Callable[[Look], Iterator[Report | None]]] = {
+            "vhosts": self._of_vhosts,
+            "exchanges": self._of_exchanges,
+            "queues": self._of_queues,
+            "connections": self._of_connections,
+            "channels": self._of_channels,
+            "consumers": self._of_consumers,
+        }
+        for kind in KINDS:
+            if kind in kinds:
+                yield from makers[kind](look)
+
+    def _of_queues(self, look: Look) -> Iterator[Report | None]:
+        changed = self._queues.since(look.since)
+        gone = self._queues.gone_since(look.since) if look.since else []
+        rows = (self._queue_row(cast("Queue", queue), look.since) for queue in changed)
+        return reports("queues", QUEUE_COLUMNS, rows, gone)
+
+    def _queue_row(self, queue: Queue, since: int) -> list[Any] | None:
+        vhost = self._broker.vhosts.get(queue.virtual_host.name)
+        if queue.is_deleted or vhost is None or vhost.queues.get(queue.name) is not queue:
+            # Or it is the hidden queue of a delayed exchange.
+            return None
+        facts = queue_facts(queue) if queue.facts_in > since else None
+        return [queue.number, facts, *queue_values(queue)]
+
+    def _of_vhosts(self, look: Look) -> Iterator[Report | None]:
+        rows = (
+            self._vhosts.see(vhost, vhost_facts, vhost_values(vhost), look)
+            for vhost in tuple(self._broker.vhosts.values())
+        )
+        return _compared("vhosts", VHOST_COLUMNS, rows, self._vhosts, look)
+
+    def _of_exchanges(self, look: Look) -> Iterator[Report | None]:
+        rows = (
+            self._exchanges.see(
+                exchange, partial(exchange_facts, vhost=vhost), exchange_values(exchange), look
+            )
+            for vhost in tuple(self._broker.vhosts.values())
+            for exchange in tuple(vhost.exchanges.values())
+            if not exchange.is_deleted
+        )
+        return _compared("exchanges", EXCHANGE_COLUMNS, rows, self._exchanges, look)
+
+    def _of_connections(self, look: Look) -> Iterator[Report | None]:
+        known = self._known_connections
+        rows = (
+            known.see(each, connection_facts, connection_values(each), look)
+            for each in self._connections
+            if each.vhost
+        )
+        return _compared("connections", CONNECTION_COLUMNS, rows, known, look)
+
+    def _of_channels(self, look: Look) -> Iterator[Report | None]:
+        rows = (
+            self._channels.see(channel, channel_facts, channel_values(channel), look)
+            for channel in self._open_channels()
+        )
+        return _compared("channels", CHANNEL_COLUMNS, rows, self._channels, look)
+
+    def _of_consumers(self, look: Look) -> Iterator[Report | None]:
+        rows = (
+            self._consumers.see(
+                consumer, partial(consumer_facts, channel=channel), consumer_values(consumer), look
+            )
+            for channel in self._open_channels()
+            for consumer in tuple(channel.consumers.values())
+            if consumer.tag in channel.consumers
+        )
+        return _compared("consumers", CONSUMER_COLUMNS, rows, self._consumers, look)
+
+    def _open_channels(self) -> Iterator[Channel]:
+        for connection in self._connections:
+            if connection.vhost:
+                for channel in connection.channels:
+                    if not channel.is_closed:
+                        yield channel
+
+
+def _compared(
+    kind: str, columns: tuple[str, ...], rows: Rows, known: KnownObjects[Any], look: Look
+) -> Iterator[Report | None]:
+    """Tell the rows of all objects that were looked at, then those that were not seen."""
+    yield from reports(kind, columns, chain(rows, known.forget_unseen(look)), ())
+    if look.since:
+        yield from reports(kind, columns, iter(()), known.gone_since(look.since))

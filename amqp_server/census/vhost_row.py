@@ -1,0 +1,24 @@
+"""The row of a virtual host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from amqp_server.views.values import text_json
+
+if TYPE_CHECKING:
+    from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.census.row import Facts
+
+VHOST_COLUMNS: Final = ("metadata", "connections")
+"""Names of the values in the row of a virtual host."""
+
+
+def vhost_facts(vhost: VirtualHost) -> Facts:
+    """Return what never changes of a virtual host."""
+    return text_json("name", vhost.name)
+
+
+def vhost_values(vhost: VirtualHost) -> list[Any]:
+    """Return the values of a virtual host, in the order of `VHOST_COLUMNS`."""
+    return [dict(vhost.metadata), vhost.connection_count]

@@ -1,0 +1,100 @@
+"""The command `management.changes`: what has changed in the broker since it was last asked."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from amqp_server.broker.job import done_in_turns
+from amqp_server.broker.turn import Line
+from amqp_server.census.census import KINDS, Census
+from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.registry import Command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amqp_server.broker.turn import Turn
+    from amqp_server.census.row import Report
+    from amqp_server.control.node_state import NodeState
+    from amqp_server.control.registry import ReportProgress
+
+
+class _Reader:
+    """One request: takes the steps of its look in the turns of a line, report by report.
+
+    Args:
+        turn: Turn that runs the steps.
+        line: Line that pays for them; the requests share it.
+        steps: The look; some steps return a report.
+    """
+
+    def __init__(self, turn: Turn, line: Line, steps: Iterator[Report | None]) -> None:
+        self.work_seconds = 0.0
+        self._turn = turn
+        self._line = line
+        self._steps = steps
+        self._report: Report | None = None
+
+    async def next_report(self) -> Report | None:
+        """Return the next report; None when all have been returned."""
+        self._report = None
+        await done_in_turns(self._turn, self._line, self._until_report(), "management.changes")
+        return self._report
+
+    def _until_report(self) -> Iterator[None]:
+        began_seconds = time.perf_counter()
+        for report in self._steps:
+            if report is not None:
+                self._report = report
+                break
+            self.work_seconds += time.perf_counter() - began_seconds
+            yield
+            began_seconds = time.perf_counter()
+        self.work_seconds += time.perf_counter() - began_seconds
+
+
+async def changes(
+    census: Census,
+    turn: Turn,
+    line: Line,
+    node: NodeState,
+    report: ReportProgress,
+    since: int,
+    kinds: list[Any],
+) -> dict[str, Any]:
+    """Report what has changed since a look, and return the state of the whole server.
+
+    Args:
+        census: Knows what has changed.
+        turn: Turn that runs the look.
+        line: Line that pays for it.
+        node: The state of the whole server.
+        report: Sends a report.
+        since: Generation of the last look; 0 for everything.
+        kinds: Kinds of objects to look at.
+
+    Raises:
+        ControlError: A kind is unknown.
+    """
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        reason = f"management.changes: unknown kind {unknown[0]!r:.50}, expected {', '.join(KINDS)}"
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+    look = census.begin(since)
+    await report({"run": census.run, "is_whole": look.since == 0})
+    reader = _Reader(turn, line, census.reports(look, kinds))
+    while (found := await reader.next_report()) is not None:
+        await report(found.as_json())
+    return {
+        "generation": look.generation,
+        "work_seconds": round(reader.work_seconds, 6),
+        "totals": {},
+        "node": await node.as_json(),
+    }
+
+
+def changes_commands(census: Census, turn: Turn, node: NodeState) -> tuple[Command, ...]:
+    """Return the command `management.changes` of a server with these parts."""
+    run = partial(changes, census, turn, Line(), node)
+    return (Command("management.changes", run, {"since": int, "kinds": list}, reports=True),)

@@ -1,0 +1,168 @@
+"""One object of the broker, as the mirror shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from amqp_server.management.mirror.series import History
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from amqp_server.management.mirror.series import Resolution
+
+STEP_SECONDS: Final = 5
+"""Seconds between two samples of the finest resolution."""
+GAUGES: Final = (
+    "messages",
+    "messages_ready",
+    "messages_unacknowledged",
+    "recv_oct",
+    "send_oct",
+    "recv_cnt",
+    "send_cnt",
+)
+"""Fields of any object, beside its `message_stats`, of which samples are kept."""
+
+
+class Samples(NamedTuple):
+    """Past values of one counter.
+
+    Attributes:
+        rate: Change a second in the last five seconds.
+        avg_rate: Change a second from the oldest to the newest sample.
+        avg: Mean of the samples.
+        samples: Pairs of Unix time in milliseconds and value, the newest first.
+    """
+
+    rate: float
+    avg_rate: float
+    avg: float
+    samples: list[tuple[int, int]]
+
+
+class Ticks:
+    """When samples were taken last; the rows of a mirror share it.
+
+    Attributes:
+        last_seconds: Unix time of the last sample.
+    """
+
+    __slots__ = ("last_seconds",)
+
+    def __init__(self) -> None:
+        self.last_seconds = 0
+
+
+class Row:
+    """One object of the broker. The mirror changes it in place.
+
+    Args:
+        ticks: When samples are taken.
+        resolutions: How its samples are kept.
+        is_new: Whether the object began while the mirror was there: its counters began at 0.
+        counted: Fields of which samples are kept, beside `message_stats`.
+
+    Attributes:
+        fields: What is shown of the object, by RabbitMQ's names and ours.
+        number: Number of the object in the broker's reports.
+        key: Name or names by which the mirror finds it.
+    """
+
+    __slots__ = (
+        "_counted",
+        "_history",
+        "_is_new",
+        "_resolutions",
+        "_ticks",
+        "fields",
+        "key",
+        "number",
+    )
+
+    def __init__(
+        self,
+        ticks: Ticks,
+        resolutions: Sequence[Resolution],
+        *,
+        is_new: bool,
+        counted: Sequence[str] = GAUGES,
+    ) -> None:
+        self.fields: dict[str, Any] = {}
+        self.number = 0
+        self.key: Any = None
+        self._counted = counted
+        self._history: History | None = None
+        self._is_new = is_new
+        self._resolutions = resolutions
+        self._ticks = ticks
+
+    def begin_change(self) -> None:
+        """Keep the present values before their first change."""
+        if self._history is None and not self._is_new:
+            self._history = History(self._resolutions, self._counters())
+
+    def sample(self) -> None:
+        """Take a sample of the present values at the last tick, because some have changed."""
+        counters = self._counters()
+        self._is_new = False
+        if self._history is None:
+            if not counters:
+                # It exists, and that is all.
+                return
+            self._history = History(self._resolutions, {})
+        self._history.add(self._ticks.last_seconds, counters)
+
+    def rate(self, counter: str) -> float:
+        """Return by how much a counter changed a second, between the last two samples.
+
+        Args:
+            counter: A field, or with a dot one of a field's values: `message_stats.publish`.
+        """
+        if self._history is None:
+            return 0.0
+        now = self._ticks.last_seconds
+        newest = self._history.value_at(counter, now, now)
+        before = self._history.value_at(counter, now - STEP_SECONDS, now)
+        return 0.0 if newest is None or before is None else (newest - before) / STEP_SECONDS
+
+    def samples(self, counter: str, age_seconds: int, incr_seconds: int) -> Samples:
+        """Return past values of a counter.
+
+        Args:
+            counter: As for `rate`.
+            age_seconds: Age of the oldest, >= 0.
+            incr_seconds: Time between two of them, >= 1.
+        """
+        now = self._ticks.last_seconds
+        newest = now - now % incr_seconds
+        history = self._history
+        present = self._present(counter)
+        found: list[tuple[int, int]] = []
+        for back in range(age_seconds // incr_seconds + 1):
+            at = newest - back * incr_seconds
+            value = None if history is None else history.value_at(counter, at, now)
+            found.append((at * 1000, present if value is None else value))
+        first, last = found[-1], found[0]
+        seconds = (last[0] - first[0]) / 1000
+        return Samples(
+            self.rate(counter),
+            (last[1] - first[1]) / seconds if seconds else 0.0,
+            sum(value for _, value in found) / len(found),
+            found,
+        )
+
+    def _present(self, counter: str) -> int:
+        value: Any = self.fields
+        for name in counter.split("."):
+            value = value.get(name, 0) if isinstance(value, dict) else 0
+        return value if isinstance(value, int) else 0
+
+    def _counters(self) -> dict[str, int]:
+        """Return the present values that are sampled; those that are 0 may be missing."""
+        fields = self.fields
+        counters = {name: fields[name] for name in self._counted if fields.get(name)}
+        stats: Mapping[str, int] = fields.get("message_stats", {})
+        for name, value in stats.items():
+            counters["message_stats." + name] = value
+        return counters

@@ -1,0 +1,1 @@
+"""Tests of the mirror: what the management server knows of the broker."""

@@ -1,0 +1,190 @@
+"""The mirror shows what a real broker holds, at once, and forgets what is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic, Queue
+
+from amqp_server.management.broker_client import BrokerAway, BrokerClient
+from amqp_server.management.mirror import Mirror
+from tests.amqp_client import AmqpClient, AnyDeclare, connect
+from tests.management.mirror.conftest import Observed
+from tests.threaded_server import ThreadedServer
+
+
+def a_client(observed: Observed, *, confirms: bool = False) -> AmqpClient:
+    client = connect(observed.server.address)
+    client.open_channel(confirms=confirms)
+    return client
+
+
+async def test_shows_what_an_empty_broker_has(observed: Observed) -> None:
+    mirror = observed.mirror
+    assert list(mirror.vhosts) == ["/"]
+    assert mirror.exchanges["/", "amq.topic"].fields["type"] == "topic"
+    assert mirror.exchanges["/", "amq.rabbitmq.trace"].fields["internal"] is True
+    assert mirror.queues == {}
+    assert mirror.overview.fields["object_totals"] == {
+        "connections": 0,
+        "channels": 0,
+        "exchanges": 7,
+        "queues": 0,
+        "consumers": 0,
+    }
+    assert mirror.node.fields["mem_used"] > 1_000_000
+
+
+async def test_shows_a_queue_and_its_messages_at_once(observed: Observed) -> None:
+    with a_client(observed, confirms=True) as client:
+        client.call(Queue.Declare(queue="q", arguments={"x-max-priority": 3}), Queue.DeclareOk)
+        for _ in range(3):
+            client.publish(b"hello", "q")
+            client.expect_confirmed()
+        assert client.get("q", no_ack=False) is not None
+        await observed.mirror.refresh()
+        fields = observed.mirror.queues["/", "q"].fields
+        assert fields["name"] == "q"
+        assert fields["type"] == "classic"
+        assert fields["arguments"] == {"x-max-priority": 3}
+        assert fields["messages"] == 3
+        assert fields["messages_ready"] == 2
+        assert fields["messages_unacknowledged"] == 1
+        assert fields["message_stats"]["publish"] == 3
+        assert fields["state"] == "running"
+        assert observed.mirror.vhosts["/"].fields["messages"] == 3
+        assert observed.mirror.overview.fields["queue_totals"]["messages_ready"] == 2
+
+
+async def test_shows_connections_channels_and_consumers(observed: Observed) -> None:
+    with a_client(observed) as client:
+        client.call(Queue.Declare(queue="q"), Queue.DeclareOk)
+        client.call(Basic.Qos(prefetch_count=7), Basic.QosOk)
+        client.call(Basic.Consume(queue="q", consumer_tag="c"), Basic.ConsumeOk)
+        await observed.mirror.refresh()
+        ((name, connection),) = observed.mirror.connections.items()
+        assert connection.fields["user"] == "guest"
+        assert connection.fields["channels"] == 1
+        channel = observed.mirror.channels[f"{name} (1)"]
+        assert channel.fields["prefetch_count"] == 7
+        assert channel.fields["connection_details"]["peer_host"] == "127.0.0.1"
+        consumer = observed.mirror.consumers[f"{name} (1)", "c"]
+        assert consumer.fields["queue"] == {"name": "q", "vhost": "/"}
+        assert consumer.fields["activity_status"] == "up"
+        assert consumer.fields["prefetch_count"] == 7
+        assert observed.mirror.queues["/", "q"].fields["consumers"] == 1
+    observed.server.wait_until(lambda: not observed.server.connections)
+    await observed.mirror.refresh()
+    mirror = observed.mirror
+    assert not mirror.connections
+    assert not mirror.channels
+    assert not mirror.consumers
+
+
+async def test_forgets_a_deleted_queue(observed: Observed) -> None:
+    with a_client(observed) as client:
+        client.call(Queue.Declare(queue="q"), Queue.DeclareOk)
+        client.publish(b"hello", "q")
+        assert client.ready_count("q") == 1
+        await observed.mirror.refresh()
+        assert observed.mirror.vhosts["/"].fields["messages"] == 1
+        client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
+        await observed.mirror.refresh()
+        assert observed.mirror.queues == {}
+        assert observed.mirror.vhosts["/"].fields["messages"] == 0
+
+
+async def test_a_new_queue_with_the_name_of_a_deleted_one_begins_anew(observed: Observed) -> None:
+    with a_client(observed) as client:
+        client.call(Queue.Declare(queue="q"), Queue.DeclareOk)
+        client.publish(b"hello", "q")
+        assert client.ready_count("q") == 1
+        await observed.tick()
+        before = observed.mirror.queues["/", "q"]
+        client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
+        client.call(Queue.Declare(queue="q", durable=True), Queue.DeclareOk)
+        await observed.tick()
+        row = observed.mirror.queues["/", "q"]
+        assert row is not before
+        assert row.fields["durable"] is True
+        assert row.fields["messages"] == 0
+        assert row.rate("message_stats.publish") == 0
+
+
+async def test_a_queue_that_lives_between_two_refreshes_leaves_nothing(observed: Observed) -> None:
+    with a_client(observed) as client:
+        client.call(Queue.Declare(queue="q"), Queue.DeclareOk)
+        client.publish(b"hello", "q")
+        client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
+        await observed.mirror.refresh()
+        assert observed.mirror.queues == {}
+        assert observed.mirror.overview.fields["queue_totals"]["messages"] == 0
+
+
+async def test_names_may_have_any_characters(observed: Observed) -> None:
+    name = 'z\u00e9/ %\U0001f407"'
+    with a_client(observed) as client:
+        client.call(AnyDeclare(queue=name), Queue.DeclareOk)
+        await observed.mirror.refresh()
+        assert list(observed.mirror.queues) == [("/", name)]
+
+
+async def test_idle_queues_are_not_told_again(observed: Observed) -> None:
+    told: list[str] = []
+    with a_client(observed) as client:
+        for number in range(300):
+            client.call(Queue.Declare(queue=f"q{number}"), Queue.DeclareOk)
+        await observed.mirror.refresh()
+        assert len(observed.mirror.queues) == 300
+        client.publish(b"hello", "q7")
+        assert client.ready_count("q7") == 1
+
+        def note(report: dict[str, object]) -> None:
+            rows = report.get("rows")
+            if report.get("kind") == "queues" and isinstance(rows, list):
+                told.extend(rows)
+
+        since = observed.mirror._generation
+        arguments = {"since": since, "kinds": ["queues"]}
+        result = await observed.client.call("management.changes", arguments, on_progress=note)
+        assert len(told) == 1
+        told.clear()
+        arguments["since"] = result["generation"]
+        await observed.client.call("management.changes", arguments, on_progress=note)
+        assert told == []
+
+
+async def test_two_readers_see_the_same(observed: Observed) -> None:
+    other = Mirror(observed.client, observed.time)
+    with a_client(observed) as client:
+        for number in range(5):
+            client.call(Queue.Declare(queue=f"q{number}"), Queue.DeclareOk)
+            await (observed.mirror, other)[number % 2].refresh()
+        client.call(Queue.Delete(queue="q0"), Queue.DeleteOk)
+        await observed.mirror.refresh()
+        await other.refresh()
+        assert set(observed.mirror.queues) == {("/", f"q{number}") for number in range(1, 5)}
+        assert set(other.queues) == set(observed.mirror.queues)
+
+
+async def test_a_restarted_broker_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    client = BrokerClient(path)
+    mirror = Mirror(client)
+    with ThreadedServer(path) as server:
+        with connect(server.address) as user:
+            user.open_channel(confirms=True)
+            user.call(Queue.Declare(queue="kept", durable=True), Queue.DeclareOk)
+            user.call(Queue.Declare(queue="gone"), Queue.DeclareOk)
+            user.publish(b"hello", "gone")
+            user.expect_confirmed()
+        await mirror.refresh()
+        assert set(mirror.queues) == {("/", "kept"), ("/", "gone")}
+    with pytest.raises(BrokerAway):
+        await mirror.refresh()
+    with ThreadedServer(path):
+        await mirror.refresh()
+        assert set(mirror.queues) == {("/", "kept")}
+        assert mirror.overview.fields["queue_totals"]["messages"] == 0
+        await client.close()
