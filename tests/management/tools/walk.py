@@ -20,13 +20,19 @@ from tests.management.tools.walk_steps import Step
 
 RECORDED: Final = Path(__file__).parent / "recorded" / "walk.json"
 Answer = dict[str, Any]
+Ask = Callable[[str], Reply]
 _SECONDS_MAX: Final = 30
 _CLOSED: Final = (320, "CONNECTION_FORCED - walked over")
 _LOOK_SECONDS: Final = 0.05
 
 
-def walk(api: Api) -> dict[str, Answer]:
-    """Send all requests of the walk to a broker that has nothing yet; return what was answered."""
+def walk(api: Api, look_around: Callable[[Ask], None] | None = None) -> dict[str, Answer]:
+    """Send all requests of the walk to a broker that has nothing yet; return what was answered.
+
+    Args:
+        api: Of the broker.
+        look_around: Called when everything is there, with what gets the value of a path.
+    """
     answers: dict[str, Answer] = {}
     names: dict[str, str] = {"amqp_port": str(api.amqp_port)}
 
@@ -42,14 +48,19 @@ def walk(api: Api) -> dict[str, Answer]:
     with _clients(api) as connection_name:
         names["connection"] = quote(connection_name, safe="")
         names["channel"] = quote(f"{connection_name} (1)", safe="")
+        if look_around:
+            look_around(lambda path: api.ask("GET", _named(path, names)))
         go(walk_steps.reads())
         go(walk_steps.lists())
         go(walk_steps.gets())
         go(walk_steps.mistakes())
         go(walk_steps.rights())
         go(walk_steps.removals())
-        write(answers)
     return answers
+
+
+def _named(path: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda found: names[found[1]], path)
 
 
 def write(answers: Mapping[str, Answer]) -> None:
