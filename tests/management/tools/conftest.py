@@ -1,11 +1,17 @@
-"""The API of a broker of ours."""
+"""The API that tools talk to: of a broker of ours, unless another one is named.
 
+`TOOLS_API=HOST:PORT:AMQP_PORT` names another broker that has nothing yet, RabbitMQ, when an
+expectation itself is in doubt: `python -m tests.management.tools.rabbitmq_node pytest ...`.
+"""
+
+import os
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.management.conftest import ManagementServer
+from tests.management.conftest import ManagementServer, StartManagementServer
 from tests.management.tools.api import Api
+from tests.management.tools.rabbitmq_node import API_VARIABLE
 
 
 def api_of(server: ManagementServer) -> Api:
@@ -15,6 +21,10 @@ def api_of(server: ManagementServer) -> Api:
 
 
 @pytest.fixture
-def our_api(management_server: ManagementServer) -> Api:
+def api(start_management_server: StartManagementServer) -> Api:
     """Return the API of a broker that has nothing yet."""
-    return api_of(management_server)
+    other = os.environ.get(API_VARIABLE)
+    if other:
+        host, port, amqp_port = other.split(":")
+        return Api(host, int(port), int(amqp_port))
+    return api_of(start_management_server())
