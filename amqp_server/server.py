@@ -37,6 +37,7 @@ from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.imports.imports import Imports
 from amqp_server.limit_settings import LimitSettings
 from amqp_server.lingering import Lingering
+from amqp_server.parameter_settings import ParameterSettings
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.reclaimer import Reclaimer
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
@@ -89,6 +90,7 @@ class Server:
         vhost_changes: Creates and deletes virtual hosts.
         alarms: Alarms for low memory and low disk space.
         limit_settings: Changes the limits of virtual hosts and users.
+        parameters: Changes parameters, and descriptions of virtual hosts.
         imports: Imports of exported messages.
         connections: The open connections of clients.
         context: What each of these connections uses.
@@ -119,6 +121,7 @@ class Server:
     vhost_changes: VhostChanges
     alarms: Alarms
     limit_settings: LimitSettings
+    parameters: ParameterSettings
     imports: Imports
     connections: OpenConnections
     context: ServerContext
@@ -288,6 +291,7 @@ def assemble(
         policies=policies,
         alarms=alarms,
         limit_settings=LimitSettings(broker, access, stored.metadata, tasks.spawn),
+        parameters=ParameterSettings(broker, vhost_changes, stored.metadata, tasks.spawn),
         imports=Imports(config, filesystem, lambda: bool(alarms.low)),
         connections=connections,
         context=context,

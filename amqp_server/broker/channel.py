@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from itertools import chain
+from struct import pack
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
@@ -21,11 +22,18 @@ from amqp_server.broker.consuming.unacked import (
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.protocol.errors import PreconditionFailed
-from amqp_server.protocol.large_delivery import LargeFrames, apart, deliveries_of
-from amqp_server.protocol.methods import BasicAck, method_frame
+from amqp_server.protocol.large_delivery import (
+    LargeFrames,
+    LargeMessage,
+    apart,
+    content_of,
+    deliveries_of,
+)
+from amqp_server.protocol.methods import BasicAck, BasicGetOk, method_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
+    from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.large_delivery import Octets
@@ -167,6 +176,22 @@ class Channel:
     def next_tag(self) -> int:
         """The delivery tag of the next message."""
         return self._delivered_tag + 1
+
+    def encode_get_ok(
+        self, message: Messages | LargeMessage, *, redelivered: bool, left: int
+    ) -> Octets:
+        """Return the octets of a `basic.get-ok` with the delivery tag `next_tag`.
+
+        Args:
+            message: One message.
+            redelivered: Whether it was delivered before.
+            left: Messages that stay ready in the queue.
+        """
+        head = BasicGetOk.identity + pack(">QB", self.next_tag, redelivered)
+        places = (self.number, head, pack(">I", left), self.client.frame_max)
+        if isinstance(message, LargeMessage):
+            return message.encode_content(*places)
+        return content_of(messages_of(message)[0], *places)
 
     def note_get(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
         """Record one message taken with `basic.get`, whose delivery tag is `next_tag`."""

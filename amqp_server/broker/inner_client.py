@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.rights import Rights
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.errors import SoftError
     from amqp_server.protocol.large_delivery import LargeFrames
@@ -23,16 +24,18 @@ class InnerClient:
 
     Args:
         name: Name of the command, for logs.
+        user: User for whom the command runs; empty: it runs for no user of the server.
+        rights: What it may do in the virtual host of its channel.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, user: str = "", rights: Rights = ALL_RIGHTS) -> None:
         self.name = name
-        self.user = ""
+        self.user = user
         self.actor = acting.get()
         self.frame_max = 131_072
         self.notifies_cancel = False
         self.qos_reaches_consumers = False
-        self.rights = ALL_RIGHTS
+        self.rights = rights
         self.line = Line()
 
     @property

@@ -12,7 +12,9 @@ from metadata.document import Document
 PARAMETERS: Final = "parameters"
 GLOBAL_PARAMETERS: Final = "global_parameters"
 VHOST_METADATA: Final = "vhost_metadata"
-_METADATA_NAME: Final = "metadata"
+VHOST_METADATA_NAME: Final = "metadata"
+PARAMETERS_MAX: Final = 100_000
+"""Parameters of one virtual host, and global ones."""
 
 ParameterKey = tuple[str, str]
 """Component and name of a parameter."""
@@ -31,4 +33,4 @@ def global_parameter_document(name: str, value: object) -> Document:
 
 def vhost_metadata_document(vhost: str, metadata: dict[str, Any]) -> Document:
     """Return the document of a virtual host's description, tags and the like."""
-    return Document(VHOST_METADATA, vhost, _METADATA_NAME, {"metadata": metadata})
+    return Document(VHOST_METADATA, vhost, VHOST_METADATA_NAME, {"metadata": metadata})

@@ -180,6 +180,10 @@ class VirtualHost:
             changed.update(each.source for each in bindings)
         self._note_changes(changed)
 
+    def bindings_to(self, end: Destination) -> list[Binding]:
+        """Return the bindings that lead to a queue or an exchange."""
+        return list(self._bindings_to.get(end, ()))
+
     def is_bound(self, end: Destination) -> bool:
         """Return whether a binding leads from or to an exchange, or to a queue."""
         return end in self._bindings_to or (isinstance(end, Exchange) and bool(end.bindings))

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final
 from amqp_server.control.messages import (
     ControlError,
     Request,
+    RequestActor,
     decode_progress,
     decode_reply,
     encode_request,
@@ -49,6 +50,7 @@ def follow(
     command: str,
     arguments: dict[str, Any],
     on_progress: Callable[[dict[str, Any]], None],
+    actor: RequestActor | None = None,
 ) -> Any:  # noqa: ANN401 - its result
     """Run a long command and report its progress; otherwise as `ask`.
 
@@ -58,8 +60,9 @@ def follow(
         arguments: Arguments of the command, by name.
         on_progress: Called with each progress report before the reply. An exception that it raises
             closes the connection, which stops the command.
+        actor: User of the server for whom the request is made; None: for whoever runs this process.
     """
-    request = encode_request(Request(command, arguments))
+    request = encode_request(Request(command, arguments, actor))
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(REPLY_SECONDS_MAX)
         try:

@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.census.census import Census
+from amqp_server.control.bindings import binding_commands
 from amqp_server.control.browse import browse_commands
 from amqp_server.control.changes import changes_commands
 from amqp_server.control.checkpoint import checkpoint_commands
+from amqp_server.control.connections import connection_commands
 from amqp_server.control.definitions import definitions_commands
+from amqp_server.control.exchange_changes import exchange_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
+from amqp_server.control.logins import login_commands
 from amqp_server.control.node_state import NodeState
 from amqp_server.control.offsets import offsets_commands
+from amqp_server.control.parameters import parameter_commands
 from amqp_server.control.permissions import permission_commands
 from amqp_server.control.policies import policy_commands
+from amqp_server.control.publish_and_get import message_commands
+from amqp_server.control.queue_changes import queue_commands
 from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
 from amqp_server.control.shards import shards_commands
@@ -70,6 +77,13 @@ def control_commands(
         statistics_commands(broker, checkpointer),
         status_commands(sources),
         user_commands(server.access),
-        vhost_commands(broker, server.vhost_changes, connections),
+        vhost_commands(broker, server.vhost_changes, connections, server.access, server.parameters),
+        queue_commands(broker, server.access),
+        exchange_commands(broker, server.access),
+        binding_commands(broker, server.access),
+        message_commands(broker, server.access, alarms),
+        connection_commands(connections, broker.turn),
+        parameter_commands(broker, server.definitions.parts, server.parameters),
+        login_commands(server.config, server.context.handshakes, server.access, server.audit),
     )
     return {command.name: command for commands in families for command in commands}

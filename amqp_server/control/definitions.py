@@ -1,4 +1,4 @@
-"""The commands `definitions.export` and `definitions.import`."""
+"""The commands `definitions.export`, `definitions.upload` and `definitions.import`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
-from amqp_server.definitions_file.entries_file import read_entries, take_content
+from amqp_server.definitions_file.entries_file import append_lines, read_entries, take_content
 from amqp_server.definitions_file.errors import DefinitionsError, InvalidDefinitionsError
+from amqp_server.definitions_file.export_form import CLUSTER_NAME, head_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +31,11 @@ PROGRESS_SECONDS: Final = 0.5
 
 
 async def export(
-    broker: Broker, parts: Mapping[str, Part], report: ReportProgress, vhost: str
+    broker: Broker,
+    parts: Mapping[str, Part],
+    report: ReportProgress,
+    vhost: str,
+    with_head: bool = False,
 ) -> dict[str, int]:
     """Send all entries in progress reports, section by section; return their numbers.
 
@@ -39,12 +44,16 @@ async def export(
         parts: Parts by section.
         report: Sends the client some entries.
         vhost: Virtual host that is exported; empty: all.
+        with_head: Whether the first report is `head`: what a file says of itself.
 
     Raises:
         ControlError: There is no such virtual host.
     """
     if vhost and vhost not in broker.vhosts:
         raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
+    if with_head:
+        name = broker.global_parameters.get(CLUSTER_NAME, "amqp-server")
+        await report({"head": head_of_file(vhost or None, name)})
     counts: dict[str, int] = {}
     for section, part in parts.items():
         entries: list[dict[str, Any]] = []
@@ -60,6 +69,23 @@ async def export(
         if entries:
             await report({"section": section, "entries": entries})
     return counts
+
+
+async def upload(storage_path: Path, file: str, lines: str) -> str:
+    """Write entries into a file for `definitions.import`; return its name.
+
+    Args:
+        storage_path: The data directory.
+        file: Name of the file; empty for the first part.
+        lines: A part of the lines.
+
+    Raises:
+        ControlError: The file cannot be written.
+    """
+    try:
+        return await asyncio.to_thread(append_lines, storage_path, file, lines)
+    except DefinitionsError as error:
+        raise ControlError(ErrorKind.LIMIT_REACHED, str(error)) from error
 
 
 async def import_file(
@@ -121,9 +147,11 @@ def definitions_commands(
             "definitions.export",
             partial(export, broker, definitions.parts),
             {"vhost": str},
+            {"with_head": bool},
             reports=True,
             audited=Audited("definitions.exported", details=("vhost",)),
         ),
+        Command("definitions.upload", partial(upload, storage_path), {"file": str, "lines": str}),
         Command(
             "definitions.import",
             partial(import_file, definitions, storage_path),

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import socket
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.audit.actor import acting
+from amqp_server.audit.actor import Actor, acting
 from amqp_server.control.audited_requests import AuditedRequests, peer_of
 from amqp_server.control.messages import (
     LINE_BYTES_MAX,
@@ -23,12 +24,14 @@ from amqp_server.control.messages import (
     encode_result,
 )
 from amqp_server.control.registry import run_request
+from amqp_server.control.requesting_user import requesting_user
 from amqp_server.control.socket_path import SOCKET_NAME, socket_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from amqp_server.audit.audit_log import AuditLog
+    from amqp_server.control.messages import RequestActor
     from amqp_server.control.registry import Command, ReportProgress
 
 logger = logging.getLogger(__name__)
@@ -154,9 +157,10 @@ class ControlListener:
     ) -> bytes:
         try:
             request = decode_request(line)
-            result = encode_result(
-                await run_request(self._commands, request, report, requests.record)
-            )
+            with _acting_for(request.actor):
+                result = encode_result(
+                    await run_request(self._commands, request, report, requests.record)
+                )
         except ControlError as error:
             return encode_error(error)
         except ClientGoneError:
@@ -167,6 +171,21 @@ class ControlListener:
                 ControlError(ErrorKind.FAILED, "internal error, see the server's log")
             )
         return result
+
+
+@contextmanager
+def _acting_for(actor: RequestActor | None) -> Iterator[None]:
+    """Let the block act for a user of the server; for None, for whoever has connected."""
+    if actor is None:
+        yield
+        return
+    shown = acting.set(Actor(actor.user, actor.peer))
+    asking = requesting_user.set(actor.user)
+    try:
+        yield
+    finally:
+        requesting_user.reset(asking)
+        acting.reset(shown)
 
 
 async def _report(writer: asyncio.StreamWriter, progress: Mapping[str, object]) -> None:

@@ -31,6 +31,7 @@ class ErrorKind(StrEnum):
     IN_USE = "in_use"
     OUT_OF_RANGE = "out_of_range"
     REGRESSING_COMMIT = "regressing_commit"
+    REFUSED = "refused"
     FAILED = "failed"
 
 
@@ -57,16 +58,31 @@ class ClientGoneError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
+class RequestActor:
+    """The user of the server for whom a program makes a request.
+
+    Attributes:
+        user: Name of the user, whom the program has authenticated.
+        peer: Where the user is: `host:port`.
+    """
+
+    user: str
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One request.
 
     Attributes:
         command: Name of the command.
         arguments: Arguments by name, not checked yet.
+        actor: User for whom the request is made; None: the program itself, which may do everything.
     """
 
     command: str
     arguments: dict[str, Any]
+    actor: RequestActor | None = None
 
 
 def encode_request(request: Request) -> bytes:
@@ -75,7 +91,13 @@ def encode_request(request: Request) -> bytes:
     Raises:
         ControlError: An argument is not valid UTF-8.
     """
-    fields = {"version": VERSION, "command": request.command, "arguments": request.arguments}
+    fields: dict[str, object] = {
+        "version": VERSION,
+        "command": request.command,
+        "arguments": request.arguments,
+    }
+    if request.actor is not None:
+        fields["actor"] = {"user": request.actor.user, "peer": request.actor.peer}
     try:
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError as error:
@@ -100,9 +122,10 @@ def decode_request(line: bytes) -> Request:
         raise ControlError(ErrorKind.BAD_REQUEST, '"command" is missing or not text')
     if not isinstance(arguments, dict):
         raise ControlError(ErrorKind.BAD_REQUEST, '"arguments" is not an object')
+    actor = _actor(fields.pop("actor", None))
     if fields:
         raise ControlError(ErrorKind.BAD_REQUEST, f"unknown fields {', '.join(sorted(fields))}")
-    return Request(command, arguments)
+    return Request(command, arguments, actor)
 
 
 def encode_result(result: object) -> bytes:
@@ -150,6 +173,16 @@ def decode_reply(line: bytes) -> Any:  # noqa: ANN401 - what a command returns
         str(reason or "the reply says neither ok nor error"),
         details if isinstance(details, dict) else None,
     )
+
+
+def _actor(value: object) -> RequestActor | None:
+    match value:
+        case None:
+            return None
+        case {"user": str(user), "peer": str(peer), **others} if user and not others:
+            return RequestActor(user, peer)
+    reason = '"actor" must be an object with the texts "user" and "peer"'
+    raise ControlError(ErrorKind.BAD_REQUEST, reason)
 
 
 def _object(line: bytes) -> dict[str, Any]:

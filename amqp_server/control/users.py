@@ -17,9 +17,10 @@ from amqp_server.access.errors import (
     TooManyUsersError,
     UserExistsError,
 )
-from amqp_server.access.passwords import PasswordHash
+from amqp_server.access.passwords import SHA256, PasswordHash
 from amqp_server.access.permissions import FULL, InvalidPermissionError
 from amqp_server.access.user import InvalidUserError, User
+from amqp_server.control.logins import hash_password
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 from metadata.errors import MetadataError
@@ -45,6 +46,45 @@ async def add(
     user = User(name, PasswordHash(hashing_algorithm, password_hash), texts("tags", tags))
     await done(access.add_user(user))
     logger.info("user added user=%r tags=%s", name, ",".join(user.tags))
+
+
+async def set_one(
+    access: AccessControl,
+    name: str,
+    tags: list[str],
+    password: str | None = None,
+    password_hash: str = "",
+    hashing_algorithm: str = SHA256,
+) -> dict[str, bool]:
+    """Create a user, or replace tags and password; return whether it is new.
+
+    Args:
+        access: Users of the server.
+        name: Name of the user.
+        tags: Its tags.
+        password: Its password, which is hashed in a worker; None: the hash counts.
+        password_hash: Hash; empty: no password logs in.
+        hashing_algorithm: Algorithm of the hash.
+
+    Raises:
+        ControlError: A value is not valid, or the disk failed.
+    """
+    made = PasswordHash(hashing_algorithm, password_hash)
+    given = texts("tags", tags)
+    try:
+        User(name, made, given).check()
+    except InvalidUserError as error:
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, str(error)) from error
+    if password:
+        hashed = await hash_password(password)
+        made = PasswordHash(hashed["hashing_algorithm"], hashed["password_hash"])
+    is_new = name not in access.users
+    if is_new:
+        await done(access.add_user(User(name, made, given)))
+    else:
+        await done(access.change_user(name, password=made, tags=given))
+    logger.info("user set user=%r tags=%s", name, ",".join(given))
+    return {"created": is_new}
 
 
 async def change_password(
@@ -89,16 +129,27 @@ async def reset(
     return {"name": name, "vhosts": len(vhosts)}
 
 
-async def list_all(access: AccessControl) -> list[dict[str, object]]:
-    """Return the users by name, without the hashes of their passwords."""
+async def list_all(
+    access: AccessControl, name: str | None = None, with_hashes: bool = False
+) -> list[dict[str, object]]:
+    """Return the users by name.
+
+    Args:
+        access: Users of the server.
+        name: Only the user of this name; None: all.
+        with_hashes: Whether the hashes of their passwords are among the values.
+    """
     # Copied here, then sorted in a worker: there may be many, and others change them meanwhile.
-    users = list(access.users.values())
+    users = [each for each in access.users.values() if name in (None, each.name)]
     names = [list(users) for users in access.permissions.values()]
-    return await asyncio.to_thread(_rows, users, names, access.default_user)
+    return await asyncio.to_thread(_rows, users, names, access.default_user, with_hashes)
 
 
 def _rows(
-    users: Iterable[User], names: Iterable[Iterable[str]], default_user: str
+    users: Iterable[User],
+    names: Iterable[Iterable[str]],
+    default_user: str,
+    with_hashes: bool,
 ) -> list[dict[str, object]]:
     counts = Counter(chain.from_iterable(names))
     return [
@@ -106,6 +157,7 @@ def _rows(
             "name": user.name,
             "tags": list(user.tags),
             "hashing_algorithm": user.password.algorithm if user.password.text else None,
+            **({"password_hash": user.password.text} if with_hashes else {}),
             "vhosts": counts[user.name],
             "limits": dict(user.limits),
             "is_default": user.name == default_user,
@@ -150,8 +202,18 @@ def user_commands(access: AccessControl) -> tuple[Command, ...]:
     """Return the commands `users.*` of a server with these users."""
     password = {"name": str, "password_hash": str, "hashing_algorithm": str}
     return (
-        Command("users.list", partial(list_all, access)),
+        Command(
+            "users.list",
+            partial(list_all, access),
+            optional={"name": str, "with_hashes": bool},
+        ),
         Command("users.add", partial(add, access), {**password, "tags": list}),
+        Command(
+            "users.set",
+            partial(set_one, access),
+            {"name": str, "tags": list},
+            {"password": str, "password_hash": str, "hashing_algorithm": str},
+        ),
         Command("users.change_password", partial(change_password, access), password),
         Command("users.set_tags", partial(set_tags, access), {"name": str, "tags": list}),
         Command("users.delete", partial(delete, access), {"name": str}),

@@ -1,12 +1,16 @@
-"""The commands `vhosts.add`, `vhosts.list` and `vhosts.delete`."""
+"""The commands `vhosts.add`, `vhosts.set`, `vhosts.list` and `vhosts.delete`."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
+from amqp_server.access.errors import NoSuchVhostError as NoVhostError
+from amqp_server.access.permissions import FULL
 from amqp_server.broker.vhost_changes import (
     NoSuchVhostError,
     TooManyVhostsError,
@@ -15,16 +19,25 @@ from amqp_server.broker.vhost_changes import (
 )
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
+from amqp_server.control.requesting_user import requesting_user
+from amqp_server.control.users import done, texts
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.vhost_changes import VhostChanges
     from amqp_server.connections import OpenConnections
+    from amqp_server.parameter_settings import ParameterSettings
 
 logger = logging.getLogger(__name__)
+
+PROTECTED: Final = "protected_from_deletion"
+"""Member of the description of a virtual host that may not be deleted."""
+DESCRIPTION_BYTES_MAX: Final = 64 * 1024
+"""Largest description, as JSON."""
 
 
 async def add(changes: VhostChanges, name: str, *, grants_default_user: bool = True) -> None:
@@ -33,8 +46,70 @@ async def add(changes: VhostChanges, name: str, *, grants_default_user: bool = T
     logger.info("vhost added vhost=%s", name)
 
 
-async def delete(changes: VhostChanges, name: str) -> None:
-    """Delete a virtual host with everything in it; return when nothing of it can come back."""
+async def set_one(
+    broker: Broker,
+    changes: VhostChanges,
+    access: AccessControl,
+    settings: ParameterSettings,
+    name: str,
+    description: str | None = None,
+    tags: list[Any] | None = None,
+    default_queue_type: str | None = None,
+    protected: bool | None = None,
+) -> dict[str, bool]:
+    """Create a virtual host if it is missing, and describe it; return whether it is new.
+
+    The user for whom the request is made gets all rights in a new one.
+
+    Args:
+        broker: Broker of the server.
+        changes: Creates virtual hosts.
+        access: Users and permissions.
+        settings: Changes descriptions.
+        name: Name of the virtual host.
+        description: What it is for; None: unchanged.
+        tags: Tags, texts; None: unchanged.
+        default_queue_type: Kept for other programs; None: unchanged.
+        protected: Whether it may not be deleted; None: unchanged.
+
+    Raises:
+        ControlError: The change was refused, or the disk failed.
+    """
+    described: dict[str, Any] = {}
+    if description is not None:
+        described["description"] = description
+    if tags is not None:
+        described["tags"] = list(texts("tags", tags))
+    if default_queue_type is not None:
+        described["default_queue_type"] = default_queue_type
+    if protected is not None:
+        described[PROTECTED] = protected or None
+    size = len(orjson.dumps(described))
+    if size > DESCRIPTION_BYTES_MAX:
+        reason = f"the description has {size} bytes, at most {DESCRIPTION_BYTES_MAX} are allowed"
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+    is_new = name not in broker.vhosts
+    if is_new:
+        user = requesting_user.get()
+        await _done(changes.create(name, grants_default_user=not user))
+        logger.info("vhost added vhost=%s", name)
+        if user in access.users:
+            await done(access.set_permissions(name, user, FULL))
+    if described:
+        await _done(settings.describe_vhost(name, described))
+    return {"created": is_new}
+
+
+async def delete(broker: Broker, changes: VhostChanges, name: str) -> None:
+    """Delete a virtual host with everything in it; return when nothing of it can come back.
+
+    Raises:
+        ControlError: It does not exist, is protected, or the disk failed.
+    """
+    host = broker.vhosts.get(name)
+    if host is not None and host.metadata.get(PROTECTED):
+        reason = f"vhost '{name}' is protected from deletion"
+        raise ControlError(ErrorKind.IN_USE, reason)
     await _done(changes.delete(name))
     logger.info("vhost deleted vhost=%s", name)
 
@@ -67,7 +142,7 @@ async def _done(change: Awaitable[None]) -> None:
         raise ControlError(ErrorKind.INVALID_ARGUMENT, str(error)) from error
     except VhostExistsError as error:
         raise ControlError(ErrorKind.ALREADY_EXISTS, str(error)) from error
-    except NoSuchVhostError as error:
+    except (NoSuchVhostError, NoVhostError) as error:
         raise ControlError(ErrorKind.NOT_FOUND, str(error)) from error
     except TooManyVhostsError as error:
         raise ControlError(ErrorKind.LIMIT_REACHED, str(error)) from error
@@ -76,11 +151,21 @@ async def _done(change: Awaitable[None]) -> None:
 
 
 def vhost_commands(
-    broker: Broker, changes: VhostChanges, open_connections: OpenConnections
+    broker: Broker,
+    changes: VhostChanges,
+    open_connections: OpenConnections,
+    access: AccessControl,
+    settings: ParameterSettings,
 ) -> tuple[Command, ...]:
     """Return the commands `vhosts.*` of a server with these parts."""
     return (
         Command("vhosts.add", partial(add, changes), {"name": str}, {"grants_default_user": bool}),
         Command("vhosts.list", partial(list_all, broker, open_connections)),
-        Command("vhosts.delete", partial(delete, changes), {"name": str}),
+        Command(
+            "vhosts.set",
+            partial(set_one, broker, changes, access, settings),
+            {"name": str},
+            {"description": str, "tags": list, "default_queue_type": str, "protected": bool},
+        ),
+        Command("vhosts.delete", partial(delete, broker, changes), {"name": str}),
     )

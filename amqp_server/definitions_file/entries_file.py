@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import time
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"definitions-[0-9a-f]{32}\.lines")
 BYTES_MAX: Final = 4 * FILE_BYTES_MAX
 """Largest such file: each entry also has its place."""
+UPLOADS_MAX: Final = 4
+"""Files of clients that are still writing, or wait for their import."""
+UPLOAD_SECONDS_MAX: Final = 600.0
+"""Seconds after which a file that nobody has written to is removed."""
 
 
 def write_entries(storage_path: Path, entries: Iterable[Entry]) -> str:
@@ -40,6 +45,59 @@ def write_entries(storage_path: Path, entries: Iterable[Entry]) -> str:
             fields = [entry.section, entry.index, entry.source, entry.fields]
             file.write(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE))
     return name
+
+
+def append_lines(storage_path: Path, name: str, lines: str) -> str:
+    """Append text to such a file, for a client that may not write to the directory; blocks.
+
+    Args:
+        storage_path: The data directory.
+        name: Name of the file; empty: a new one.
+        lines: Lines, or parts of them; the file is complete when its last line is.
+
+    Returns:
+        The name of the file.
+
+    Raises:
+        DefinitionsError: There is no such file, it would be too large, there are too many of them,
+            or the disk refused.
+    """
+    if name and _NAME.fullmatch(name) is None:
+        raise DefinitionsError(f"{name!r:.100} is no name of a file with entries")
+    octets = lines.encode()
+    try:
+        if not name:
+            _make_room(storage_path)
+            name = write_entries(storage_path, ())
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        with os.fdopen(os.open(storage_path / name, flags), "wb") as file:
+            if file.tell() + len(octets) > BYTES_MAX:
+                raise DefinitionsError(f"{name}: larger than {BYTES_MAX >> 20} MiB, the limit")
+            file.write(octets)
+    except OSError as error:
+        raise DefinitionsError(f"{name}: {error.strerror or error}") from error
+    return name
+
+
+def _make_room(storage_path: Path) -> None:
+    """Remove the files of clients that ended; refuse one more if too many are in use.
+
+    Raises:
+        DefinitionsError: There are too many.
+    """
+    now = time.time()
+    in_use = 0
+    for path in storage_path.glob("definitions-*.lines"):
+        try:
+            age_seconds = now - path.stat().st_mtime
+        except FileNotFoundError:
+            continue
+        if age_seconds > UPLOAD_SECONDS_MAX:
+            path.unlink(missing_ok=True)
+        else:
+            in_use += 1
+    if in_use >= UPLOADS_MAX:
+        raise DefinitionsError(f"{UPLOADS_MAX} imports of definitions wait, the most allowed")
 
 
 def take_content(storage_path: Path, name: str) -> bytes:

@@ -13,7 +13,35 @@ if TYPE_CHECKING:
 
 RABBIT_VERSION: Final = "4.1.0"
 """Version of RabbitMQ whose form the file has."""
-_CLUSTER_NAME: Final = "cluster_name"
+CLUSTER_NAME: Final = "cluster_name"
+"""Global parameter with the name of the cluster."""
+_NAMELESS: Final = "amqp-server"
+
+
+def head_of_file(vhost: str | None = None, cluster_name: object = _NAMELESS) -> dict[str, Any]:
+    """Return what a definitions file says of itself, before its sections.
+
+    Args:
+        vhost: Virtual host that is exported; None: all.
+        cluster_name: Name of the cluster.
+    """
+    top: dict[str, Any] = {
+        "rabbit_version": RABBIT_VERSION,
+        "rabbitmq_version": RABBIT_VERSION,
+        "product_name": "amqp-server",
+        "product_version": __version__,
+    }
+    if vhost is None:
+        top["rabbitmq_definition_format"] = "cluster"
+        top["original_cluster_name"] = cluster_name
+        top["explanation"] = f"Definitions of cluster '{cluster_name}'"
+    else:
+        top["rabbitmq_definition_format"] = "single_virtual_host"
+        top["original_vhost_name"] = vhost
+        top["explanation"] = f"Definitions of virtual host '{vhost}'"
+        top["metadata"] = {}
+        top["limits"] = []
+    return top
 
 
 def definitions_file(
@@ -25,30 +53,15 @@ def definitions_file(
         sections: Exported entries by section.
         vhost: Virtual host that was exported; None: all.
     """
-    top: dict[str, Any] = {
-        "rabbit_version": RABBIT_VERSION,
-        "rabbitmq_version": RABBIT_VERSION,
-        "product_name": "amqp-server",
-        "product_version": __version__,
-    }
-    if vhost is None:
-        name = next(
-            (
-                each["value"]
-                for each in sections.get("global_parameters", ())
-                if each["name"] == _CLUSTER_NAME
-            ),
-            "amqp-server",
-        )
-        top["rabbitmq_definition_format"] = "cluster"
-        top["original_cluster_name"] = name
-        top["explanation"] = f"Definitions of cluster '{name}'"
-    else:
-        top["rabbitmq_definition_format"] = "single_virtual_host"
-        top["original_vhost_name"] = vhost
-        top["explanation"] = f"Definitions of virtual host '{vhost}'"
-        top["metadata"] = {}
-        top["limits"] = []
+    name = next(
+        (
+            each["value"]
+            for each in sections.get("global_parameters", ())
+            if each["name"] == CLUSTER_NAME
+        ),
+        _NAMELESS,
+    )
+    top = head_of_file(vhost, name)
     names = SECTIONS if vhost is None else [s for s in SECTIONS if s not in CLUSTER_SECTIONS]
     ends = {
         name: {_end(each) for each in sections.get(name, ())} for name in ("queues", "exchanges")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from secrets import token_bytes
-from struct import pack
 from typing import TYPE_CHECKING
 
 from amqp_server.access.permissions import Right
@@ -23,7 +22,6 @@ from amqp_server.broker.handlers.names import find_queue, queue_name
 from amqp_server.broker.handlers.replies import when_up_to_date
 from amqp_server.broker.handlers.stream_consumers import check_stream_consumer, refuse_stream
 from amqp_server.broker.queue_settings import QueueType
-from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.browsing import browses
 from amqp_server.broker.subscriptions.finding import find_source, needs_search, search_source
@@ -36,7 +34,6 @@ from amqp_server.protocol.errors import (
     PreconditionFailed,
     ResourceLocked,
 )
-from amqp_server.protocol.large_delivery import LargeMessage, content_of
 from amqp_server.protocol.methods import (
     BasicAck,
     BasicCancel,
@@ -45,7 +42,6 @@ from amqp_server.protocol.methods import (
     BasicConsumeOk,
     BasicGet,
     BasicGetEmpty,
-    BasicGetOk,
     BasicNack,
     BasicQos,
     BasicQosOk,
@@ -63,6 +59,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.message_run import Messages
+    from amqp_server.protocol.large_delivery import LargeMessage
     from amqp_server.protocol.methods import Method
 
 _HIGHEST_TAG = (1 << 62) - 1
@@ -256,15 +253,11 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
     delivered: Messages | LargeMessage = [message]
     if ready.redelivered:
         delivered = queue.as_delivered(ready.start, [message], redelivered=True)
-    head = BasicGetOk.identity + pack(">QB", channel.next_tag, ready.redelivered)
-    count = pack(">I", len(queue.ready) - 1)
     # Take the message only when it can be sent. A message that is taken and then lost would be
     # neither ready nor unacked (I8).
-    places = (channel.number, head, count, channel.client.frame_max)
-    if isinstance(delivered, LargeMessage):
-        octets = delivered.encode_content(*places)
-    else:
-        octets = content_of(messages_of(delivered)[0], *places)
+    octets = channel.encode_get_ok(
+        delivered, redelivered=ready.redelivered, left=len(queue.ready) - 1
+    )
     taken = queue.ready.take(1)
     channel.note_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
     channel.write(octets)

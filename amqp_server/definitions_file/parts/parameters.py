@@ -5,7 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.broker.parameters import global_parameter_document, parameter_document
+from amqp_server.broker.parameters import (
+    PARAMETERS_MAX,
+    global_parameter_document,
+    parameter_document,
+)
 from amqp_server.broker.policies.policy import PolicyKind
 from amqp_server.definitions_file.json_arguments import is_same
 from amqp_server.definitions_file.parts.part import in_vhost
@@ -23,8 +27,6 @@ if TYPE_CHECKING:
 
 VHOST_LIMITS: Final = "vhost-limits"
 """Component of the limits of virtual hosts."""
-PARAMETERS_MAX: Final = 100_000
-"""Parameters of one virtual host, and global ones."""
 _INTERNAL: Final = "internal"
 
 

@@ -1,0 +1,159 @@
+"""A channel through which a command calls the handlers of AMQP's methods, and gets their replies.
+
+It has the rights of the user for whom the command runs, and refuses with the texts that a client
+of AMQP gets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from amqp_server.broker.channel import Channel
+from amqp_server.broker.inner_client import InnerClient
+from amqp_server.broker.job import done_in_turns
+from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.requesting_user import refusal, requesting_user, rights_in
+from amqp_server.protocol.errors import AmqpError
+from amqp_server.protocol.methods import BasicAck, BasicNack
+from appendlog import LogError
+from metadata.errors import MetadataError
+from offsets import OffsetsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from amqp_server.access.access_control import AccessControl
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.handlers.handler import Outcome
+    from amqp_server.broker.rights import Rights
+    from amqp_server.broker.storing.message_run import Messages
+    from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.large_delivery import LargeMessage, Octets
+    from amqp_server.protocol.methods import Method
+
+
+class Got(NamedTuple):
+    """A message that `basic.get` has taken.
+
+    Attributes:
+        message: The message; its delivery tag is the channel's last one.
+        redelivered: Whether it was delivered before.
+        left: Messages that stay ready in the queue.
+    """
+
+    message: Messages | LargeMessage
+    redelivered: bool
+    left: int
+
+
+class CommandChannel(Channel):
+    """A channel of one command. The event loop owns it.
+
+    Args:
+        name: Name of the command, for logs.
+        vhost: Virtual host of the channel.
+        broker: Broker of the server.
+        rights: What the command may do there.
+
+    Attributes:
+        got: Message of the last `basic.get`; None if the queue had none.
+        is_returned: Whether a mandatory message has come back.
+        confirmed: Ends with the confirm of the first publish: whether the server has taken it.
+    """
+
+    def __init__(self, name: str, vhost: VirtualHost, broker: Broker, rights: Rights) -> None:
+        client = InnerClient(name, requesting_user.get(), rights)
+        super().__init__(1, client, vhost, broker)
+        self.got: Got | None = None
+        self.is_returned = False
+        self.confirmed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._answer: Method | None = None
+        self._name = name
+
+    async def call(self, begin: Callable[[], Outcome]) -> Method | None:
+        """Handle a method; return its reply, when what it confirms is on the disk.
+
+        Args:
+            begin: Calls the handler of the method with this channel.
+
+        Raises:
+            ControlError: The method was refused, or the disk failed.
+        """
+        self._answer = None
+        with refused():
+            outcome = begin()
+            if isinstance(outcome, Generator):
+                waiting: list[object] = []
+                steps = outcome
+
+                def and_keep() -> Iterator[None]:
+                    waiting.append((yield from steps))
+
+                await self.take(and_keep())
+                outcome = cast("Outcome", waiting[0])
+            reply = None if outcome is None else await cast("asyncio.Future[Method]", outcome)
+        return self._answer if reply is None else reply
+
+    async def take(self, steps: Iterator[None]) -> None:
+        """Take all steps in the turns of this command."""
+        await done_in_turns(self.broker.turn, self.client.line, steps, self._name)
+
+    def send(self, method: Method) -> None:
+        """Keep a reply, or note a confirm."""
+        if isinstance(method, (BasicAck, BasicNack)):
+            if not self.confirmed.done():
+                self.confirmed.set_result(isinstance(method, BasicAck))
+        else:
+            self.reply(method)
+
+    def reply(self, method: Method) -> None:
+        """Keep a reply; notices that follow it have no reader."""
+        if self._answer is None:
+            self._answer = method
+
+    def write(self, octets: Octets) -> None:
+        """Note that a message has come back; nothing else has content."""
+        self.is_returned = True
+
+    def encode_get_ok(
+        self, message: Messages | LargeMessage, *, redelivered: bool, left: int
+    ) -> Octets:
+        """Keep a message instead of its frames."""
+        self.got = Got(message, redelivered, left)
+        return b""
+
+
+def command_channel(name: str, broker: Broker, access: AccessControl, vhost: str) -> CommandChannel:
+    """Return a channel for the present request.
+
+    Args:
+        name: Name of the command, for logs.
+        broker: Broker of the server.
+        access: Users and permissions.
+        vhost: Name of the virtual host.
+
+    Raises:
+        ControlError: There is no such virtual host, or the user has no permission there.
+    """
+    host = broker.vhosts.get(vhost)
+    if host is None:
+        raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
+    return CommandChannel(name, host, broker, rights_in(access, vhost))
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Convert the errors of methods that the block raises.
+
+    Raises:
+        ControlError: A method was refused, or the disk failed.
+    """
+    try:
+        yield
+    except AmqpError as error:
+        raise refusal(error.reply_code, error.reply_text) from error
+    except (MetadataError, LogError, OffsetsError) as error:
+        raise ControlError(ErrorKind.FAILED, str(error)) from error
