@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Final, cast
 
 from amqp_server.audit.actor import Actor
 from amqp_server.broker.channel import Channel
+from amqp_server.broker.events.channel_events import note_channel_created
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import Job
 from amqp_server.broker.rights import NO_RIGHTS, Rights
+from amqp_server.connection_facts import closed_facts, login_facts, opened_facts
 from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.parked_publishes import ParkedPublishes, cost_bytes
 from amqp_server.products import qos_reaches_consumers
@@ -323,6 +325,7 @@ class ClientSession:
                 vhost=self._machine.vhost,
                 details={"reason": self._end_reason or reason},
                 is_session=True,
+                facts=lambda: closed_facts(self.name, self._machine),
             )
         self.parked.end()
         self._is_lost = True
@@ -653,6 +656,7 @@ class ClientSession:
                 vhost=machine.vhost,
                 details={"product": machine.client_product},
                 is_session=True,
+                facts=lambda: opened_facts(self.name, machine, self._connection.tls),
             )
 
     def _record_login(self) -> None:
@@ -662,14 +666,19 @@ class ClientSession:
             self.actor,
             details={"mechanism": self._machine.mechanism},
             is_session=True,
+            facts=self._login_facts,
         )
+
+    def _login_facts(self) -> dict[str, object]:
+        is_tls = self._connection.tls is not None
+        return login_facts(self.name, self._machine, is_tls=is_tls)
 
     def _record_refusal(self, error: AmqpError) -> None:
         machine = self._machine
         actor = Actor(machine.claimed_user, self.actor.peer, machine.client_name)
         is_login = isinstance(error, AccessRefused) and not machine.user
         reason = (is_login and machine.refusal) or error.reply_text
-        self._server.broker.audit.record_refusal(actor, reason)
+        self._server.broker.audit.record_refusal(actor, reason, facts=self._login_facts)
 
     def _finish_login(self, login: asyncio.Future[bool]) -> None:
         """Go on with the handshake when a password has been checked."""
@@ -735,6 +744,7 @@ class ClientSession:
         channel = self.channels[number] = Channel(number, self, vhost, self._server.broker)
         limits.note_channel_opened(self.user)
         channel.send(ChannelOpenOk())
+        note_channel_created(channel)
 
     def _handle_method(self, channel: Channel, event: MethodFrame) -> Iterator[None] | None:
         if event.identity == BasicPublish.identity:

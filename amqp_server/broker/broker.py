@@ -12,6 +12,7 @@ from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definition_writer import DefinitionWriter
 from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
 from amqp_server.broker.deletion_reasons import AUTO_DELETE, EXPIRED, OWNER_GONE, UNSAVED
+from amqp_server.broker.events.events import Events
 from amqp_server.broker.handlers.queue_arguments import queue_type
 from amqp_server.broker.job import Job
 from amqp_server.broker.policies.applied_arguments import applied_arguments
@@ -79,6 +80,7 @@ class Broker:
     Attributes:
         global_parameters: Values by name; kept for other programs.
         audit: Records who changed what.
+        events: Tells what happens to whoever listens; hears of all that the audit log records.
         commits: Carries out transactions, one at a time.
         definition_writer: Writes definitions of new objects to the disk.
         queues_to_checkpoint: Queues that have changed since the last round of checkpoints.
@@ -105,6 +107,8 @@ class Broker:
         self.definitions = definitions
         self.turn = turn
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
+        self.events = Events(turn, self.vhosts)
+        audit.on_event = self.events.note
         self.global_parameters: dict[str, Any] = {}
         self.removed_incarnations: list[UUID] = []
         self.queues_to_checkpoint = QueuesToCheckpoint()

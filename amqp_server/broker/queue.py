@@ -93,6 +93,7 @@ class Queue:
         policy: What the policies of its virtual host give to it; `settings` have it already.
         is_journaled: Whether messages survive a restart: the queue is durable and not exclusive.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
+        is_paused: Whether an operator has paused it: it delivers nothing, and takes publishes.
         makes_persistent: Whether the queue stores every message as persistent.
         is_noted: Whether it is noted that the queue has changed; see `ChangedQueues`.
         has_new_facts: Whether what seldom changes, such as the policy, has changed too.
@@ -140,6 +141,7 @@ class Queue:
         self.checkpointed_recovery_point = 0
         self.is_deleted = False
         self.is_gone = False
+        self.is_paused = False
         self.is_checkpoint_due = False
         self.is_checkpointed = False
         self._throttled_publishers: ThrottledPublishers | None = None
@@ -433,7 +435,7 @@ class Queue:
         rules = self.rules
         if rules is not None and rules.before_delivery():
             return True
-        if len(self.ready) and len(self.consumers):
+        if len(self.ready) and len(self.consumers) and not self.is_paused:
             consumer = dispatch(self, self._turn.time_slice)
             if consumer is not None:
                 # A publisher does not pay for slow consumers, nor for a long queue.
@@ -441,6 +443,13 @@ class Queue:
                 return True
         self._line = None
         return rules is not None and rules.after_delivery()
+
+    def set_paused(self, *, is_paused: bool) -> None:
+        """Deliver nothing from now on, or deliver again; rules and publishes go on."""
+        self.is_paused = is_paused
+        self._turn.mark(self)
+        if self._subscriptions is not None:
+            self._subscriptions.wake()
 
     def wake(self, line: Line | None = None) -> None:
         """Take a turn: a consumer can take more, or the store has progressed.

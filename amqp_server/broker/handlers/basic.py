@@ -10,6 +10,7 @@ from amqp_server.access.permissions import Right
 from amqp_server.broker.channel import MANY_RUNS
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
+from amqp_server.broker.events.channel_events import note_consumer_created
 from amqp_server.broker.handlers.consumer_arguments import (
     check_browser,
     check_consumer_arguments,
@@ -151,6 +152,7 @@ def _begin(channel: Channel, queue: Queue, source: Source, tag: str, method: Bas
     if not method.no_wait:
         channel.send(BasicConsumeOk(consumer_tag=tag))
     source.add_consumer(consumer)
+    note_consumer_created(channel, consumer, method.arguments)
 
 
 def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
@@ -194,7 +196,7 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[Method | None] | None:
     if queue.loading.is_loading:
         return _get_when_loaded(channel, queue, method)
     ready = queue.ready.peek()
-    if ready is None:
+    if ready is None or queue.is_paused:
         channel.send(BasicGetEmpty())
         return None
     messages = queue.store.read(ready.start, ready.start + 1)
@@ -230,7 +232,7 @@ async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> 
 
 async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> None:
     """Wait for the log; another consumer may take the message during that time."""
-    while not channel.is_closed and not queue.is_deleted:
+    while not channel.is_closed and not queue.is_deleted and not queue.is_paused:
         if queue.is_at_work and not queue.is_draining:
             # Earlier messages are returning.
             await queue.until_up_to_date()

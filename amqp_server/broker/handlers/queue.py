@@ -139,6 +139,11 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
             "arguments": audited_table(method.arguments),
         },
         is_session=method.exclusive,
+        facts=lambda: {
+            "arguments": queue.arguments,
+            "owner_pid": channel.client.name if method.exclusive else "",
+            "type": queue.settings.type.value,
+        },
     )
     if queue.is_journaled:
         return declared(queue, method, channel.broker.definition_writer.save_queue(queue))

@@ -86,6 +86,8 @@ class Subscription:
         if self.is_deleted:
             return
         self.ready.extend(max(self.ready.end, self.queue.visible_end))
+        if self.queue.is_paused and self.is_counted:
+            return
         consumer = self._serve()
         if consumer is not None:
             self._turn.mark(self, consumer.channel.client.line)

@@ -44,23 +44,17 @@ def test_columns_select_fields_by_names_with_dots(server: ManagementServer) -> N
     ("query", "expected"),
     [
         ("", ["Alpha", "beta", "delta", "gamma"]),
-        ("sort=messages", ["Alpha", "beta", "delta", "gamma"]),
-        ("sort=messages&sort_reverse=true", ["gamma", "delta", "beta", "Alpha"]),
         ("sort=name&sort_reverse=true", ["gamma", "delta", "beta", "Alpha"]),
-        ("sort=no.such.key", ["Alpha", "beta", "delta", "gamma"]),
-        ("sort=messages_details.rate", ["Alpha", "beta", "delta", "gamma"]),
+        ("sort=messages&name=a%24&use_regex=true&page=1&sort_reverse=true", ["gamma"]),
     ],
 )
 def test_a_list_is_sorted(query: str, expected: list[str], server: ManagementServer) -> None:
-    found = names(server.get(f"/api/queues?{query}").json)
+    assert names(server.get(f"/api/queues?{query}").json)[: len(expected)] == expected
 
-    assert sorted(found) == sorted(expected)
-    if "messages" in query and "true" in query:
-        assert found[0] == expected[0]
-    elif "messages" in query or "such" in query:
-        assert found[-1] == expected[-1] or "rate" in query or "such" in query
-    else:
-        assert found == expected
+
+@pytest.mark.parametrize("key", ["no.such.key", "messages_details.rate", "arguments"])
+def test_a_list_is_sorted_by_any_key(key: str, server: ManagementServer) -> None:
+    assert sorted(names(server.get(f"/api/queues?sort={key}").json)) == sorted(NAMES)
 
 
 def test_an_empty_sort_is_no_error(server: ManagementServer) -> None:
@@ -154,13 +148,13 @@ def test_the_first_page_of_nothing_is_empty(server: ManagementServer) -> None:
 
 
 def test_a_pattern_that_would_never_end_is_refused(server: ManagementServer) -> None:
-    name = "a" * 200
+    name = "a" * 60 + "d"
     server.put(f"/api/queues/%2F/{name}")
     reply = server.get("/api/queues?page=1&use_regex=true&name=%28a%7Caa%29%2B%24b")
     server.delete(f"/api/queues/%2F/{name}")
 
-    assert reply.status in (200, 400), "either it is done, or it has taken too long"
-    assert server.get("/api/version").status == 200
+    assert reply.status == 400
+    assert reply.json["reason"] == "the regular expression takes too long"
 
 
 def test_counters_can_be_left_out(server: ManagementServer) -> None:
