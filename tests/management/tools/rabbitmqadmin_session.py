@@ -21,9 +21,7 @@ from tests.management.tools.walk import wait_until_none
 RECORDED: Final = Path(__file__).parent / "recorded" / "rabbitmqadmin.json"
 Printed = list[Any]
 """The command's arguments, its exit status, lines of its output, lines of its errors."""
-_PACKAGED: Final = (
-    "/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin"
-)
+_PACKAGED: Final = "/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin"
 _SECONDS_MAX: Final = 30
 
 

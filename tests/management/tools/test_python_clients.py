@@ -45,7 +45,7 @@ def test_amqpstorm(api: Api, connection_name: str) -> None:
 
     client.virtual_host.create("storm")
     assert client.virtual_host.get("storm")["name"] == "storm"
-    assert {each["name"] for each in client.virtual_host.list()} == {"/", "storm"}
+    assert {each["name"] for each in client.virtual_host.list()} >= {"/", "storm"}
     client.user.create("anna", "secret", tags="management")
     client.user.set_permission("anna", "storm", *FULL)
     assert client.user.get("anna")["name"] == "anna"
@@ -58,8 +58,10 @@ def test_amqpstorm(api: Api, connection_name: str) -> None:
 
     client.exchange.declare("trade", "topic", virtual_host="storm", durable=True)
     client.exchange.declare("inner", "fanout", virtual_host="storm")
-    client.exchange.bind("trade", "inner", "#", virtual_host="storm", arguments={})
-    client.queue.declare("orders", virtual_host="storm", durable=True, arguments={"x-max-length": 9})
+    client.exchange.bind("inner", "trade", "#", virtual_host="storm", arguments={})
+    client.queue.declare(
+        "orders", virtual_host="storm", durable=True, arguments={"x-max-length": 9}
+    )
     client.queue.bind("orders", "trade", "order.#", virtual_host="storm", arguments={})
     assert client.queue.get("orders", "storm")["arguments"] == {"x-max-length": 9}
     assert client.exchange.get("trade", "storm")["type"] == "topic"
@@ -77,12 +79,13 @@ def test_amqpstorm(api: Api, connection_name: str) -> None:
     (message,) = client.basic.get("orders", "storm", requeue=True)
     assert message.body == "hello"
     assert message.properties["content_type"] == "text/a"
-    assert [each["body"] for each in client.basic.get("orders", "storm", to_dict=True)] == ["hello"]
+    (taken,) = client.basic.get("orders", "storm", to_dict=True)
+    assert taken["payload"] == "hello"
     assert client.basic.get("orders", "storm") == []
     client.queue.purge("orders", "storm")
 
-    client.queue.unbind("orders", "trade", "order.#", virtual_host="storm")
-    client.exchange.unbind("trade", "inner", "%23", virtual_host="storm")
+    client.queue.unbind("orders", "trade", virtual_host="storm", properties_key="order.%23")
+    client.exchange.unbind("inner", "trade", "%23", virtual_host="storm")
     assert len(client.queue.bindings("orders", "storm")) == 1
     client.queue.delete("orders", "storm")
     client.exchange.delete("trade", "storm")
@@ -114,7 +117,7 @@ def test_pyrabbit2(api: Api, connection_name: str) -> None:
     assert isinstance(client.get_extensions(), list)
 
     client.create_vhost("rabbit")
-    assert set(client.get_vhost_names()) == {"/", "rabbit"}
+    assert set(client.get_vhost_names()) >= {"/", "rabbit"}
     assert client.get_vhost("rabbit")["name"] == "rabbit"
     client.create_user("anna", "secret", tags="management")
     client.set_vhost_permissions("rabbit", "anna", *FULL)
@@ -134,7 +137,7 @@ def test_pyrabbit2(api: Api, connection_name: str) -> None:
     assert client.publish("rabbit", "trade", "order.new", "hello") is True
     assert client.publish("rabbit", "trade", "nowhere", "hello") is False
     wait_until_none(lambda: _missing(client, 1))
-    assert client.get_queue_depths("rabbit") == {"orders": 1}
+    assert client.get_queue_depth("rabbit", "orders") == 1
     assert [each["name"] for each in _items(client.get_queues("rabbit", "ord"))] == ["orders"]
     (message,) = client.get_messages("rabbit", "orders", requeue=True)
     assert message["payload"] == "hello"
