@@ -29,6 +29,8 @@ ACK_MODES: Final = (
     "reject_requeue_true",
     "reject_requeue_false",
 )
+PART_CHARACTERS: Final = 512 * 1024
+"""Characters of base64 in one request, a multiple of 4; a longer body is sent in parts."""
 _REJECTED: Final = "rejected Unable to publish message. Check queue limits."
 
 
@@ -54,12 +56,22 @@ class _Messages:
             "body": _payload(body["payload"], body["payload_encoding"]),
         }
         try:
+            await self._upload(call, arguments)
             done = await self._broker.call("messages.publish", arguments, call.actor)
         except BrokerRefused as refused:
             raise _publish_error(refused) from refused
         if not done["confirmed"]:
             raise bad_request(_REJECTED)
         return ok({"routed": done["routed"]})
+
+    async def _upload(self, call: Call, arguments: dict[str, Any]) -> None:
+        """Send all of a long body but its last part, which stays in the arguments."""
+        body = arguments["body"]
+        last = (len(body) - 1) // PART_CHARACTERS * PART_CHARACTERS
+        for at in range(0, last, PART_CHARACTERS):
+            part = {"upload": arguments.get("upload", ""), "body": body[at : at + PART_CHARACTERS]}
+            arguments["upload"] = await self._broker.call("messages.upload", part, call.actor)
+        arguments["body"] = body[max(last, 0) :]
 
     async def get(self, call: Call) -> AnyAnswer:
         body = await call.body()
