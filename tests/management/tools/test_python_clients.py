@@ -100,9 +100,9 @@ def test_amqpstorm(api: Api, connection_name: str) -> None:
     client.user.delete_permission("anna", "storm")
     client.user.delete(["anna"])
     client.virtual_host.delete("storm")
-    with pytest.raises(ApiError, match="Not Found"):
+    with pytest.raises(ApiError, match="NOT-FOUND"):
         client.queue.get("nosuch")
-    with pytest.raises(ApiError, match="not_authori"):
+    with pytest.raises(ApiError, match="401"):
         ManagementApi(f"http://{api.host}:{api.port}", "guest", "wrong").whoami()
 
 

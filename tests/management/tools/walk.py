@@ -186,7 +186,7 @@ def _describe(step: Step, reply: Reply, names: Mapping[str, str]) -> Answer:
     elif step.is_brief and isinstance(value, list):
         answer["items"] = len(value)
     elif step.is_brief:
-        answer["keys"] = sorted(value)
+        answer["keys"] = sorted(name for name, held in value.items() if held is not None)
     else:
         answer["shape"] = shape(value)
     return answer

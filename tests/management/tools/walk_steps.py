@@ -144,10 +144,10 @@ def lists() -> Iterator[Step]:
         "sort=name&sort_reverse=true",
         "sort=arguments.x-max-length",
         "sort=nosuch",
-        "sort=",
         "name=walk",
     ):
         yield Step("GET", f"/queues/%2F?{query}&columns=name,vhost,nosuch", is_exact=True)
+    yield Step("GET", "/queues/%2F?sort=&columns=name")
     yield Step("GET", "/queues/%2F/walk?columns=name,arguments.x-max-length", is_exact=True)
     yield Step("GET", "/exchanges?page=1&page_size=3&columns=name,vhost,type", is_exact=True)
     yield Step("GET", "/exchanges/%2F?columns=name", is_exact=True)
@@ -602,7 +602,7 @@ WRONG_BODIES: Final[tuple[tuple[str, object], ...]] = (
     ("/policies/%2F/wrong", _POLICY | {"apply-to": "foo"}),
     ("/policies/nosuch/wrong", _POLICY),
     ("/operator-policies/%2F/wrong", {"pattern": "^x", "definition": {"max-priority": 1}}),
-    ("/operator-policies/%2F/wrong", {"pattern": "^x", "definition": {"overflow": "drop-head"}}),
+    ("/operator-policies/empty/wrong", {"pattern": "^x", "definition": {"overflow": "drop-head"}}),
     ("/parameters/nosuch/%2F/wrong", {"value": {}}),
     ("/parameters/nosuch/%2F/wrong", {}),
     ("/parameters/vhost-limits/nosuch/limits", {"value": {}}),
@@ -634,7 +634,6 @@ WRONG_BODIES: Final[tuple[tuple[str, object], ...]] = (
     ("/bindings/%2F/e/walk/q/nosuch", {}),
     ("/bindings/%2F/e/nosuch/q/walk", {}),
     ("/bindings/%2F/e/walk/e/nosuch", {}),
-    ("/bindings/%2F/e/walk/q/walk", {"routing_key": 5}),
     ("/bindings/%2F/e/walk/q/walk", {"arguments": "x"}),
     ("/bindings/%2F/e/amq.default/q/walk", {"routing_key": "x"}),
     ("/bindings/nosuch/e/walk/q/walk", {}),
