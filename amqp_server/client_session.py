@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Final, cast
 
 from amqp_server.audit.actor import Actor
 from amqp_server.broker.channel import Channel
+from amqp_server.broker.counters.auth_attempts import AMQP
+from amqp_server.broker.events.channel_events import note_channel_created
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import Job
 from amqp_server.broker.rights import NO_RIGHTS, Rights
+from amqp_server.connection_facts import closed_facts, login_facts, opened_facts
 from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.parked_publishes import ParkedPublishes, cost_bytes
 from amqp_server.products import qos_reaches_consumers
@@ -77,7 +80,7 @@ SCANNED_BYTES_MAX: Final = 256 * 1024 if framing.COMPILED else 16 * 1024
 With the compiled kernel that is one whole read, and the frame that the read before it began.
 """
 REPLY_SUCCESS: Final = 200
-_WAITING = "waiting"
+WAITING = "waiting"
 """Reason not to read: what the client has sent is not handled yet."""
 _SEE_LOG = "internal error, see the server's log"
 
@@ -146,6 +149,7 @@ class ClientSession:
         self._channel_machines: dict[int, ChannelMachine] = {}
         self._replies = ReplyQueue(self.resume_handling)
         self._turn = server.broker.turn
+        self._message_sizes = server.broker.message_sizes
         self.line = self._turn.new_line()
         self.on_alarms_changed()
         self.write(method_frame(0, machine.greeting))
@@ -154,6 +158,16 @@ class ClientSession:
     def is_open(self) -> bool:
         """Whether the handshake is done and neither side has begun to close."""
         return self._machine.state is ConnectionState.OPEN
+
+    @property
+    def handshake(self) -> ConnectionMachine:
+        """The handshake, which knows what was negotiated."""
+        return self._machine
+
+    @property
+    def virtual_host(self) -> VirtualHost | None:
+        """Virtual host that was opened, also after the close; None before."""
+        return self._virtual_host
 
     @property
     def vhost(self) -> str:
@@ -298,7 +312,7 @@ class ClientSession:
         """Do not read the client before the events that wait are handled, if there are any."""
         if self._is_busy and not self._is_waiting:
             self._is_waiting = True
-            self.pause_reading(_WAITING)
+            self.pause_reading(WAITING)
 
     def resume_handling(self) -> None:
         """Handle the events that wait, in the next turn: a reply is sent, or there is room."""
@@ -323,6 +337,7 @@ class ClientSession:
                 vhost=self._machine.vhost,
                 details={"reason": self._end_reason or reason},
                 is_session=True,
+                facts=lambda: closed_facts(self.name, self._machine),
             )
         self.parked.end()
         self._is_lost = True
@@ -561,9 +576,9 @@ class ClientSession:
             return
         self._is_waiting = is_waiting
         if is_waiting:
-            self.pause_reading(_WAITING)
+            self.pause_reading(WAITING)
         else:
-            self.resume_reading(_WAITING)
+            self.resume_reading(WAITING)
 
     def _handle(self, event: Event) -> Iterator[None] | None:
         """Handle an event; return the steps that are left of it, or None."""
@@ -590,10 +605,12 @@ class ClientSession:
         publishing = channel.publishing
         match event:
             case PublishRun():
+                self._message_sizes.note(event.messages)
                 return publishing.publish_run(
                     event.method_payload, event.messages, event.checked_flags, event.shared_flags
                 )
             case PublishRow():
+                self._message_sizes.note(event.messages)
                 return publishing.publish_row(
                     event.method_payloads, event.messages, event.checked_flags, event.shared_flags
                 )
@@ -653,23 +670,32 @@ class ClientSession:
                 vhost=machine.vhost,
                 details={"product": machine.client_product},
                 is_session=True,
+                facts=lambda: opened_facts(self.name, machine, self._connection.tls),
             )
 
     def _record_login(self) -> None:
+        self._server.broker.auth_attempts.note(AMQP, accepted=True)
         self.actor = Actor(self._machine.user, self.actor.peer, self._machine.client_name)
         self._server.broker.audit.record(
             "user.authentication.success",
             self.actor,
             details={"mechanism": self._machine.mechanism},
             is_session=True,
+            facts=self._login_facts,
         )
+
+    def _login_facts(self) -> dict[str, object]:
+        is_tls = self._connection.tls is not None
+        return login_facts(self.name, self._machine, is_tls=is_tls)
 
     def _record_refusal(self, error: AmqpError) -> None:
         machine = self._machine
         actor = Actor(machine.claimed_user, self.actor.peer, machine.client_name)
         is_login = isinstance(error, AccessRefused) and not machine.user
+        if is_login:
+            self._server.broker.auth_attempts.note(AMQP, accepted=False)
         reason = (is_login and machine.refusal) or error.reply_text
-        self._server.broker.audit.record_refusal(actor, reason)
+        self._server.broker.audit.record_refusal(actor, reason, facts=self._login_facts)
 
     def _finish_login(self, login: asyncio.Future[bool]) -> None:
         """Go on with the handshake when a password has been checked."""
@@ -735,6 +761,7 @@ class ClientSession:
         channel = self.channels[number] = Channel(number, self, vhost, self._server.broker)
         limits.note_channel_opened(self.user)
         channel.send(ChannelOpenOk())
+        note_channel_created(channel)
 
     def _handle_method(self, channel: Channel, event: MethodFrame) -> Iterator[None] | None:
         if event.identity == BasicPublish.identity:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from amqp_server.protocol.large_delivery import LargeFrames
+    from amqp_server.tls.description import TlsDescription
 
 
 class ClientSocket(Protocol):
@@ -21,6 +22,10 @@ class ClientSocket(Protocol):
     name: str
     is_writable: bool
     rest: bytes
+
+    @property
+    def tls(self) -> TlsDescription | None:
+        """What is shown of the connection's TLS; None without TLS, or after its end."""
 
     @property
     def is_clogged(self) -> bool:

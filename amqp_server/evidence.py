@@ -26,7 +26,7 @@ from amqp_server.broker.definitions import (
     stored_incarnation,
 )
 from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
-from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES
+from amqp_server.broker.virtual_host import EVENT_EXCHANGES, PREDECLARED_EXCHANGES
 from appendlog import UnsupportedFormatError
 from appendlog.files.descriptors import Descriptors
 from appendlog.recovery.log_owner import log_owner
@@ -58,7 +58,7 @@ _Place = tuple[str, str]
 _DEFAULT = encode_name(DEFAULT_VHOST)
 _OF_NO_VHOST = encode_name("")
 _DELAY_QUEUE = encode_name(DELAY_QUEUE_NAME)
-_PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES)
+_PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES + EVENT_EXCHANGES)
 
 
 @dataclass(slots=True)

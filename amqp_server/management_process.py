@@ -201,7 +201,7 @@ class ManagementProcess:
         if fields.get("serving"):
             self.is_serving = True
             urls = " ".join(each.url for each in self._sockets.sockets)
-            logger.info("management server started urls=%s", urls)
+            logger.info("management server started starts=%d urls=%s", self.starts, urls)
             return
         level = _LEVELS.get(str(fields.get("level")), logging.INFO)
         logger.log(level, "management: %s", fields.get("text"))

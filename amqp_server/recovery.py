@@ -360,7 +360,7 @@ def _add_queue(
     if definition.is_delay_queue:
         exchange = vhost.exchanges[document.name]
         return broker.add_delay_queue(vhost, exchange, definition.incarnation, opened)
-    return broker.add_queue(
+    queue = broker.add_queue(
         vhost,
         document.name,
         durable=True,
@@ -371,6 +371,8 @@ def _add_queue(
         opened=opened,
         policy=definition.policy,
     )
+    queue.is_paused = definition.is_paused
+    return queue
 
 
 def _note_damaged(broker: Broker, document: Document, recovered: Recovered, reason: str) -> None:

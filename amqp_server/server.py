@@ -18,6 +18,7 @@ from amqp_server.authentication import Authentication
 from amqp_server.background_tasks import BackgroundTasks
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
+from amqp_server.broker.events.alarm_events import AlarmEvents
 from amqp_server.broker.job import Job, done_in_turns
 from amqp_server.broker.policies.policies import Policies
 from amqp_server.broker.storing.storage import QueueStorage
@@ -207,7 +208,7 @@ def assemble(
     access = AccessControl(stored.metadata, broker.vhosts, tasks.spawn, disconnect_user, audit)
     logins = Logins(access.users)
     vhost_changes = VhostChanges(broker, tasks.spawn, connections.disconnect, policies, access)
-    connection_limits = ConnectionLimits(broker.vhosts, access.users)
+    connection_limits = ConnectionLimits(broker.vhosts, access.users, broker.churn)
     authentication = Authentication(config, access, logins, broker.vhosts, connection_limits)
     parked_budget = ParkedBudget(limits.parked_bytes_max)
 
@@ -238,10 +239,12 @@ def assemble(
         Job(turn, turn.upkeep, slow_readers.look(), "search for slow readers").start()
 
     def notify_connections() -> None:
+        alarm_events.note(alarms.low)
         if not alarms.is_memory_low:
             slow_readers.forget()
         Job(turn, turn.upkeep, connections.on_alarms_changed(), "begin or end of an alarm").start()
 
+    alarm_events = AlarmEvents(broker.events)
     alarms = Alarms(
         sensor or ResourceSensor(config.storage_path, memory_bytes_max, held_bytes),
         memory_bytes_max=memory_bytes_max,

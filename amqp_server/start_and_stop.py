@@ -33,6 +33,7 @@ from amqp_server.definitions_start import load_definitions
 from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve
 from amqp_server.errors import StartupError
+from amqp_server.log_tail import LogTail
 from amqp_server.management_process import ManagementProcess
 from amqp_server.management_sockets import ManagementSockets, bind_management
 from amqp_server.message_loading import load_messages
@@ -45,6 +46,7 @@ from amqp_server.start_report_file import store_report
 from amqp_server.storage_lock import keep_lock, lock_storage
 from amqp_server.stored_state import open_stores
 from appendlog import FileSystem
+from appendlog.files.counted_files import CountedFiles
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
@@ -148,10 +150,11 @@ async def start(
     async with AsyncExitStack() as opened:
         if clock is not None:
             opened.enter_context(clock.use())
+        log_tail = opened.enter_context(LogTail()) if owns_process else None
         # Bind first: a server that cannot have its address must not touch the data directory.
         bound = await _bind(config, opened)
         management_sockets = await _bind_management(config, owns_process, opened)
-        directory = await _claim(config, filesystem or FileSystem(), opened)
+        directory = await _claim(config, filesystem or CountedFiles(), opened)
         server, report = await _recover(config, directory, (), sensor, clock, opened)
         _start_audit(server, opened)
         last_writes = await _begin_to_write(server, directory, report, opened)
@@ -160,7 +163,7 @@ async def start(
         assert address is not None, "the settings have one of the two"
         if owns_process:
             management = ManagementProcess(config, management_sockets)
-            await _open_control_socket(server, address, management, opened)
+            await _open_control_socket(server, address, management, log_tail, opened)
             _start_management(management, plain_address, tls_address, opened)
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
@@ -384,10 +387,11 @@ async def _open_control_socket(
     server: Server,
     address: tuple[str, int],
     management: ManagementProcess,
+    log_tail: LogTail | None,
     opened: AsyncExitStack,
 ) -> None:
     """Listen for commands; ends by removing the socket."""
-    commands = control_commands(server, address, management, time.monotonic())
+    commands = control_commands(server, address, management, time.monotonic(), log_tail)
     control = ControlListener(server.config.storage_path, commands, server.audit)
     await control.start()
     opened.push_async_callback(control.stop)

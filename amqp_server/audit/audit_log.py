@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.audit.actor import SERVER, Actor, acting
 from amqp_server.audit.audit_files import DIRECTORY_NAME, AuditFiles
@@ -17,6 +17,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from amqp_server.audit.refusals import Timer
+
+    Facts = Callable[[], Mapping[str, object]]
+    """Returns more about an event than the log has; called only if somebody listens."""
+
+    class EventListener(Protocol):
+        """Hears of each event, whether the log is on or off."""
+
+        def __call__(
+            self,
+            name: str,
+            actor: Actor,
+            *,
+            vhost: str,
+            object_name: str,
+            details: Mapping[str, object] | None,
+            facts: Facts | None,
+        ) -> None:
+            """Hear of an event; never waits, never fails."""
+
 
 CHANGES: Final = "changes"
 """Files of everything that stays: clients that connect often do not rotate these away."""
@@ -38,6 +57,9 @@ class AuditLog:
         files_max: Files of each kind that are kept; 0 switches the log off.
         call_later: Calls a function after some seconds.
         buffer_bytes_max: Bytes of each kind that may wait for the disk.
+
+    Attributes:
+        on_event: Hears of each event too, also while the log is off; None: nobody does.
     """
 
     def __init__(
@@ -58,6 +80,7 @@ class AuditLog:
             )
             for kind in KINDS
         }
+        self.on_event: EventListener | None = None
         self._is_running = False
         self._refusals = Refusals(self._report_refusals, call_later)
 
@@ -87,6 +110,7 @@ class AuditLog:
         name: str = "",
         details: Mapping[str, object] | None = None,
         is_session: bool = False,
+        facts: Facts | None = None,
     ) -> None:
         """Record an event. Never blocks, never fails.
 
@@ -98,30 +122,49 @@ class AuditLog:
             details: More about it, never a password or a token: texts, octets, numbers, truth
                 values, tables and lists. Long ones are cut.
             is_session: Whether it concerns only one connection and ends with it.
+            facts: For `on_event`: more about it than the log has.
         """
+        if not self._is_running and self.on_event is None:
+            return
+        who = acting.get() if actor is None else actor
+        if self.on_event is not None:
+            self.on_event(event, who, vhost=vhost, object_name=name, details=details, facts=facts)
+        self._write(event, who, vhost, name, details, is_session=is_session)
+
+    def _write(
+        self,
+        event: str,
+        who: Actor,
+        vhost: str,
+        name: str,
+        details: Mapping[str, object] | None,
+        *,
+        is_session: bool,
+    ) -> None:
         if self._is_running:
-            who = acting.get() if actor is None else actor
             line = encode_entry(time.time_ns(), event, who, vhost, name, details)
             self._writers[SESSIONS if is_session else CHANGES].put(line)
 
-    def record_refusal(self, actor: Actor, reason: str, *, vhost: str = "") -> None:
+    def record_refusal(
+        self, actor: Actor, reason: str, *, vhost: str = "", facts: Facts | None = None
+    ) -> None:
         """Record that a client was not let in; many of one address become sums.
 
         Args:
             actor: Who tried; the user is the one that it claimed to be.
             reason: Why it was refused.
             vhost: Virtual host that it named; empty if it has named none.
+            facts: As in `record`.
         """
+        event, details = "user.authentication.failure", {"reason": reason}
+        if self.on_event is not None:
+            self.on_event(event, actor, vhost=vhost, object_name="", details=details, facts=facts)
         if self._is_running and self._refusals.is_first(actor, reason):
-            details = {"reason": reason}
-            self.record(
-                "user.authentication.failure", actor, vhost=vhost, details=details, is_session=True
-            )
+            self._write(event, actor, vhost, "", details, is_session=True)
 
     def _report_refusals(self, address: str, details: dict[str, object]) -> None:
-        self.record(
-            "user.authentication.failure", Actor("", address), details=details, is_session=True
-        )
+        event, actor = "user.authentication.failure", Actor("", address)
+        self._write(event, actor, "", "", details, is_session=True)
 
 
 def _lost_entry(count: int) -> bytes:

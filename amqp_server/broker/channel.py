@@ -13,12 +13,15 @@ from struct import pack
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
+from amqp_server.broker.consuming.delivery_times import DeliveryTimes
 from amqp_server.broker.consuming.unacked import (
     STEP_MESSAGES,
     STEP_RUNS,
     UnackedRuns,
     returning_parts,
 )
+from amqp_server.broker.counters.publish_counters import PublishCounters
+from amqp_server.broker.events.channel_events import note_channel_closed, note_consumer_deleted
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.queue import Queue
@@ -34,6 +37,7 @@ from amqp_server.protocol.large_delivery import (
     deliveries_of,
 )
 from amqp_server.protocol.methods import BasicAck, BasicGetOk, method_frame
+from offsets.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
+    from amqp_server.broker.events.events import Events
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
@@ -82,6 +87,8 @@ class Channel:
         self.prefetch_global = 0
         self.last_queue_name: str | None = None
         self.is_closed = False
+        self.publish_counters = PublishCounters()
+        self.delivery_counters = DeliveryCounters()
         self.publishing = Publishing(self)
         self.reply_consumer: ReplyConsumer | None = None
         self._delivered_tag = 0
@@ -90,7 +97,14 @@ class Channel:
         self._pause_count = 0
         self._paused_in_turn = -1
         self._timeouts: DeliveryTimeouts | None = None
+        self._times: DeliveryTimes | None = None
+        self._timed_turn = -1
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
+
+    @property
+    def events(self) -> Events:
+        """Tells what happens to the channel."""
+        return self.broker.events
 
     @property
     def is_deliverable(self) -> bool:
@@ -146,13 +160,19 @@ class Channel:
             octets = messages.encode(*places)
         self._delivered_tag += count
         source = consumer.source
-        source.counters.note_delivered(count, redelivered=redelivered)
+        source.counters.note_delivered(count, redelivered=redelivered, no_ack=consumer.no_ack)
+        counters = self.delivery_counters
+        if redelivered:
+            counters.redelivered += count
         if consumer.no_ack:
-            source.counters.note_acked(count)
+            counters.deliver_no_ack += count
             source.settle(first_offset, first_offset + count)
         else:
+            counters.deliver += count
             consumer.unacked += count
             self.unacked.add(first_tag, count, source, first_offset, consumer)
+            if self._timed_turn != self.broker.turn.number:
+                self._note_time(first_tag)
             if consumer.timeout_ms:
                 self._note_delivery(first_tag, consumer.timeout_ms)
         self.write(octets)
@@ -196,13 +216,30 @@ class Channel:
     def note_get(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
         """Record one message taken with `basic.get`, whose delivery tag is `next_tag`."""
         self._delivered_tag += 1
-        queue.counters.note_delivered(1, redelivered=redelivered)
+        queue.note_observed()
+        queue.counters.note_got(redelivered=redelivered, no_ack=no_ack)
+        self.delivery_counters.note_got(redelivered=redelivered, no_ack=no_ack)
         if no_ack:
-            queue.counters.note_acked(1)
             queue.settle(offset, offset + 1)
         else:
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
             self._unacked_gets += 1
+            self._note_time(self._delivered_tag)
+
+    def age_seconds(self, tag: int) -> float:
+        """Return about how long ago a delivery that is not acknowledged went out."""
+        if self._times is None:
+            return 0.0
+        return self._times.age_seconds(tag, self.broker.turn.clock.monotonic())
+
+    def _note_time(self, first_tag: int) -> None:
+        """Record when deliveries go out, once in a turn."""
+        turn = self.broker.turn
+        self._timed_turn = turn.number
+        if self._times is None:
+            self._times = DeliveryTimes()
+        oldest = self.unacked.first_tag
+        self._times.note(first_tag, turn.clock.monotonic(), first_tag if oldest is None else oldest)
 
     def settle_ranges(self, ranges: list[int]) -> Iterator[None] | None:
         """Settle acknowledged tags: flat pairs first, last; first 0 means all up to last.
@@ -361,12 +398,14 @@ class Channel:
             (run,) = runs
             if not run.source.is_deleted:
                 run.source.counters.note_acked(run.count)
+                self.delivery_counters.ack += run.count
                 run.source.settle(run.first_offset, run.end_offset)
             return
         for source, ranges in _by_source(runs).items():
             if not source.is_deleted:
                 for start, end in merged(ranges):
                     source.counters.note_acked(end - start)
+                    self.delivery_counters.ack += end - start
                     source.settle(start, end)
 
     def reject(self, runs: list[UnackedRun]) -> None:
@@ -387,9 +426,14 @@ class Channel:
         if self.reply_consumer is not None:
             self.reply_consumer.wake()
 
+    def note_ended(self, consumer: Consumer) -> None:
+        """Tell that a consumer of this channel has ended."""
+        note_consumer_deleted(self, consumer)
+
     def remove_consumer(self, consumer: Consumer) -> None:
         """End a consumer; its unacked deliveries stay with the channel."""
         del self.consumers[consumer.tag]
+        self.note_ended(consumer)
         if consumer.source.remove_consumer(consumer):
             assert isinstance(consumer.source, Queue), "only a queue is deleted with its consumers"
             self.broker.delete_unused(consumer.source)
@@ -431,6 +475,7 @@ class Channel:
             self.remove_consumer(next(iter(self.consumers.values())))
             yield
         self.remove_reply_consumer()
+        note_channel_closed(self)
 
     @property
     def _unacked_limit(self) -> int:

@@ -59,6 +59,7 @@ DEFAULT_VHOST = "/"
 _DELETED = "deleted"
 _DELAY_QUEUE = "delay_queue"
 _NUMBER = "number"
+_PAUSED = "paused"
 _OTHER_BINDING = "the document's name does not match the binding in it"
 _BINDING_NAME = re.compile("[0-9a-f]{32}")
 """Form of `BindingIdentity.document_name`."""
@@ -75,6 +76,7 @@ class QueueDefinition:
         arguments: Arguments that the queue was declared with.
         is_delay_queue: Whether it is the hidden queue of a delayed exchange.
         policy: What the policies of its virtual host give to it.
+        is_paused: Whether an operator has paused it.
     """
 
     name: str
@@ -83,6 +85,7 @@ class QueueDefinition:
     arguments: Table
     is_delay_queue: bool = False
     policy: EffectivePolicy = NO_POLICY
+    is_paused: bool = False
 
     @property
     def applied_arguments(self) -> Table:
@@ -257,11 +260,13 @@ def exchange_document(vhost: str, exchange: Exchange, delay_queue: Queue | None 
 
 def queue_document(queue: Queue) -> Document:
     """Return the document of a queue, with its incarnation."""
-    body = {
+    body: dict[str, Any] = {
         "incarnation": str(queue.incarnation),
         "auto_delete": queue.auto_delete,
         "arguments": table_to_json(queue.arguments),
     }
+    if queue.is_paused:
+        body[_PAUSED] = True
     return Document(QUEUES, queue.virtual_host.name, queue.name, body)
 
 
@@ -356,7 +361,10 @@ def queue_from(document: Document) -> QueueDefinition:
     auto_delete = value_of(body, "auto_delete", bool)
     arguments = arguments_of(body)
     check_queue_values(document.vhost, document.name, arguments, auto_delete=auto_delete)
-    return QueueDefinition(document.name, incarnation_of(body), auto_delete, arguments)
+    is_paused = _PAUSED in body and value_of(body, _PAUSED, bool)
+    return QueueDefinition(
+        document.name, incarnation_of(body), auto_delete, arguments, is_paused=is_paused
+    )
 
 
 def with_policy(definition: QueueDefinition, policies: VhostPolicies | None) -> QueueDefinition:

@@ -16,6 +16,7 @@ from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definition_removal import DefinitionRemoval
 from amqp_server.broker.definitions import EXCHANGES, QUEUES, all_done
 from amqp_server.broker.deletion_reasons import AUTO_DELETE
+from amqp_server.broker.events.binding_events import note_unbound
 from amqp_server.broker.transfers.delay_queue import end_delay_queues
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class Deletion:
             {"messages": queue.ready_count},
             is_session=queue.exclusive_owner is not None,
         )
+        self._broker.churn.queue_deleted += 1
         queue.stop()
         self._broker.disown(queue)
         self._consumers += consumers_of(queue)
@@ -182,6 +184,7 @@ class Deletion:
                 room -= 1
                 continue
             room -= len(bindings)
+            self._note_unbound(bindings)
             self._remove_definitions(bindings)
         if not room and (self._ends or self._documents or self._consumers or self._unbound):
             return False
@@ -236,6 +239,12 @@ class Deletion:
             details=all_details,
             is_session=is_session,
         )
+
+    def _note_unbound(self, bindings: list[Binding]) -> None:
+        """Tell that bindings have gone with one of their ends; the audit log does not list them."""
+        if self._broker.events.is_followed:
+            for binding in bindings:
+                note_unbound(self._broker.events, self._vhost.name, binding)
 
     def _add_end(
         self, kind: str, name: str, destination: Destination | None, *, is_saved: bool = True

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.counters.dead_letter_counts import DeadLetterCounts
     from amqp_server.broker.message_states import StateRun
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.publishing.target_queue import ConfirmWaiter
@@ -92,7 +93,9 @@ class Queue:
         is_failed: Whether the log accepts no more writes; publishes are refused.
         policy: What the policies of its virtual host give to it; `settings` have it already.
         is_journaled: Whether messages survive a restart: the queue is durable and not exclusive.
+        dead_letter_counts: Counts what is rejected, expires or is dropped; None in hidden queues.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
+        is_paused: Whether an operator has paused it: it delivers nothing, and takes publishes.
         makes_persistent: Whether the queue stores every message as persistent.
         is_noted: Whether it is noted that the queue has changed; see `ChangedQueues`.
         has_new_facts: Whether what seldom changes, such as the policy, has changed too.
@@ -140,6 +143,7 @@ class Queue:
         self.checkpointed_recovery_point = 0
         self.is_deleted = False
         self.is_gone = False
+        self.is_paused = False
         self.is_checkpoint_due = False
         self.is_checkpointed = False
         self._throttled_publishers: ThrottledPublishers | None = None
@@ -165,6 +169,7 @@ class Queue:
         if counted := [run for run in opened.redeliveries if run[2]]:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
         self.counters = DeliveryCounters()
+        self.dead_letter_counts: DeadLetterCounts | None = None
         self._refusal_log: RefusalLog | None = None
         self._is_delivery_limit_logged = False
         self.loading = LoadingMessages(self, opened, attributes)
@@ -433,7 +438,7 @@ class Queue:
         rules = self.rules
         if rules is not None and rules.before_delivery():
             return True
-        if len(self.ready) and len(self.consumers):
+        if len(self.ready) and len(self.consumers) and not self.is_paused:
             consumer = dispatch(self, self._turn.time_slice)
             if consumer is not None:
                 # A publisher does not pay for slow consumers, nor for a long queue.
@@ -441,6 +446,13 @@ class Queue:
                 return True
         self._line = None
         return rules is not None and rules.after_delivery()
+
+    def set_paused(self, *, is_paused: bool) -> None:
+        """Deliver nothing from now on, or deliver again; rules and publishes go on."""
+        self.is_paused = is_paused
+        self._turn.mark(self)
+        if self._subscriptions is not None:
+            self._subscriptions.wake()
 
     def wake(self, line: Line | None = None) -> None:
         """Take a turn: a consumer can take more, or the store has progressed.
@@ -476,6 +488,8 @@ class Queue:
             end: Offset after the last one.
             reason: Reason of the dead letter; one of the constants of `deaths`.
         """
+        if self.dead_letter_counts is not None:
+            self.dead_letter_counts.note(self.settings, reason, end - start)
         if self.forwarder is None or self.forwarder.is_retired:
             self.settle(start, end)
         else:
@@ -570,9 +584,10 @@ class Queue:
         return message_states(self.settlement, ready, start, end)
 
     def note_observed(self) -> None:
-        """Tell who observes the broker that what is shown of the queue has changed."""
-        self.is_noted = True
-        self._storage.changed_queues.note(self)
+        """Note that what is shown of the queue has changed."""
+        if not self.is_noted:
+            self.is_noted = True
+            self._storage.changed_queues.note(self)
 
     def note_changed(self) -> None:
         """Include the queue in the next round of checkpoints."""
@@ -592,6 +607,7 @@ class Queue:
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Stop serving a consumer; return whether the queue should be deleted now."""
         self.consumers.remove(consumer)
+        self.note_observed()
         if len(self.consumers) == 0:
             self.note_use()
         else:

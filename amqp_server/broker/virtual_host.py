@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.binding import Binding, binding_identity
 from amqp_server.broker.consuming.direct_reply import DirectReplies
+from amqp_server.broker.counters.vhost_counters import VhostCounters
 from amqp_server.broker.damaged_definitions import DamagedDefinitions
+from amqp_server.broker.events.event_message import EVENT_EXCHANGE, EVENT_VHOST
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.pending_deletions import PendingDeletions
 from amqp_server.broker.policies.vhost_policies import VhostPolicies
@@ -40,6 +42,8 @@ PREDECLARED_EXCHANGES = (
     ("amq.rabbitmq.trace", "topic", True),
 )
 """Name, type and internal flag of the exchanges that every virtual host has."""
+EVENT_EXCHANGES = ((EVENT_EXCHANGE, "topic", True),)
+"""The same of those that only the virtual host of the events has."""
 REMOVED_MAX = 64
 """Removed queues and exchanges that cached routes may keep in memory."""
 ORPHANS_MAX = 16
@@ -68,6 +72,7 @@ class VirtualHost:
         parameters: Values by component and name; kept for other programs.
         limits: Limits that an operator has set.
         connection_count: Number of open connections; the server keeps it.
+        counters: Counters of all its messages.
         graph: Which exchanges lead to which.
         routing: Finds the routes of messages.
         publish_targets: Cached routes of publish frames.
@@ -83,7 +88,7 @@ class VirtualHost:
             exchange: Exchange(
                 exchange, kind, durable=True, auto_delete=False, internal=internal, arguments={}
             )
-            for exchange, kind, internal in PREDECLARED_EXCHANGES
+            for exchange, kind, internal in _predeclared(name)
         }
         self.queues: dict[str, Queue] = {}
         self.deletions = PendingDeletions()
@@ -100,6 +105,7 @@ class VirtualHost:
         self.parameters: dict[ParameterKey, Any] = {}
         self.limits = VhostLimits()
         self.connection_count = 0
+        self.counters = VhostCounters()
         self._removed_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
         # Exchanges that divide messages between all of their destinations.
@@ -339,6 +345,10 @@ class VirtualHost:
         self._removed_count = 0
         self.routing.forget_all()
         self.publish_targets.forget_all()
+
+
+def _predeclared(vhost: str) -> tuple[tuple[str, str, bool], ...]:
+    return PREDECLARED_EXCHANGES + (EVENT_EXCHANGES if vhost == EVENT_VHOST else ())
 
 
 def vhost_of(queue: Queue) -> VirtualHost:

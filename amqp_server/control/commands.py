@@ -12,12 +12,14 @@ from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.connections import connection_commands
 from amqp_server.control.definitions import definitions_commands
 from amqp_server.control.exchange_changes import exchange_commands
+from amqp_server.control.following import following_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.logins import login_commands
 from amqp_server.control.node_state import NodeState
 from amqp_server.control.offsets import offsets_commands
 from amqp_server.control.parameters import parameter_commands
+from amqp_server.control.pausing import pausing_commands
 from amqp_server.control.permissions import permission_commands
 from amqp_server.control.policies import policy_commands
 from amqp_server.control.publish_and_get import message_commands
@@ -26,11 +28,13 @@ from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
 from amqp_server.control.shards import shards_commands
 from amqp_server.control.status import StatusSources, status_commands
+from amqp_server.control.unacked import unacked_commands
 from amqp_server.control.users import user_commands
 from amqp_server.control.vhosts import vhost_commands
 
 if TYPE_CHECKING:
     from amqp_server.control.registry import Command
+    from amqp_server.log_tail import LogTail
     from amqp_server.management_process import ManagementProcess
     from amqp_server.server import Server
 
@@ -40,6 +44,7 @@ def control_commands(
     address: tuple[str, int],
     management: ManagementProcess,
     started_seconds: float,
+    log_tail: LogTail | None = None,
 ) -> dict[str, Command]:
     """Return the commands by name.
 
@@ -48,6 +53,7 @@ def control_commands(
         address: Host and port on which it listens.
         management: Process of the management server.
         started_seconds: Time of its start on the clock `time.monotonic`.
+        log_tail: The last lines of its log; None if it keeps none.
     """
     broker, checkpointer = server.broker, server.checkpointer
     connections, alarms = server.connections, server.alarms
@@ -62,20 +68,24 @@ def control_commands(
         server.slow_readers,
         management,
     )
+    node = NodeState(sources, checkpointer, server.filesystem)
     families = (
         browse_commands(broker),
-        changes_commands(Census(broker, connections), broker.turn, NodeState(sources)),
+        changes_commands(Census(broker, connections), broker.turn, node),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
+        following_commands(broker.events, log_tail),
         import_commands(broker, server.imports),
         limit_commands(broker, server.limit_settings, server.context.connection_limits),
         offsets_commands(broker, checkpointer),
+        pausing_commands(broker, server.access),
         policy_commands(server.policies),
         permission_commands(server.access),
         replay_commands(broker, alarms),
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),
         status_commands(sources),
+        unacked_commands(broker, connections),
         user_commands(server.access),
         vhost_commands(broker, server.vhost_changes, connections, server.access, server.parameters),
         queue_commands(broker, server.access),

@@ -28,7 +28,7 @@ from amqp_server.control.requesting_user import requesting_user
 from amqp_server.control.socket_path import SOCKET_NAME, socket_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Coroutine, Iterator, Mapping
 
     from amqp_server.audit.audit_log import AuditLog
     from amqp_server.control.messages import RequestActor
@@ -44,6 +44,8 @@ CONNECTIONS_MAX: Final = 32
 One more replaces the connection that has been idle longest. If all of them have a running request,
 the server refuses it.
 """
+FOLLOWERS_MAX: Final = 16
+"""Control connections that may follow something at the same time, beside the others."""
 IDLE_SECONDS_MAX: Final = 300.0
 """Seconds that a control connection may stay open without a request."""
 
@@ -66,6 +68,7 @@ class ControlListener:
         self._commands = commands
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._following: set[asyncio.Task[None]] = set()
         # Connections without a running request, the one that is idle longest first.
         self._idle: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -98,7 +101,8 @@ class ControlListener:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._tasks) >= CONNECTIONS_MAX and not self._end_an_idle_one():
+        others = len(self._tasks) - len(self._following)
+        if others >= CONNECTIONS_MAX and not self._end_an_idle_one():
             reason = f"{CONNECTIONS_MAX} control requests are running, the limit: try again later"
             writer.write(encode_error(ControlError(ErrorKind.LIMIT_REACHED, reason)))
             writer.close()
@@ -143,24 +147,33 @@ class ControlListener:
             acting.set(await asyncio.to_thread(peer_of, writer.get_extra_info("socket")))
             requests = AuditedRequests(self._audit)
             while line := await self._next_line(reader, writer):
-                writer.write(await self._answer(line, partial(_report, writer), requests))
+                writer.write(await self._answer(line, reader, partial(_report, writer), requests))
                 await writer.drain()
         except ControlError as error:
             writer.write(encode_error(error))
         except OSError as error:
             logger.info("control connection lost reason=%s", error)
+            # What it has not read must not stay.
+            writer.transport.abort()
         finally:
             writer.close()
 
     async def _answer(
-        self, line: bytes, report: ReportProgress, requests: AuditedRequests
+        self,
+        line: bytes,
+        reader: asyncio.StreamReader,
+        report: ReportProgress,
+        requests: AuditedRequests,
     ) -> bytes:
         try:
             request = decode_request(line)
+            running = run_request(self._commands, request, report, requests.record)
+            command = self._commands.get(request.command)
             with _acting_for(request.actor):
-                result = encode_result(
-                    await run_request(self._commands, request, report, requests.record)
-                )
+                if command is not None and command.follows:
+                    result = encode_result(await self._follow(running, reader))
+                else:
+                    result = encode_result(await running)
         except ControlError as error:
             return encode_error(error)
         except ClientGoneError:
@@ -171,6 +184,32 @@ class ControlListener:
                 ControlError(ErrorKind.FAILED, "internal error, see the server's log")
             )
         return result
+
+    async def _follow(
+        self, running: Coroutine[None, None, object], reader: asyncio.StreamReader
+    ) -> object:
+        """Run a command that follows, until its client sends a line or has gone.
+
+        Raises:
+            ControlError: As many connections as may be follow something already.
+        """
+        task = asyncio.current_task()
+        assert task is not None, "a control connection is served by a task"
+        if len(self._following) >= FOLLOWERS_MAX:
+            running.close()
+            reason = f"{FOLLOWERS_MAX} control connections follow something, the limit"
+            raise ControlError(ErrorKind.LIMIT_REACHED, reason)
+        self._following.add(task)
+        work = asyncio.ensure_future(running)
+        end = asyncio.ensure_future(_read_line(reader))
+        try:
+            await asyncio.wait((work, end), return_when=asyncio.FIRST_COMPLETED)
+            return await work if work.done() else None
+        finally:
+            for each in (work, end):
+                each.cancel()
+            await asyncio.gather(work, end, return_exceptions=True)
+            self._following.discard(task)
 
 
 @contextmanager

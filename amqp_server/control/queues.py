@@ -151,6 +151,8 @@ def checkpoint_age_seconds(checkpointer: Checkpointer, queue: Queue) -> float | 
 def _state(queue: Queue) -> str:
     if queue.is_failed:
         return "failed"
+    if queue.is_paused:
+        return "paused"
     return "waiting for the disk" if queue.store.is_stalled else "running"
 
 

@@ -53,6 +53,8 @@ class Command:
         optional: Name and type of each argument that may be left out.
         reports: Whether the command reports progress: `run` then takes a `ReportProgress` before
             the arguments.
+        follows: Whether it reports until its client goes or sends another line; it reports progress
+            too. Such commands have connections of their own beside the others.
         audited: How the audit log shows it; None for what changes nothing, and for commands whose
             parts record what they do by themselves.
     """
@@ -62,6 +64,7 @@ class Command:
     arguments: Mapping[str, type] = field(default_factory=dict)
     optional: Mapping[str, type] = field(default_factory=dict)
     reports: bool = False
+    follows: bool = False
     audited: Audited | None = None
 
     def check(self, arguments: Mapping[str, Any]) -> None:
@@ -108,7 +111,7 @@ async def run_request(
             f"unknown command '{request.command}'; known are {', '.join(sorted(commands))}",
         )
     command.check(request.arguments)
-    extra = (report,) if command.reports else ()
+    extra = (report,) if command.reports or command.follows else ()
     error = str(ErrorKind.FAILED)
     try:
         result = await command.run(*extra, **request.arguments)

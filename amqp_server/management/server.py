@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.management import resources
 from amqp_server.management.broker_client import BrokerClient
+from amqp_server.management.http.api_index import index_routes
 from amqp_server.management.http.exchange import Exchange
 from amqp_server.management.http.listeners import serve_listener, tls_context, watch_files
 from amqp_server.management.http.login import Logins
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 CONNECTIONS_MAX: Final = 10_000
 """HTTP connections that are kept; a small limit of open files lowers it."""
+MIRROR_CONNECTIONS: Final = 2
+"""Connections to the broker for the mirror."""
 OTHER_FILES: Final = 128
 """Descriptors for everything else: control socket, libraries, listeners."""
 
@@ -46,9 +49,12 @@ async def serve(settings: ManagementSettings) -> None:
     async with AsyncExitStack() as opened:
         broker = BrokerClient(settings.storage_path)
         opened.push_async_callback(broker.close)
-        mirror = Mirror(broker)
-        await mirror.start()
-        opened.push_async_callback(mirror.stop)
+        # One of its own, so that other requests never delay a refresh.
+        mirror_broker = BrokerClient(settings.storage_path, MIRROR_CONNECTIONS)
+        opened.push_async_callback(mirror_broker.close)
+        mirror = Mirror(mirror_broker)
+        sampling = asyncio.create_task(mirror.run(), name="samples")
+        opened.callback(sampling.cancel)
         parts = Parts(mirror, broker, settings)
         await _listen(parts, opened)
         report({"serving": True})
@@ -60,7 +66,8 @@ async def _listen(parts: Parts, opened: AsyncExitStack) -> None:
     connections_max = _connections_max()
     api_port = next((each.port for each in settings.listeners if each.kind == "http"), 0)
     logins = Logins(parts.broker, api_port)
-    table = RouteTable([*resources.all_routes(parts), *session_routes(logins)])
+    routes = [*resources.all_routes(parts), *session_routes(logins)]
+    table = RouteTable([*routes, *index_routes(routes)])
     servers = {
         "http": BoundedServer(Exchange(parts, table, logins).serve, connections_max),
         "metrics": BoundedServer(MetricsPort(parts).serve, connections_max),

@@ -12,7 +12,12 @@ from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.routing import exchange_graph
 from amqp_server.broker.routing.envelope import Envelope
-from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, SOURCES_MAX, VirtualHost
+from amqp_server.broker.virtual_host import (
+    EVENT_EXCHANGES,
+    PREDECLARED_EXCHANGES,
+    SOURCES_MAX,
+    VirtualHost,
+)
 from amqp_server.protocol.methods import BasicPublish
 from amqp_server.protocol.tables import table_of
 from appendlog.sharding import pick_shard
@@ -37,7 +42,8 @@ def routed(vhost: VirtualHost, exchange: Exchange, key: str = "") -> list[str]:
 def test_the_exchanges_of_the_specification_are_there() -> None:
     vhost, _ = host()
 
-    assert set(vhost.exchanges) == {name for name, _, _ in PREDECLARED_EXCHANGES}
+    assert set(vhost.exchanges) == {name for name, _, _ in PREDECLARED_EXCHANGES + EVENT_EXCHANGES}
+    assert set(VirtualHost("other").exchanges) == {name for name, _, _ in PREDECLARED_EXCHANGES}
     assert all(exchange.durable for exchange in vhost.exchanges.values())
     assert vhost.exchanges["amq.match"].type == "headers"
 

@@ -21,7 +21,11 @@ from bench.rabbitmq import CONTROL_COMMAND, start_rabbitmq
 from tests.conformance.administration import CONTROL_VARIABLE
 from tests.conformance.polling import URL_VARIABLE
 
-PLUGINS: Final = ("rabbitmq_consistent_hash_exchange", "rabbitmq_random_exchange")
+PLUGINS: Final = (
+    "rabbitmq_consistent_hash_exchange",
+    "rabbitmq_event_exchange",
+    "rabbitmq_random_exchange",
+)
 
 
 @contextmanager

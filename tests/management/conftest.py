@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from amqp_server.control.client import ask
 from tests.conftest import StartServer
 from tests.servers import RunningServer
 
@@ -117,6 +118,24 @@ class ManagementServer:
     def delete(self, path: str, **options: Any) -> Reply:  # noqa: ANN401 - of `request`
         """Send DELETE; see `request`."""
         return self.request("DELETE", path, **options)
+
+    def ask(self, command: str, **arguments: object) -> Any:  # noqa: ANN401 - of any command
+        """Send a command to the control socket, as the administrator of the machine."""
+        return ask(self.storage_path, command, **arguments)
+
+    def add_user(self, name: str, *tags: str, vhosts: Sequence[str] = ()) -> None:
+        """Add a user whose password is its name, with all rights in some virtual hosts."""
+        algorithm = "rabbit_password_hashing_sha256"
+        hashed = self.ask("passwords.hash", password=name, algorithm=algorithm)
+        self.ask("users.add", name=name, tags=list(tags), **hashed)
+        for vhost in vhosts:
+            rights = dict.fromkeys(("configure", "write", "read"), ".*")
+            self.ask("permissions.set", vhost=vhost, user=name, **rights)
+
+    @property
+    def process_id(self) -> int:
+        """Process id of the management server that serves now."""
+        return int(self.ask("status")["management"]["pid"])
 
 
 def basic(user: str, password: str | None = None) -> str:

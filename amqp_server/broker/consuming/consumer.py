@@ -47,6 +47,9 @@ class DeliveryChannel(Protocol):
     def send(self, method: Method) -> None:
         """Send a method without content on this channel."""
 
+    def note_ended(self, consumer: Consumer) -> None:
+        """Tell that a consumer of this channel has ended."""
+
 
 class ConsumedQueue(Source, Protocol):
     """A queue, as its consumers see it: the source of most of them."""

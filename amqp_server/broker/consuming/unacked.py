@@ -69,6 +69,12 @@ class UnackedRuns:
         """Number of runs, which is what handling all of them costs."""
         return len(self._runs)
 
+    @property
+    def first_tag(self) -> int | None:
+        """The lowest tag that is outstanding; None if there is none."""
+        first = self._runs.first()
+        return None if first is None else first.first_tag
+
     def __iter__(self) -> Iterator[UnackedRun]:
         """Iterate over the runs in tag order; the caller must not change them during the loop."""
         return iter(self._runs)

@@ -10,6 +10,7 @@ from amqp_server.access.permissions import Right
 from amqp_server.broker.channel import MANY_RUNS
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
+from amqp_server.broker.events.channel_events import note_consumer_created
 from amqp_server.broker.handlers.consumer_arguments import (
     check_browser,
     check_consumer_arguments,
@@ -151,6 +152,7 @@ def _begin(channel: Channel, queue: Queue, source: Source, tag: str, method: Bas
     if not method.no_wait:
         channel.send(BasicConsumeOk(consumer_tag=tag))
     source.add_consumer(consumer)
+    note_consumer_created(channel, consumer, method.arguments)
 
 
 def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
@@ -194,8 +196,8 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[Method | None] | None:
     if queue.loading.is_loading:
         return _get_when_loaded(channel, queue, method)
     ready = queue.ready.peek()
-    if ready is None:
-        channel.send(BasicGetEmpty())
+    if ready is None or queue.is_paused:
+        _send_empty(channel, queue)
         return None
     messages = queue.store.read(ready.start, ready.start + 1)
     if messages:
@@ -225,12 +227,12 @@ async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> 
         await queue.until_up_to_date()
         await _get_when_read(channel, queue, method)
     elif not channel.is_closed:
-        channel.send(BasicGetEmpty())
+        _send_empty(channel, queue)
 
 
 async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> None:
     """Wait for the log; another consumer may take the message during that time."""
-    while not channel.is_closed and not queue.is_deleted:
+    while not channel.is_closed and not queue.is_deleted and not queue.is_paused:
         if queue.is_at_work and not queue.is_draining:
             # Earlier messages are returning.
             await queue.until_up_to_date()
@@ -244,7 +246,14 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
             return
         await queue.store.until_read()
     if not channel.is_closed:
-        channel.send(BasicGetEmpty())
+        _send_empty(channel, queue)
+
+
+def _send_empty(channel: Channel, queue: Queue) -> None:
+    queue.counters.note_empty()
+    channel.delivery_counters.get_empty += 1
+    queue.note_observed()
+    channel.send(BasicGetEmpty())
 
 
 def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> None:

@@ -42,6 +42,10 @@ class ReadableQueue(Protocol):
         """Messages that are done for good."""
 
     @property
+    def is_paused(self) -> bool:
+        """Whether an operator has paused its deliveries."""
+
+    @property
     def visible_end(self) -> int:
         """End of the offsets that readers may see (I9, exclusive)."""
 

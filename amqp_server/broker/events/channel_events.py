@@ -1,0 +1,118 @@
+"""Events of channels and consumers, which the audit log does not have: there are too many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from amqp_server.broker.client import Client
+    from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.events.events import Events
+    from amqp_server.broker.queue_part import Namespace
+    from amqp_server.protocol.tables import Table
+
+
+class ToldChannel(Protocol):
+    """A channel, as its events see it."""
+
+    @property
+    def number(self) -> int:
+        """Number of the channel in its connection."""
+
+    @property
+    def client(self) -> Client:
+        """Connection of the channel."""
+
+    @property
+    def virtual_host(self) -> Namespace:
+        """Virtual host of the channel."""
+
+    @property
+    def events(self) -> Events:
+        """Events of the broker."""
+
+
+def channel_name(channel: ToldChannel) -> str:
+    """Return the name of a channel, as RabbitMQ shows it."""
+    return f"{channel.client.name} ({channel.number})"
+
+
+def note_channel_created(channel: ToldChannel) -> None:
+    """Tell that a client has opened a channel."""
+    events = channel.events
+    if events.is_followed:
+        name = channel_name(channel)
+        client = channel.client
+        details = {"number": channel.number}
+        events.note(
+            "channel.created",
+            client.actor,
+            vhost=channel.virtual_host.name,
+            object_name=name,
+            details=details,
+            facts=lambda: {
+                **details,
+                "pid": name,
+                "name": name,
+                "connection": client.name,
+                "user": client.user,
+                "vhost": channel.virtual_host.name,
+            },
+        )
+
+
+def note_channel_closed(channel: ToldChannel) -> None:
+    """Tell that a channel is gone, with its consumers."""
+    events = channel.events
+    if events.is_followed:
+        name = channel_name(channel)
+        events.note(
+            "channel.closed",
+            channel.client.actor,
+            vhost=channel.virtual_host.name,
+            object_name=name,
+            facts=lambda: {"pid": name},
+        )
+
+
+def note_consumer_created(channel: ToldChannel, consumer: Consumer, arguments: Table) -> None:
+    """Tell that a client has started a consumer."""
+    events = channel.events
+    if events.is_followed:
+        details = {
+            "queue": consumer.queue.name,
+            "channel": channel_name(channel),
+            "prefetch_count": consumer.prefetch,
+            "ack_required": not consumer.no_ack,
+            "exclusive": consumer.exclusive,
+        }
+        vhost = channel.virtual_host.name
+        events.note(
+            "consumer.created",
+            channel.client.actor,
+            vhost=vhost,
+            object_name=consumer.tag,
+            details=details,
+            facts=lambda: {
+                **details,
+                "consumer_tag": consumer.tag,
+                "vhost": vhost,
+                "arguments": arguments,
+            },
+        )
+
+
+def note_consumer_deleted(channel: ToldChannel, consumer: Consumer) -> None:
+    """Tell that a consumer has ended."""
+    events = channel.events
+    if events.is_followed:
+        details = {"queue": consumer.queue.name, "channel": channel_name(channel)}
+        vhost = channel.virtual_host.name
+        events.note(
+            "consumer.deleted",
+            channel.client.actor,
+            vhost=vhost,
+            object_name=consumer.tag,
+            details=details,
+            facts=lambda: {**details, "consumer_tag": consumer.tag, "vhost": vhost},
+        )

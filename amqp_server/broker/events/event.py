@@ -1,0 +1,33 @@
+"""One event: what happened, to what, by whom and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from amqp_server.audit.actor import Actor
+
+
+class Event(NamedTuple):
+    """What happened.
+
+    Attributes:
+        name: The thing and what happened to it: `queue.deleted`.
+        time_ns: When, in nanoseconds since 1970 UTC.
+        actor: Who did it.
+        vhost: Virtual host of the object; empty if it has none.
+        object_name: Name of the object; empty if there is none.
+        details: More about it, as in the audit log.
+        facts: What else the message of the event has, by the names of RabbitMQ's headers; field
+            tables are whole here.
+    """
+
+    name: str
+    time_ns: int
+    actor: Actor
+    vhost: str
+    object_name: str
+    details: Mapping[str, object]
+    facts: Mapping[str, object]

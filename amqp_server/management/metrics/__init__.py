@@ -1,0 +1,6 @@
+"""Pages of metrics for Prometheus, with RabbitMQ's names beside our own.
+
+`family` says what a metric is, `families/` has the tables of all of them, `objects/` says which
+objects have values with which labels, `exposition` writes the text, `pages` says what is on each
+page, `page_query` reads its address and `page_server` answers a request.
+"""

@@ -1,0 +1,127 @@
+"""What `prometheus_client` writes: who the broker is, and its histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client import generate_latest
+from prometheus_client.core import (
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    UnknownMetricFamily,
+)
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+if TYPE_CHECKING:
+    from amqp_server.management.metrics.readable_mirror import ReadableMirror
+
+BUILD_LABELS: Final = (
+    "rabbitmq_version",
+    "prometheus_plugin_version",
+    "prometheus_client_version",
+    "erlang_version",
+)
+IDENTITY_LABELS: Final = (
+    "rabbitmq_node",
+    "rabbitmq_cluster",
+    "rabbitmq_cluster_permanent_id",
+    "rabbitmq_endpoint",
+)
+
+
+class IdentityCollector(Collector):
+    """Who the broker is; each page has it once, because dashboards join by it.
+
+    Args:
+        mirror: State of the broker.
+        endpoint: Label `rabbitmq_endpoint`: by it dashboards choose one of several scraped pages.
+    """
+
+    def __init__(self, mirror: ReadableMirror, endpoint: str) -> None:
+        self._mirror = mirror
+        self._endpoint = endpoint
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the versions and the names of the broker."""
+        overview = self._mirror.overview.fields
+        node = self._mirror.node.fields
+        version = _text(overview, "rabbitmq_version")
+        build = UnknownMetricFamily(
+            "rabbitmq_build_info", "RabbitMQ & Erlang/OTP version info", labels=BUILD_LABELS
+        )
+        build.add_metric([version, version, "0", _text(overview, "erlang_version")], 1)
+        yield build
+        identity = UnknownMetricFamily(
+            "rabbitmq_identity_info",
+            "RabbitMQ node & cluster identity info",
+            labels=IDENTITY_LABELS,
+        )
+        cluster = _text(overview, "cluster_name")
+        cluster_id = _text(overview, "cluster_id")
+        identity.add_metric([_text(node, "name"), cluster, cluster_id, self._endpoint], 1)
+        yield identity
+
+
+class HistogramCollector(Collector):
+    """Sizes of messages, and durations of disk syncs and of turns of the event loop.
+
+    Args:
+        mirror: State of the broker.
+    """
+
+    def __init__(self, mirror: ReadableMirror) -> None:
+        self._mirror = mirror
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the histograms of which the broker tells anything."""
+        sizes = HistogramMetricFamily(
+            "rabbitmq_message_size_bytes",
+            "Size of messages received from publishers",
+            labels=("protocol",),
+        )
+        _add(sizes, ["amqp091"], self._mirror.overview.fields.get("message_size_bytes"))
+        yield sizes
+        node = self._mirror.node.fields
+        for name, help_text, field in (
+            ("amqp_server_fsync_seconds", "Duration of syncs of log files", "fsync_seconds"),
+            (
+                "amqp_server_loop_turn_seconds",
+                "Duration of event loop turns",
+                "turn_seconds",
+            ),
+        ):
+            durations = HistogramMetricFamily(name, help_text)
+            _add(durations, [], node.get(field))
+            yield durations
+        started = GaugeMetricFamily(
+            "process_start_time_seconds", "Start time of the broker since 1970 in seconds"
+        )
+        started.add_metric([], node.get("started_seconds", 0))
+        yield started
+
+
+def library_text(collector: Collector) -> str:
+    """Return the text of a collector's metrics."""
+    return generate_latest(collector).decode("utf-8")
+
+
+def _add(
+    family: HistogramMetricFamily, labels: Sequence[str], histogram: Mapping[str, Any] | None
+) -> None:
+    if not histogram:
+        return
+    buckets: list[tuple[str, float]] = []
+    count = 0
+    for bound, in_bucket in zip(
+        [*map(floatToGoString, histogram["bounds"]), "+Inf"], histogram["counts"], strict=True
+    ):
+        count += in_bucket
+        buckets.append((bound, count))
+    family.add_metric(labels, buckets, histogram["sum"])
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    return str(fields.get(name, ""))

@@ -1,0 +1,90 @@
+"""Which virtual hosts and queues a page shows, and a bound for what the search may cost."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection
+from time import perf_counter
+from typing import Final
+
+import regex
+
+PATTERN_CHARACTERS_MAX: Final = 2000
+"""Longest expression for names of queues, as in RabbitMQ."""
+REPEATS_MAX: Final = 32_768
+"""Largest product of an expression's length and its repeat counts: about 20 ms to compile."""
+SEARCH_SECONDS_MAX: Final = 0.005
+"""Longest search in one name: the search keeps the event loop busy."""
+SEARCHES_SECONDS_MAX: Final = 0.5
+"""Longest time for the searches of one page, all names together."""
+_REPEAT: Final = re.compile(r"\{\s*(\d*)\s*,?\s*(\d*)\s*\}")
+
+
+class InvalidFilterError(ValueError):
+    """The expression is none, or costs too much; the text is for the client."""
+
+
+class ObjectFilter:
+    """The virtual hosts and queues that a page shows.
+
+    Args:
+        vhosts: Names of virtual hosts; None for all.
+        queue_pattern: Regular expression that is searched in names of queues; empty for all.
+
+    Raises:
+        InvalidFilterError: The expression is none, or too long.
+    """
+
+    def __init__(self, vhosts: Collection[str] | None = None, queue_pattern: str = "") -> None:
+        self._vhosts = None if vhosts is None else frozenset(vhosts)
+        self._pattern = _compile(queue_pattern) if queue_pattern else None
+        self._searches_seconds = 0.0
+
+    def has_vhost(self, name: str) -> bool:
+        """Return whether the page shows a virtual host, its queues and exchanges."""
+        return self._vhosts is None or name in self._vhosts
+
+    def has_queue(self, vhost: str, name: str) -> bool:
+        """Return whether the page shows a queue.
+
+        Raises:
+            InvalidFilterError: The searches take too long.
+        """
+        if self._vhosts is not None and vhost not in self._vhosts:
+            return False
+        return self._pattern is None or self._search(self._pattern, name)
+
+    def _search(self, pattern: regex.Pattern[str], name: str) -> bool:
+        began = perf_counter()
+        try:
+            is_found = pattern.search(name, timeout=SEARCH_SECONDS_MAX) is not None
+        except TimeoutError as error:
+            raise _too_slow() from error
+        self._searches_seconds += perf_counter() - began
+        if self._searches_seconds > SEARCHES_SECONDS_MAX:
+            raise _too_slow()
+        return is_found
+
+
+def _too_slow() -> InvalidFilterError:
+    return InvalidFilterError("'queue' regex takes too long to search")
+
+
+def _compile(text: str) -> regex.Pattern[str]:
+    if len(text) > PATTERN_CHARACTERS_MAX:
+        raise InvalidFilterError("'queue' regex too long")
+    repeats = len(text)
+    for low, high in _REPEAT.findall(text):
+        repeats *= max(int(low or 1), int(high or 1), 1)
+    if repeats > REPEATS_MAX:
+        raise InvalidFilterError("'queue' regex repeats too often")
+    try:
+        with warnings.catch_warnings():
+            # The library warns of what later versions may read in another way.
+            warnings.simplefilter("ignore")
+            return regex.compile(text, regex.V0, cache_pattern=False)
+    except regex.error as error:
+        raise InvalidFilterError(f"Invalid 'queue' regex: {error}") from error
+    except (RecursionError, OverflowError, MemoryError, ValueError) as error:
+        raise InvalidFilterError("'queue' regex is nested too deeply, or too large") from error

@@ -1,0 +1,62 @@
+"""What the pages read: rows of the broker's objects, with RabbitMQ's names of fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Fields = "Mapping[str, Any]"
+
+
+class Row(Protocol):
+    """One object of the broker."""
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """Its values, named as in RabbitMQ's HTTP API, and our own beside them."""
+        ...
+
+
+class ReadableMirror(Protocol):
+    """The state of the broker, as the mirror keeps it; only read here."""
+
+    @property
+    def vhosts(self) -> Mapping[str, Row]:
+        """Virtual hosts by name."""
+        ...
+
+    @property
+    def queues(self) -> Mapping[tuple[str, str], Row]:
+        """Queues by virtual host and name."""
+        ...
+
+    @property
+    def exchanges(self) -> Mapping[tuple[str, str], Row]:
+        """Exchanges by virtual host and name."""
+        ...
+
+    @property
+    def connections(self) -> Mapping[str, Row]:
+        """Connections by name."""
+        ...
+
+    @property
+    def channels(self) -> Mapping[str, Row]:
+        """Channels by name."""
+        ...
+
+    @property
+    def node(self) -> Row:
+        """The broker's process and machine."""
+        ...
+
+    @property
+    def overview(self) -> Row:
+        """Totals of the broker."""
+        ...
+
+    async def refresh(self) -> None:
+        """Return when the rows show a state of the broker after the call, or one a second old."""
+        ...

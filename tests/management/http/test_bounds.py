@@ -1,0 +1,153 @@
+"""Bounds of the HTTP server: connections, slow clients, and what a list may cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from aiohttp.web import BaseRequest, Response, StreamResponse
+
+from amqp_server.management.http import bodies, responses
+from amqp_server.management.http.answers import ApiError, Octets, Stream
+from amqp_server.management.http.responses import send
+from amqp_server.management.http.sockets import BoundedServer
+
+Serve = Callable[[BaseRequest], Awaitable[StreamResponse]]
+
+
+async def listen(serve: Serve, connections_max: int = 100) -> tuple[asyncio.Server, int]:
+    """Serve on a free port; return it with the server."""
+    server = BoundedServer(serve, connections_max)
+    listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+    return listening, int(listening.sockets[0].getsockname()[1])
+
+
+async def answer(request: BaseRequest) -> StreamResponse:
+    """Answer every request."""
+    return Response(text="fine")
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """Send a request; return the first line of the answer, empty if the connection ended."""
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+    line = await reader.readline()
+    while (await reader.readline()).strip():
+        pass
+    await reader.read(4)
+    return line
+
+
+async def test_one_connection_too_many_ends_the_one_that_was_idle_longest() -> None:
+    listening, port = await listen(answer, connections_max=3)
+    clients = []
+    for _ in range(3):
+        clients.append(await asyncio.open_connection("127.0.0.1", port))
+        assert await ask(*clients[-1])
+    # The first is used again: now the second has been idle longest.
+    assert await ask(*clients[0])
+
+    clients.append(await asyncio.open_connection("127.0.0.1", port))
+    assert await ask(*clients[3])
+
+    assert await clients[1][0].read() == b""
+    for number in (0, 2, 3):
+        assert await ask(*clients[number])
+    for _, writer in clients:
+        writer.close()
+    listening.close()
+
+
+async def test_a_busy_connection_is_not_ended_for_another() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def serve(request: BaseRequest) -> StreamResponse:
+        if not begun.is_set():
+            begun.set()
+            await may_end.wait()
+        return Response(text="fine")
+
+    listening, port = await listen(serve, connections_max=1)
+    busy = await asyncio.open_connection("127.0.0.1", port)
+    asked = asyncio.create_task(ask(*busy))
+    await begun.wait()
+    idle = await asyncio.open_connection("127.0.0.1", port)
+    assert await idle[0].read() == b"", "the new one itself is the only idle one"
+    idle[1].close()
+
+    may_end.set()
+    assert b"200" in await asked
+    busy[1].close()
+    listening.close()
+
+
+@pytest.fixture
+def seconds_max(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make clients that wait for nothing too slow at once."""
+    monkeypatch.setattr(bodies, "BODY_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(responses, "WRITE_SECONDS_MAX", 0.05)
+    return iter(())
+
+
+@pytest.mark.usefixtures("seconds_max")
+async def test_a_body_that_does_not_come_is_408() -> None:
+    async def serve(request: BaseRequest) -> StreamResponse:
+        try:
+            await bodies.read_octets(request)
+        except ApiError as error:
+            return await send(request, error.answer(), {})
+        raise AssertionError("it came")
+
+    listening, port = await listen(serve)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nab")
+
+    assert b" 408 " in await reader.readline()
+    assert b"connection: close" in (await reader.read()).lower()
+    writer.close()
+    listening.close()
+
+
+@pytest.mark.usefixtures("seconds_max")
+async def test_a_client_that_does_not_read_is_cut_off() -> None:
+    failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+
+    async def serve(request: BaseRequest) -> StreamResponse:
+        try:
+            return await send(request, Octets(200, "x/y", bytes(50_000_000)), {})
+        except ConnectionError as error:
+            failed.set_result(error)
+            raise
+
+    listening, port = await listen(serve)
+    _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1000)
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+
+    assert "does not read" in str(await failed)
+    writer.close()
+    listening.close()
+
+
+async def test_a_stream_ends_when_its_client_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(responses, "LOOK_SECONDS", 0.01)
+    ended = asyncio.Event()
+
+    async def parts() -> Any:  # noqa: ANN401 - an iterator
+        try:
+            yield b"first"
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def serve(request: BaseRequest) -> StreamResponse:
+        return await send(request, Stream("text/event-stream", parts()), {})
+
+    listening, port = await listen(serve)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+    await reader.readuntil(b"first")
+    writer.close()
+
+    await ended.wait()
+    listening.close()

@@ -1,0 +1,226 @@
+"""The process of the management server: it starts, dies and ends without the broker's noticing."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from pamqp.body import ContentBody
+from pamqp.commands import Basic
+
+from tests.amqp_client import connect
+from tests.conftest import StartServer
+from tests.management.conftest import ManagementServer, StartManagementServer
+from tests.servers import RunningServer
+from tests.tls.certificates import Authority
+
+KILLS = 4
+END_SECONDS_MAX = 15.0
+
+
+def wait_for_end(process_id: int, descriptor: int) -> None:
+    """Return when a process has ended."""
+    ready, _, _ = select.select([descriptor], [], [], END_SECONDS_MAX)
+    os.close(descriptor)
+    assert ready, f"process {process_id} has not ended"
+
+
+class Traffic:
+    """A publisher with confirms and a consumer that goes on until they are stopped."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._is_ending = threading.Event()
+        self._error: BaseException | None = None
+        self.count = 0
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Traffic:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_ending.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            with connect(("127.0.0.1", self._port)) as client:
+                client.open_channel(1, confirms=True)
+                client.open_channel(2)
+                client.declare("work")
+                client.consume("work", prefetch=10, channel=2)
+                while not self._is_ending.is_set():
+                    client.publish(b"%d" % self.count, "work")
+                    found = {}
+                    for _ in range(2):
+                        channel, frame = client.receive()
+                        found[channel] = frame
+                        if isinstance(frame, Basic.Deliver):
+                            client.receive()
+                            _, body = client.receive()
+                            assert isinstance(body, ContentBody)
+                            assert body.value == b"%d" % self.count, "in order, and each once"
+                            assert not frame.redelivered
+                            client.send(Basic.Ack(frame.delivery_tag or 0), 2)
+                    assert isinstance(found[1], Basic.Ack)
+                    self.count += 1
+        except BaseException as error:  # noqa: BLE001 - raised in the test's own thread
+            self._error = error
+
+
+def test_clients_see_nothing_of_its_deaths(management_server: ManagementServer) -> None:
+    broker = management_server.server
+    with Traffic(management_server.amqp_port) as traffic:
+        for number in range(KILLS):
+            before = traffic.count
+            os.kill(management_server.process_id, signal.SIGKILL)
+            broker.wait_for_message(f"started starts={number + 2} ")
+            assert management_server.get("/api/overview").status == 200
+            assert traffic.count > before
+
+    warned = [line for line in broker.messages if "management server ended" in line]
+    assert len(warned) == KILLS
+    assert all("reason=signal 9" in line for line in warned)
+
+
+def test_a_client_waits_while_it_starts_again(management_server: ManagementServer) -> None:
+    os.kill(management_server.process_id, signal.SIGKILL)
+
+    assert management_server.get("/api/overview").status == 200
+
+
+def test_it_ends_with_the_broker(management_server: ManagementServer) -> None:
+    process_id = management_server.process_id
+    descriptor = os.pidfd_open(process_id)
+
+    assert management_server.server.terminate() == 0
+
+    wait_for_end(process_id, descriptor)
+
+
+def test_it_ends_with_a_broker_that_is_killed_even_while_it_hangs(
+    management_server: ManagementServer,
+) -> None:
+    process_id = management_server.process_id
+    descriptor = os.pidfd_open(process_id)
+    os.kill(process_id, signal.SIGSTOP)
+
+    management_server.server.kill()
+
+    wait_for_end(process_id, descriptor)
+
+
+def test_a_broker_stops_while_it_hangs(management_server: ManagementServer) -> None:
+    process_id = management_server.process_id
+    descriptor = os.pidfd_open(process_id)
+    os.kill(process_id, signal.SIGSTOP)
+
+    assert management_server.server.terminate() == 0
+
+    wait_for_end(process_id, descriptor)
+
+
+def test_a_taken_default_port_is_a_warning(start_server: StartServer) -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # If another program of this machine has it, it is taken as well.
+        with suppress(OSError):
+            other.bind(("127.0.0.1", 15672))
+            other.listen()
+        server = start_server(environment={"AMQP_SERVER_MANAGEMENT_PORT": ""})
+
+    line = server.wait_for_message("management is off: port not available")
+    assert "127.0.0.1:15672" in line
+    with connect(server.address) as client:
+        client.open_channel()
+
+
+def test_a_taken_port_that_was_asked_for_stops_the_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with RunningServer(tmp_path / "data", "--management-port", str(port)) as server:
+            server.begin()
+            code = server.wait()
+
+    assert code == 2
+    expected = f"cannot listen on 127.0.0.1:{port} for management: Address already in use"
+    assert server.messages == [f"amqp-server: error: {expected}\n"]
+
+
+def test_without_a_port_there_is_none(server: RunningServer) -> None:
+    assert not any("management" in line for line in server.messages)
+
+
+def test_the_status_shows_where_it_is(management_server: ManagementServer) -> None:
+    found = management_server.ask("status")["management"]
+
+    assert found["urls"] == [management_server.url]
+    assert found["metrics_urls"] == [management_server.metrics_url]
+    assert found["is_serving"]
+    assert found["starts"] == 1
+
+
+def test_settings_and_passwords_are_not_in_its_environment_nor_on_its_command_line(
+    management_server: ManagementServer,
+) -> None:
+    process = Path(f"/proc/{management_server.process_id}")
+
+    assert b"AMQP_SERVER_" not in (process / "environ").read_bytes()
+    arguments = (process / "cmdline").read_bytes().split(b"\0")[1:]
+    assert arguments == [b"-P", b"-m", b"amqp_server.management", b""]
+
+
+@pytest.mark.parametrize("has_own", [False, True])
+def test_it_speaks_tls_with_the_certificate_of_the_broker_or_its_own(
+    has_own: bool, start_management_server: StartManagementServer, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.server_pair()
+    options = ["--management-tls-port", "-1"]
+    if has_own:
+        options += ["--management-tls-certificate", str(pair.certificate)]
+        options += ["--management-tls-key", str(pair.key)]
+    else:
+        options += pair.options
+    server = start_management_server(*options)
+    line = server.server.wait_for_message("management server started")
+    url = next(word for word in line.split() if word.startswith("https://"))
+    port = int(url.rpartition(":")[2])
+    trust = ssl.create_default_context(cafile=str(authority.path))
+
+    with (
+        socket.create_connection(("127.0.0.1", port)) as plain,
+        trust.wrap_socket(plain, server_hostname="localhost") as client,
+    ):
+        client.sendall(b"GET /api/version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        answer = client.makefile("rb").read()
+
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
+def test_with_tls_only_there_is_no_plain_port(start_server: StartServer, tmp_path: Path) -> None:
+    pair = Authority(tmp_path).server_pair()
+    with RunningServer(
+        tmp_path / "data",
+        *pair.options,
+        "--tls-only",
+        "--management-port",
+        "-1",
+        "--management-tls-port",
+        "-1",
+    ) as server:
+        server.begin()
+        line = server.wait_for_message("management server started")
+
+    assert "https://" in line
+    assert "http://" not in line
