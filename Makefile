@@ -142,7 +142,7 @@ docs: setup
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --group docs
 	rm -rf build/pages
 	mkdir -p build/pages/bench
-	cp -R README.md CHANGELOG.md CONTRIBUTING.md LICENSE docs build/pages/
+	cp -R README.md CHANGELOG.md CONTRIBUTING.md LICENSE deploy docs build/pages/
 	cp -R bench/results build/pages/bench/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
