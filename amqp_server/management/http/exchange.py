@@ -147,9 +147,11 @@ def _route_of(match: Match, method: str) -> Route:
     """Return the route of a method.
 
     Raises:
-        ApiError: 405: the path has none.
+        ApiError: 405: the path has none. 404: there is no such path.
     """
     route = match.routes.get("GET" if method == "HEAD" else method)
+    if route is None and match.is_rest:
+        raise not_found()
     if route is None:
         raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": match.allow})
     return route
