@@ -16,6 +16,7 @@ from setuptools.command.build_ext import build_ext
 
 KERNELS = {
     "amqp_server.broker.routing._known_routes_c": "amqp_server/broker/routing/_known_routes_py.py",
+    "amqp_server.protocol._body_sizes_c": "amqp_server/protocol/_body_sizes_py.py",
     "amqp_server.protocol._events_c": "amqp_server/protocol/_events_py.py",
     "amqp_server.protocol._filtering_c": "amqp_server/protocol/_filtering_py.py",
     "amqp_server.protocol._headers_c": "amqp_server/protocol/_headers_py.py",

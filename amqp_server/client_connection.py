@@ -13,7 +13,8 @@ from struct import Struct
 from termios import TIOCOUTQ
 from typing import TYPE_CHECKING, cast
 
-from amqp_server.client_session import ClientSession
+from amqp_server.client_session import WAITING, ClientSession
+from amqp_server.octet_counters import OctetCounters
 from amqp_server.outbox import Outbox
 from amqp_server.socket_names import SocketNames, names_of
 from amqp_server.tls.description import TlsDescription, describe_tls
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.connection_machine import ConnectionMachine
     from amqp_server.protocol.large_delivery import LargeFrames
     from amqp_server.server_context import ServerContext
 
@@ -45,12 +47,15 @@ _UNSENT = "unsent"
 """Reason not to read: the client does not read the replies to its own requests."""
 _SERVED = "served"
 """Reason not to read: the client used its share of this turn of the event loop."""
+_MOMENTARY = frozenset({_SERVED, WAITING})
+"""Reasons that end within a few turns."""
 
 
 class ClientConnection(asyncio.BufferedProtocol):
     """The asyncio protocol of one accepted socket.
 
     Attributes:
+        octets: Counters of what was received and sent.
         rest: Octets of the last read that are not scanned yet, or begin a frame, or a publish,
             whose end has not come.
     """
@@ -69,7 +74,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._has_received = False
         self._has_sent = False
         self._taken_bytes = 0
-        self._written_bytes = 0
+        self.octets = OctetCounters()
         self._is_lost = False
         self._is_ending = False
         self._is_full = False
@@ -128,6 +133,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the octets that were read; copy those that must wait for the next read."""
         self._has_received = True
+        octets = self.octets
+        octets.recv_oct += nbytes
+        octets.recv_cnt += 1
         end = len(self.rest) + nbytes
         at = end if self._is_ending else self._receive(end)
         # Handling the octets may have ended the connection: then nothing handles the rest.
@@ -159,6 +167,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             if self._session.is_open:
                 logger.warning("connection lost peer=%s reason=%s", self.name, reason)
             self._session.end(self._abort_reason or str(reason))
+            self.count_octets()
             # The two refer to each other: only the garbage collector would free them.
             self._session = None
         self._server.connections.forget(self)
@@ -232,7 +241,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Bytes that the client's system has acknowledged; they grow when the client reads."""
         # What is unsent may be encrypted, which makes it longer.
         added_bytes = 0 if self._tls is None else self._tls.overhead_bytes
-        return self._written_bytes + added_bytes - self.unsent_bytes - self._unacknowledged_bytes
+        return self.octets.send_oct + added_bytes - self.unsent_bytes - self._unacknowledged_bytes
 
     @property
     def _unacknowledged_bytes(self) -> int:
@@ -314,7 +323,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._outbox is None or self._is_ending:
             return
         self._has_sent = True
-        self._written_bytes += len(octets)
+        self.octets.send_oct += len(octets)
+        self.octets.send_cnt += 1
         self._outbox.write(octets)
         self._pause_if_clogged()
 
@@ -323,7 +333,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._outbox is None or self._is_ending:
             return
         self._has_sent = True
-        self._written_bytes += len(frames)
+        self.octets.send_oct += len(frames)
+        self.octets.send_cnt += 1
         self._outbox.write_large(frames)
         if self._outbox.waiting_bytes:
             self.is_writable = False
@@ -425,6 +436,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         return None if self._tls is None or self._is_lost else describe_tls(self._tls.ssl_object)
 
     @property
+    def shown_tls(self) -> dict[str, object]:
+        """What is shown of the connection's TLS, by RabbitMQ's names; empty without TLS."""
+        described = self.tls
+        return {} if described is None else described._asdict()
+
+    @property
     def client_name(self) -> str:
         """Name that the client gave its connection; empty if it gave none."""
         return "" if self._session is None else self._session.client_name
@@ -438,6 +455,30 @@ class ClientConnection(asyncio.BufferedProtocol):
     def channel_count(self) -> int:
         """Number of open channels."""
         return 0 if self._session is None else len(self._session.channels)
+
+    def count_octets(self) -> None:
+        """Add the octets since the last call to those of the virtual host."""
+        vhost = None if self._session is None else self._session.virtual_host
+        if vhost is not None:
+            self.octets.add_to(vhost.counters)
+
+    @property
+    def names(self) -> SocketNames:
+        """Addresses of both ends; known from the start of the connection."""
+        assert self._names is not None, "known from the start of the connection"
+        return self._names
+
+    @property
+    def handshake(self) -> ConnectionMachine | None:
+        """What was negotiated; None before the client has sent anything, and after the end."""
+        return None if self._session is None else self._session.handshake
+
+    @property
+    def state(self) -> str:
+        """State of the connection, by RabbitMQ's names."""
+        if self._session is not None and self._session.parked.is_watching:
+            return "blocked" if self._session.parked.is_blocked else "blocking"
+        return "flow" if self._pauses - _MOMENTARY else "running"
 
     @property
     def unacked_count(self) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from amqp_server.audit.actor import Actor
 from amqp_server.broker.channel import Channel
+from amqp_server.broker.counters.auth_attempts import AMQP
 from amqp_server.broker.events.channel_events import note_channel_created
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import Job
@@ -79,7 +80,7 @@ SCANNED_BYTES_MAX: Final = 256 * 1024 if framing.COMPILED else 16 * 1024
 With the compiled kernel that is one whole read, and the frame that the read before it began.
 """
 REPLY_SUCCESS: Final = 200
-_WAITING = "waiting"
+WAITING = "waiting"
 """Reason not to read: what the client has sent is not handled yet."""
 _SEE_LOG = "internal error, see the server's log"
 
@@ -148,6 +149,7 @@ class ClientSession:
         self._channel_machines: dict[int, ChannelMachine] = {}
         self._replies = ReplyQueue(self.resume_handling)
         self._turn = server.broker.turn
+        self._message_sizes = server.broker.message_sizes
         self.line = self._turn.new_line()
         self.on_alarms_changed()
         self.write(method_frame(0, machine.greeting))
@@ -156,6 +158,16 @@ class ClientSession:
     def is_open(self) -> bool:
         """Whether the handshake is done and neither side has begun to close."""
         return self._machine.state is ConnectionState.OPEN
+
+    @property
+    def handshake(self) -> ConnectionMachine:
+        """The handshake, which knows what was negotiated."""
+        return self._machine
+
+    @property
+    def virtual_host(self) -> VirtualHost | None:
+        """Virtual host that was opened, also after the close; None before."""
+        return self._virtual_host
 
     @property
     def vhost(self) -> str:
@@ -300,7 +312,7 @@ class ClientSession:
         """Do not read the client before the events that wait are handled, if there are any."""
         if self._is_busy and not self._is_waiting:
             self._is_waiting = True
-            self.pause_reading(_WAITING)
+            self.pause_reading(WAITING)
 
     def resume_handling(self) -> None:
         """Handle the events that wait, in the next turn: a reply is sent, or there is room."""
@@ -564,9 +576,9 @@ class ClientSession:
             return
         self._is_waiting = is_waiting
         if is_waiting:
-            self.pause_reading(_WAITING)
+            self.pause_reading(WAITING)
         else:
-            self.resume_reading(_WAITING)
+            self.resume_reading(WAITING)
 
     def _handle(self, event: Event) -> Iterator[None] | None:
         """Handle an event; return the steps that are left of it, or None."""
@@ -593,10 +605,12 @@ class ClientSession:
         publishing = channel.publishing
         match event:
             case PublishRun():
+                self._message_sizes.note(event.messages)
                 return publishing.publish_run(
                     event.method_payload, event.messages, event.checked_flags, event.shared_flags
                 )
             case PublishRow():
+                self._message_sizes.note(event.messages)
                 return publishing.publish_row(
                     event.method_payloads, event.messages, event.checked_flags, event.shared_flags
                 )
@@ -660,6 +674,7 @@ class ClientSession:
             )
 
     def _record_login(self) -> None:
+        self._server.broker.auth_attempts.note(AMQP, accepted=True)
         self.actor = Actor(self._machine.user, self.actor.peer, self._machine.client_name)
         self._server.broker.audit.record(
             "user.authentication.success",
@@ -677,6 +692,8 @@ class ClientSession:
         machine = self._machine
         actor = Actor(machine.claimed_user, self.actor.peer, machine.client_name)
         is_login = isinstance(error, AccessRefused) and not machine.user
+        if is_login:
+            self._server.broker.auth_attempts.note(AMQP, accepted=False)
         reason = (is_login and machine.refusal) or error.reply_text
         self._server.broker.audit.record_refusal(actor, reason, facts=self._login_facts)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from amqp_server.access.user import User
+    from amqp_server.broker.counters.churn import Churn
     from amqp_server.broker.virtual_host import VirtualHost
 
 
@@ -23,9 +24,13 @@ class ConnectionLimits:
     Args:
         vhosts: The virtual hosts by name; the broker changes it.
         users: The users by name; the access control changes it.
+        churn: Counts what comes and goes.
     """
 
-    def __init__(self, vhosts: Mapping[str, VirtualHost], users: Mapping[str, User]) -> None:
+    def __init__(
+        self, vhosts: Mapping[str, VirtualHost], users: Mapping[str, User], churn: Churn
+    ) -> None:
+        self._churn = churn
         self._vhosts = vhosts
         self._users = users
         self._connections: Counter[str] = Counter()
@@ -73,22 +78,26 @@ class ConnectionLimits:
 
     def note_opened(self, user: str, vhost: VirtualHost | None) -> None:
         """Count a connection; the caller counts it out with `note_closed`."""
+        self._churn.connection_created += 1
         self._connections[user] += 1
         if vhost is not None:
             vhost.connection_count += 1
 
     def note_closed(self, user: str, vhost: VirtualHost | None) -> None:
         """Count out a connection."""
+        self._churn.connection_closed += 1
         _subtract(self._connections, user, 1)
         if vhost is not None:
             vhost.connection_count -= 1
 
     def note_channel_opened(self, user: str) -> None:
         """Count a channel; the caller counts it out with `note_channels_closed`."""
+        self._churn.channel_created += 1
         self._channels[user] += 1
 
     def note_channels_closed(self, user: str, count: int) -> None:
         """Count out some channels."""
+        self._churn.channel_closed += count
         if count:
             _subtract(self._channels, user, count)
 

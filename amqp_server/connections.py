@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.octet_counters import OctetCounters
+    from amqp_server.protocol.connection_machine import ConnectionMachine
+    from amqp_server.socket_names import SocketNames
 
 
 class Connection(Protocol):
@@ -44,6 +47,29 @@ class Connection(Protocol):
     @property
     def unacked_count(self) -> int:
         """Number of deliveries that the client has not answered."""
+
+    @property
+    def octets(self) -> OctetCounters:
+        """Counters of what was received and sent."""
+
+    @property
+    def names(self) -> SocketNames:
+        """Addresses of both ends."""
+
+    @property
+    def handshake(self) -> ConnectionMachine | None:
+        """What was negotiated; None before the client has sent anything, and after the end."""
+
+    @property
+    def state(self) -> str:
+        """State by RabbitMQ's names: running, flow, blocking or blocked."""
+
+    @property
+    def shown_tls(self) -> dict[str, object]:
+        """What is shown of the connection's TLS, by RabbitMQ's names; empty without TLS."""
+
+    def count_octets(self) -> None:
+        """Add the octets since the last call to those of the virtual host."""
 
     @property
     def held_bytes(self) -> int:

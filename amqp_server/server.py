@@ -208,7 +208,7 @@ def assemble(
     access = AccessControl(stored.metadata, broker.vhosts, tasks.spawn, disconnect_user, audit)
     logins = Logins(access.users)
     vhost_changes = VhostChanges(broker, tasks.spawn, connections.disconnect, policies, access)
-    connection_limits = ConnectionLimits(broker.vhosts, access.users)
+    connection_limits = ConnectionLimits(broker.vhosts, access.users, broker.churn)
     authentication = Authentication(config, access, logins, broker.vhosts, connection_limits)
     parked_budget = ParkedBudget(limits.parked_bytes_max)
 

@@ -46,6 +46,7 @@ from amqp_server.start_report_file import store_report
 from amqp_server.storage_lock import keep_lock, lock_storage
 from amqp_server.stored_state import open_stores
 from appendlog import FileSystem
+from appendlog.files.counted_files import CountedFiles
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ async def start(
         # Bind first: a server that cannot have its address must not touch the data directory.
         bound = await _bind(config, opened)
         management_sockets = await _bind_management(config, owns_process, opened)
-        directory = await _claim(config, filesystem or FileSystem(), opened)
+        directory = await _claim(config, filesystem or CountedFiles(), opened)
         server, report = await _recover(config, directory, (), sensor, clock, opened)
         _start_audit(server, opened)
         last_writes = await _begin_to_write(server, directory, report, opened)

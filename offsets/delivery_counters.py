@@ -1,4 +1,4 @@
-"""Counters of deliveries of a queue, a group or a consumer since its process began."""
+"""Counters of deliveries of a queue, a group or a virtual host since its process began."""
 
 from __future__ import annotations
 
@@ -7,33 +7,86 @@ class DeliveryCounters:
     """Counters of deliveries and of their acks. They begin at 0 with the process.
 
     Attributes:
-        delivered: Messages delivered to consumers, or taken with basic.get, counted each time.
-        redelivered: Deliveries that were marked as redelivered.
-        acked: Messages settled because a consumer acknowledged them, or took them without an
-            obligation to acknowledge.
+        deliver: Messages delivered to consumers that acknowledge them, counted each time.
+        deliver_no_ack: Messages delivered to consumers that do not.
+        get: Messages taken with basic.get that are to be acknowledged.
+        get_no_ack: Messages taken with basic.get without an acknowledgement.
+        redelivered: Those of all these that were marked as redelivered.
+        ack: Messages settled because a consumer acknowledged them.
+        get_empty: Times that basic.get found no message.
+        whole: Counters that include these: they count everything that these count.
     """
 
-    __slots__ = ("_whole", "acked", "delivered", "redelivered")
+    __slots__ = (
+        "ack",
+        "deliver",
+        "deliver_no_ack",
+        "get",
+        "get_empty",
+        "get_no_ack",
+        "redelivered",
+        "whole",
+    )
 
     def __init__(self, whole: DeliveryCounters | None = None) -> None:
-        """Begin at 0.
+        self.deliver = self.deliver_no_ack = self.get = self.get_no_ack = 0
+        self.redelivered = self.ack = self.get_empty = 0
+        self.whole = whole
 
-        Args:
-            whole: Counters that include these: they count everything that these count.
-        """
-        self.delivered = self.redelivered = self.acked = 0
-        self._whole = whole
+    @property
+    def delivered(self) -> int:
+        """Messages delivered to consumers, or taken with basic.get, counted each time."""
+        return self.deliver + self.deliver_no_ack + self.get + self.get_no_ack
 
-    def note_delivered(self, count: int, *, redelivered: bool) -> None:
+    @property
+    def acked(self) -> int:
+        """Messages settled by an acknowledgement, or delivered without the need for one."""
+        return self.ack + self.deliver_no_ack + self.get_no_ack
+
+    def note_delivered(self, count: int, *, redelivered: bool, no_ack: bool = False) -> None:
         """Count a run of deliveries, which all are or are not marked as redelivered."""
-        self.delivered += count
-        if redelivered:
-            self.redelivered += count
-        if self._whole is not None:
-            self._whole.note_delivered(count, redelivered=redelivered)
+        counters: DeliveryCounters | None = self
+        while counters is not None:
+            if no_ack:
+                counters.deliver_no_ack += count
+            else:
+                counters.deliver += count
+            if redelivered:
+                counters.redelivered += count
+            counters = counters.whole
+
+    def note_got(self, *, redelivered: bool, no_ack: bool) -> None:
+        """Count a message taken with basic.get."""
+        counters: DeliveryCounters | None = self
+        while counters is not None:
+            if no_ack:
+                counters.get_no_ack += 1
+            else:
+                counters.get += 1
+            if redelivered:
+                counters.redelivered += 1
+            counters = counters.whole
 
     def note_acked(self, count: int) -> None:
         """Count messages that a consumer has acknowledged."""
-        self.acked += count
-        if self._whole is not None:
-            self._whole.note_acked(count)
+        counters: DeliveryCounters | None = self
+        while counters is not None:
+            counters.ack += count
+            counters = counters.whole
+
+    def note_empty(self) -> None:
+        """Count a basic.get that found no message."""
+        counters: DeliveryCounters | None = self
+        while counters is not None:
+            counters.get_empty += 1
+            counters = counters.whole
+
+    def add(self, other: DeliveryCounters) -> None:
+        """Add what other counters have counted, which count nothing more."""
+        self.deliver += other.deliver
+        self.deliver_no_ack += other.deliver_no_ack
+        self.get += other.get
+        self.get_no_ack += other.get_no_ack
+        self.redelivered += other.redelivered
+        self.ack += other.ack
+        self.get_empty += other.get_empty

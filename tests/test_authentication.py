@@ -11,6 +11,7 @@ from amqp_server.access.passwords import NO_PASSWORD, PasswordHash
 from amqp_server.access.user import User
 from amqp_server.authentication import Authentication, PeerAuthenticator, ProxyWarning
 from amqp_server.background_tasks import BackgroundTasks
+from amqp_server.broker.counters.churn import Churn
 from amqp_server.config import ServerConfig
 from amqp_server.connection_limits import ConnectionLimits
 from metadata.store import MetadataStore
@@ -29,7 +30,9 @@ async def logs_in(user: str, password: bytes, peer: str, *, from_anywhere: bool 
     access.users["certificate"] = User("certificate", NO_PASSWORD)
     logins = Logins(access.users)
     try:
-        rules = Authentication(config, access, logins, {}, ConnectionLimits({}, access.users))
+        rules = Authentication(
+            config, access, logins, {}, ConnectionLimits({}, access.users, Churn())
+        )
         accepted = PeerAuthenticator(peer, rules).login(user, password)
         return accepted if isinstance(accepted, bool) else await accepted
     finally:

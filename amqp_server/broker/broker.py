@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers
+from amqp_server.broker.counters.auth_attempts import AuthAttempts
+from amqp_server.broker.counters.churn import Churn
+from amqp_server.broker.counters.dead_letter_counts import DeadLetterCounts
+from amqp_server.broker.counters.message_sizes import MessageSizes
+from amqp_server.broker.counters.vhost_counters import VhostCounters
 from amqp_server.broker.definition_writer import DefinitionWriter
 from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
 from amqp_server.broker.deletion_reasons import AUTO_DELETE, EXPIRED, OWNER_GONE, UNSAVED
@@ -81,6 +86,11 @@ class Broker:
         global_parameters: Values by name; kept for other programs.
         audit: Records who changed what.
         events: Tells what happens to whoever listens; hears of all that the audit log records.
+        churn: Counts connections, channels and queues that come and go.
+        auth_attempts: Counts logins.
+        dead_letter_counts: Counts messages that are rejected, expire or are dropped.
+        message_sizes: Sizes of published messages.
+        ended_counters: Counters of virtual hosts that were deleted.
         commits: Carries out transactions, one at a time.
         definition_writer: Writes definitions of new objects to the disk.
         queues_to_checkpoint: Queues that have changed since the last round of checkpoints.
@@ -109,6 +119,11 @@ class Broker:
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
         self.events = Events(turn, self.vhosts)
         audit.on_event = self.events.note
+        self.churn = Churn()
+        self.auth_attempts = AuthAttempts()
+        self.dead_letter_counts = DeadLetterCounts()
+        self.message_sizes = MessageSizes()
+        self.ended_counters = VhostCounters()
         self.global_parameters: dict[str, Any] = {}
         self.removed_incarnations: list[UUID] = []
         self.queues_to_checkpoint = QueuesToCheckpoint()
@@ -161,6 +176,7 @@ class Broker:
             policy=policy,
         )
         queue.store.awaits_definition = queue.is_journaled
+        self.churn.queue_created += 1
         return queue
 
     def add_queue(
@@ -196,6 +212,8 @@ class Broker:
             on_changed=self.queues_to_checkpoint.add,
         )
         queue.policy = policy
+        queue.counters.whole = vhost.counters.deliveries[settings.type]
+        queue.dead_letter_counts = self.dead_letter_counts
         self._fit_forwarder(queue)
         vhost.add_queue(queue)
         queue.note_observed()
@@ -356,6 +374,7 @@ class Broker:
     def remove_vhost(self, name: str) -> VirtualHost:
         """Remove and return a virtual host, at once; `empty_vhost` removes what is in it."""
         vhost = self.vhosts.pop(name)
+        self.ended_counters.add(vhost.counters)
         vhost.is_deleted = True
         return vhost
 
@@ -371,6 +390,7 @@ class Broker:
             if queue.is_deleted:
                 # A client has deleted it since.
                 continue
+            self.churn.queue_deleted += 1
             queue.stop()
             queue.stop_forwarding()
             self.disown(queue)

@@ -20,6 +20,7 @@ from amqp_server.broker.consuming.unacked import (
     UnackedRuns,
     returning_parts,
 )
+from amqp_server.broker.counters.publish_counters import PublishCounters
 from amqp_server.broker.events.channel_events import note_channel_closed, note_consumer_deleted
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
@@ -36,6 +37,7 @@ from amqp_server.protocol.large_delivery import (
     deliveries_of,
 )
 from amqp_server.protocol.methods import BasicAck, BasicGetOk, method_frame
+from offsets.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -85,6 +87,8 @@ class Channel:
         self.prefetch_global = 0
         self.last_queue_name: str | None = None
         self.is_closed = False
+        self.publish_counters = PublishCounters()
+        self.delivery_counters = DeliveryCounters()
         self.publishing = Publishing(self)
         self.reply_consumer: ReplyConsumer | None = None
         self._delivered_tag = 0
@@ -156,11 +160,15 @@ class Channel:
             octets = messages.encode(*places)
         self._delivered_tag += count
         source = consumer.source
-        source.counters.note_delivered(count, redelivered=redelivered)
+        source.counters.note_delivered(count, redelivered=redelivered, no_ack=consumer.no_ack)
+        counters = self.delivery_counters
+        if redelivered:
+            counters.redelivered += count
         if consumer.no_ack:
-            source.counters.note_acked(count)
+            counters.deliver_no_ack += count
             source.settle(first_offset, first_offset + count)
         else:
+            counters.deliver += count
             consumer.unacked += count
             self.unacked.add(first_tag, count, source, first_offset, consumer)
             if self._timed_turn != self.broker.turn.number:
@@ -208,9 +216,10 @@ class Channel:
     def note_get(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
         """Record one message taken with `basic.get`, whose delivery tag is `next_tag`."""
         self._delivered_tag += 1
-        queue.counters.note_delivered(1, redelivered=redelivered)
+        queue.note_observed()
+        queue.counters.note_got(redelivered=redelivered, no_ack=no_ack)
+        self.delivery_counters.note_got(redelivered=redelivered, no_ack=no_ack)
         if no_ack:
-            queue.counters.note_acked(1)
             queue.settle(offset, offset + 1)
         else:
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
@@ -389,12 +398,14 @@ class Channel:
             (run,) = runs
             if not run.source.is_deleted:
                 run.source.counters.note_acked(run.count)
+                self.delivery_counters.ack += run.count
                 run.source.settle(run.first_offset, run.end_offset)
             return
         for source, ranges in _by_source(runs).items():
             if not source.is_deleted:
                 for start, end in merged(ranges):
                     source.counters.note_acked(end - start)
+                    self.delivery_counters.ack += end - start
                     source.settle(start, end)
 
     def reject(self, runs: list[UnackedRun]) -> None:

@@ -104,6 +104,7 @@ class Deletion:
             {"messages": queue.ready_count},
             is_session=queue.exclusive_owner is not None,
         )
+        self._broker.churn.queue_deleted += 1
         queue.stop()
         self._broker.disown(queue)
         self._consumers += consumers_of(queue)

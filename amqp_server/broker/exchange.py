@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.counters.publish_counters import PublishCounters
 from amqp_server.broker.policies.effective_policy import NO_POLICY
 from amqp_server.broker.routing.matchers import MATCHERS
 
@@ -28,6 +29,7 @@ class Exchange:
         alternate: Name of the exchange that gets messages without a route, or None.
         policy: What the policies of its virtual host give to it.
         bindings: Bindings that leave the exchange.
+        counters: Counters of what clients have published to it.
         is_deleted: Whether it was deleted; its bindings follow in steps.
         routes_version: Number that grows whenever the routes of messages published here may
             change; the virtual host increments it.
@@ -55,6 +57,7 @@ class Exchange:
         self.alternate = alternate_of(arguments)
         self.policy = NO_POLICY
         self.bindings: dict[BindingIdentity, Binding] = {}
+        self.counters = PublishCounters()
         self.next_binding_number = 0
         self.routes_version = 0
         self.is_deleted = False

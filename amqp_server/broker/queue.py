@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.counters.dead_letter_counts import DeadLetterCounts
     from amqp_server.broker.message_states import StateRun
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.publishing.target_queue import ConfirmWaiter
@@ -92,6 +93,7 @@ class Queue:
         is_failed: Whether the log accepts no more writes; publishes are refused.
         policy: What the policies of its virtual host give to it; `settings` have it already.
         is_journaled: Whether messages survive a restart: the queue is durable and not exclusive.
+        dead_letter_counts: Counts what is rejected, expires or is dropped; None in hidden queues.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
         is_paused: Whether an operator has paused it: it delivers nothing, and takes publishes.
         makes_persistent: Whether the queue stores every message as persistent.
@@ -167,6 +169,7 @@ class Queue:
         if counted := [run for run in opened.redeliveries if run[2]]:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
         self.counters = DeliveryCounters()
+        self.dead_letter_counts: DeadLetterCounts | None = None
         self._refusal_log: RefusalLog | None = None
         self._is_delivery_limit_logged = False
         self.loading = LoadingMessages(self, opened, attributes)
@@ -485,6 +488,8 @@ class Queue:
             end: Offset after the last one.
             reason: Reason of the dead letter; one of the constants of `deaths`.
         """
+        if self.dead_letter_counts is not None:
+            self.dead_letter_counts.note(self.settings, reason, end - start)
         if self.forwarder is None or self.forwarder.is_retired:
             self.settle(start, end)
         else:
@@ -579,9 +584,10 @@ class Queue:
         return message_states(self.settlement, ready, start, end)
 
     def note_observed(self) -> None:
-        """Tell who observes the broker that what is shown of the queue has changed."""
-        self.is_noted = True
-        self._storage.changed_queues.note(self)
+        """Note that what is shown of the queue has changed."""
+        if not self.is_noted:
+            self.is_noted = True
+            self._storage.changed_queues.note(self)
 
     def note_changed(self) -> None:
         """Include the queue in the next round of checkpoints."""
@@ -601,6 +607,7 @@ class Queue:
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Stop serving a consumer; return whether the queue should be deleted now."""
         self.consumers.remove(consumer)
+        self.note_observed()
         if len(self.consumers) == 0:
             self.note_use()
         else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.binding import Binding, binding_identity
 from amqp_server.broker.consuming.direct_reply import DirectReplies
+from amqp_server.broker.counters.vhost_counters import VhostCounters
 from amqp_server.broker.damaged_definitions import DamagedDefinitions
 from amqp_server.broker.events.event_message import EVENT_EXCHANGE, EVENT_VHOST
 from amqp_server.broker.exchange import Exchange
@@ -71,6 +72,7 @@ class VirtualHost:
         parameters: Values by component and name; kept for other programs.
         limits: Limits that an operator has set.
         connection_count: Number of open connections; the server keeps it.
+        counters: Counters of all its messages.
         graph: Which exchanges lead to which.
         routing: Finds the routes of messages.
         publish_targets: Cached routes of publish frames.
@@ -103,6 +105,7 @@ class VirtualHost:
         self.parameters: dict[ParameterKey, Any] = {}
         self.limits = VhostLimits()
         self.connection_count = 0
+        self.counters = VhostCounters()
         self._removed_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
         # Exchanges that divide messages between all of their destinations.

@@ -122,6 +122,8 @@ class Census:
         return [queue.number, facts, *queue_values(queue)]
 
     def _of_vhosts(self, look: Look) -> Iterator[Report | None]:
+        for connection in self._connections:
+            connection.count_octets()
         rows = (
             self._vhosts.see(vhost, vhost_facts, vhost_values(vhost), look)
             for vhost in tuple(self._broker.vhosts.values())

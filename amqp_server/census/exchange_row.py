@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 EXCHANGE_COLUMNS: Final = (
     "policy",
     "bindings",
+    "publish_in",
+    "publish_out",
+    "return_unroutable",
+    "drop_unroutable",
 )
 """Names of the values in the row of an exchange."""
 
@@ -35,4 +39,12 @@ def exchange_facts(exchange: Exchange, vhost: VirtualHost) -> Facts:
 def exchange_values(exchange: Exchange) -> list[Any]:
     """Return the values of an exchange, in the order of `EXCHANGE_COLUMNS`."""
     user = exchange.policy.user
-    return [None if user is None else user.name, len(exchange.bindings)]
+    counters = exchange.counters
+    return [
+        None if user is None else user.name,
+        len(exchange.bindings),
+        counters.publish,
+        counters.routed,
+        counters.return_unroutable,
+        counters.drop_unroutable,
+    ]

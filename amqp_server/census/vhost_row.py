@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.census.totals import message_stats
 from amqp_server.views.values import text_json
 
 if TYPE_CHECKING:
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.census.row import Facts
 
-VHOST_COLUMNS: Final = ("metadata", "connections")
+VHOST_COLUMNS: Final = ("metadata", "connections", "recv_oct", "send_oct", "stats")
 """Names of the values in the row of a virtual host."""
 
 
@@ -21,4 +22,11 @@ def vhost_facts(vhost: VirtualHost) -> Facts:
 
 def vhost_values(vhost: VirtualHost) -> list[Any]:
     """Return the values of a virtual host, in the order of `VHOST_COLUMNS`."""
-    return [dict(vhost.metadata), vhost.connection_count]
+    counters = vhost.counters
+    return [
+        dict(vhost.metadata),
+        vhost.connection_count,
+        counters.recv_oct,
+        counters.send_oct,
+        message_stats(counters),
+    ]

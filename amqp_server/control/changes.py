@@ -89,7 +89,7 @@ async def changes(
     return {
         "generation": look.generation,
         "work_seconds": round(reader.work_seconds, 6),
-        "totals": {},
+        "totals": node.totals(),
         "node": await node.as_json(),
     }
 

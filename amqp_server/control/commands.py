@@ -68,9 +68,10 @@ def control_commands(
         server.slow_readers,
         management,
     )
+    node = NodeState(sources, checkpointer, server.filesystem)
     families = (
         browse_commands(broker),
-        changes_commands(Census(broker, connections), broker.turn, NodeState(sources)),
+        changes_commands(Census(broker, connections), broker.turn, node),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
         following_commands(broker.events, log_tail),

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server import __version__
+from amqp_server.broker.turn_watch import BOUNDS_SECONDS as TURN_BOUNDS_SECONDS
+from amqp_server.census.totals import broker_totals
+from appendlog.files.counted_files import BOUNDS_SECONDS, CountedFiles
 
 if TYPE_CHECKING:
+    from amqp_server.checkpointer import Checkpointer
     from amqp_server.control.status import StatusSources
+    from appendlog import FileSystem
 
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
@@ -22,10 +27,20 @@ class NodeState:
 
     Args:
         sources: Parts of the server.
+        checkpointer: Knows the age of the last checkpoint.
+        files: File operations of the server, which may count themselves.
     """
 
-    def __init__(self, sources: StatusSources) -> None:
+    def __init__(
+        self, sources: StatusSources, checkpointer: Checkpointer, files: FileSystem
+    ) -> None:
         self._sources = sources
+        self._checkpointer = checkpointer
+        self._files = files
+
+    def totals(self) -> dict[str, Any]:
+        """Return the counters of the whole server as JSON values."""
+        return broker_totals(self._sources.broker)
 
     async def as_json(self) -> dict[str, Any]:
         """Return the state of the server as JSON values."""
@@ -53,9 +68,36 @@ class NodeState:
             "sockets_used": len(sources.open_connections),
             "stalls": watch.stall_count,
             "longest_stall_seconds": watch.longest_seconds,
-            "turns": list(watch.buckets),
+            "turns": {"bounds": TURN_BOUNDS_SECONDS, "counts": list(watch.buckets)},
             "slow_readers_closed": sources.slow_readers.closed_count,
+            "checkpoint_age_seconds": round(self._checkpointer.age_seconds, 3),
+            **_io(self._files),
         }
+
+
+def _io(files: FileSystem) -> dict[str, Any]:
+    """Return what was done with files; nothing if the file system does not count."""
+    if not isinstance(files, CountedFiles):
+        return {}
+    counters = files.counters()
+    return {
+        "io_read_count": counters.read_count,
+        "io_read_bytes": counters.read_bytes,
+        "io_read_avg_time": _mean_ms(counters.read_seconds, counters.read_count),
+        "io_write_count": counters.write_count,
+        "io_write_bytes": counters.write_bytes,
+        "io_write_avg_time": _mean_ms(counters.write_seconds, counters.write_count),
+        "io_sync_count": counters.sync_count,
+        "io_sync_avg_time": _mean_ms(counters.sync_seconds, counters.sync_count),
+        "io_read_seconds": counters.read_seconds,
+        "io_write_seconds": counters.write_seconds,
+        "io_sync_seconds": counters.sync_seconds,
+        "syncs": {"bounds": BOUNDS_SECONDS, "counts": counters.sync_buckets},
+    }
+
+
+def _mean_ms(seconds: float, count: int) -> float:
+    return round(seconds * 1000 / count, 6) if count else 0.0
 
 
 def _descriptors() -> tuple[int, int]:

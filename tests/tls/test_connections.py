@@ -124,7 +124,7 @@ def sealed_and_plain(server: TlsServer) -> tuple[int, int]:
     """Return the octets that encryption has added on the only connection, and those written."""
     (connection,) = server.connections
     assert connection._tls is not None
-    return server.call(lambda: (connection._tls.overhead_bytes, connection._written_bytes))  # type: ignore[union-attr]
+    return server.call(lambda: (connection._tls.overhead_bytes, connection.octets.send_oct))  # type: ignore[union-attr]
 
 
 def test_a_client_that_does_not_read_costs_bounded_memory_and_counts(

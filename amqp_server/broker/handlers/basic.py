@@ -197,7 +197,7 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[Method | None] | None:
         return _get_when_loaded(channel, queue, method)
     ready = queue.ready.peek()
     if ready is None or queue.is_paused:
-        channel.send(BasicGetEmpty())
+        _send_empty(channel, queue)
         return None
     messages = queue.store.read(ready.start, ready.start + 1)
     if messages:
@@ -227,7 +227,7 @@ async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> 
         await queue.until_up_to_date()
         await _get_when_read(channel, queue, method)
     elif not channel.is_closed:
-        channel.send(BasicGetEmpty())
+        _send_empty(channel, queue)
 
 
 async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> None:
@@ -246,7 +246,14 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
             return
         await queue.store.until_read()
     if not channel.is_closed:
-        channel.send(BasicGetEmpty())
+        _send_empty(channel, queue)
+
+
+def _send_empty(channel: Channel, queue: Queue) -> None:
+    queue.counters.note_empty()
+    channel.delivery_counters.get_empty += 1
+    queue.note_observed()
+    channel.send(BasicGetEmpty())
 
 
 def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> None:

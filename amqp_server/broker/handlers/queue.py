@@ -98,6 +98,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
         existing.note_use()
         check_equivalent_queue(existing, method)
         channel.last_queue_name = name
+        channel.broker.churn.queue_declared += 1
         if existing.store.awaits_definition:
             # The definition is on its way to the disk, and this reply must not come earlier.
             return declared(existing, method, channel.broker.definition_writer.save_queue(existing))
@@ -127,6 +128,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
         arguments=method.arguments,
     )
     channel.last_queue_name = name
+    channel.broker.churn.queue_declared += 1
     channel.broker.audit.record(
         "queue.created",
         channel.client.actor,

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.counters.publish_counters import PublishCounters
     from amqp_server.broker.publishing.confirms import Barrier
     from amqp_server.broker.publishing.publish_targets import PublishTarget, PublishTargets
     from amqp_server.broker.publishing.row import Group
@@ -81,6 +82,10 @@ class PublishingChannel(RequestingChannel, Protocol):
     @property
     def broker(self) -> Broker:
         """Broker of the whole server."""
+
+    @property
+    def publish_counters(self) -> PublishCounters:
+        """Counters of the publishes of the channel."""
 
     @property
     def transaction(self) -> Transaction | None:
@@ -115,6 +120,8 @@ class Publishing:
         # The channel owns this object: a reference back would make both garbage in a cycle.
         self._channel_ref = ref(channel)
         self._virtual_host = channel.virtual_host
+        self._counters = channel.publish_counters
+        self._vhost_counters = channel.virtual_host.counters.publishes
         self._client = channel.client
         self.line = channel.client.line
         self._broker = channel.broker
@@ -274,6 +281,9 @@ class Publishing:
         resolved = self.confirms.resolved_tag
         for result in self.confirms.release():
             multiple = result.last_tag > resolved + 1
+            if not result.refused:
+                self._counters.confirm += result.last_tag - resolved
+                self._vhost_counters.confirm += result.last_tag - resolved
             resolved = result.last_tag
             if result.refused:
                 self._channel.send(
@@ -481,10 +491,38 @@ class Publishing:
         if (watch := self._virtual_host.publish_watch) is not None:
             watch(queues, messages)
         replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
-        if target.mandatory and not queues and not replied:
+        is_routed = bool(queues or replied)
+        self.count(target, len(messages), len(queues), is_routed=is_routed)
+        if target.mandatory and not is_routed:
             self.basic_return(messages)
         if self.confirms is not None:
             self._await_barriers(len(messages), barriers, refused=is_refused)
+
+    def count(
+        self, target: PublishTarget, count: int, queue_count: int, *, is_routed: bool
+    ) -> None:
+        """Count messages that were published.
+
+        Args:
+            target: Where they went.
+            count: Number of messages.
+            queue_count: Queues that got each of them.
+            is_routed: Whether somebody got them.
+        """
+        routed = count * queue_count
+        for counters in (self._counters, target.exchange.counters, self._vhost_counters):
+            counters.publish += count
+            if is_routed:
+                counters.routed += routed
+            elif target.mandatory:
+                counters.return_unroutable += count
+            else:
+                counters.drop_unroutable += count
+
+    def _count_groups(self, groups: Iterable[Group]) -> None:
+        for target, messages in groups:
+            queue_count = len(target.queues)
+            self.count(target, len(messages), queue_count, is_routed=queue_count > 0)
 
     def _note_progress_between(self, queues: Iterable[TargetQueue]) -> None:
         """Apply what the disk reported between the steps of a publish, before it was noted."""
@@ -497,6 +535,7 @@ class Publishing:
         self, count: int, barriers: Sequence[Barrier], *, refused: bool = False
     ) -> None:
         assert self.confirms is not None, "only a channel with confirms waits for barriers"
+        self._vhost_counters.awaiting_confirm += count
         self.confirms.add(count, barriers, refused=refused)
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
@@ -511,7 +550,9 @@ class Publishing:
             self._await_barriers(sum(len(messages) for _, messages in groups), ())
             return
         assert self.confirms is not None, "only a channel with confirms waits for barriers"
-        self.confirms.add_row(parts_of(groups), barriers, refusing)
+        parts = parts_of(groups)
+        self._vhost_counters.awaiting_confirm += sum(count for _, count in parts)
+        self.confirms.add_row(parts, barriers, refusing)
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
         if refusing:
@@ -541,6 +582,7 @@ class Publishing:
         for queue, messages in queued.items():
             put_into(queue, messages, row.flags, starts)
         self.wait_for_room(starts)
+        self._count_groups(groups)
         if self.confirms is not None:
             barriers, refusing = barriers_of(queued, starts, row.flags)
             self._await_row(groups, barriers, refusing)
@@ -566,6 +608,7 @@ class Publishing:
             put_into(queue, messages, flags, starts)
             self.wait_for_room((queue,))
             yield
+        self._count_groups(groups)
         if self.confirms is None:
             return
         barriers, refusing = yield from barriers_in_steps(queued, starts, flags)

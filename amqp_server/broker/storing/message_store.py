@@ -295,6 +295,10 @@ class MessageStore:
             self._flush_waiters.append(waiter)
             await waiter
 
+    def wake_owner(self) -> None:
+        """Give the queue a turn, because its log has become shorter."""
+        self._owner.wake()
+
     def discard(self) -> None:
         """Release all messages and windows, because the queue is deleted."""
         self._is_discarded = True

@@ -26,6 +26,7 @@ from appendlog import (
     DurableDirectories,
     FlushRequest,
     Log,
+    RemoveSettledRequest,
     ReopenRequest,
 )
 from appendlog.opening import fresh_state
@@ -265,6 +266,8 @@ class QueueStorage:
             try:
                 if isinstance(result.request, FlushRequest):
                     store.flushed(result)
+                elif isinstance(result.request, RemoveSettledRequest | CompactRequest):
+                    store.wake_owner()
                 elif isinstance(result.request, ReopenRequest):
                     store.reopened(result)
                     if not store.is_failed:

@@ -130,6 +130,7 @@ class GroupSubscription(Subscription):
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Remove a member; the group exists without any. Never deletes the queue."""
         self.consumers.remove(consumer)
+        self.queue.note_observed()
         if not len(self.consumers):
             self.queue.subscriptions.set_aside(self)
         else:

@@ -45,6 +45,9 @@ class SubscribedQueue(ReadableQueue, Protocol):
     def subscriptions(self) -> SubscriptionList:
         """Subscriptions that have consumers."""
 
+    def note_observed(self) -> None:
+        """Note that what is shown of the queue has changed."""
+
 
 class Subscription:
     """One consumer's own way through a log. The event loop owns it; it is a `Source`.
@@ -85,6 +88,7 @@ class Subscription:
         """Deliver visible messages to consumers with credit."""
         if self.is_deleted:
             return
+        self.queue.note_observed()
         self.ready.extend(max(self.ready.end, self.queue.visible_end))
         if self.queue.is_paused and self.is_counted:
             return
@@ -144,6 +148,7 @@ class Subscription:
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Stop serving a consumer; the subscription ends with the last. Never deletes the queue."""
         self.consumers.remove(consumer)
+        self.queue.note_observed()
         if not len(self.consumers):
             self.queue.subscriptions.remove(self)
         return False

@@ -293,7 +293,11 @@ class Commit:
                     self._channel.publishing.wait_for_room((queue,))
                 yield
             replied = publish.reply_keys and replies.deliver(publish.reply_keys, publish.messages)
-            is_lost = publish.target.mandatory and route.is_unroutable and not replied
+            is_routed = bool(replied or not route.is_unroutable)
+            is_lost = publish.target.mandatory and not is_routed
+            self._channel.publishing.count(
+                publish.target, len(publish.messages), len(route.queues), is_routed=is_routed
+            )
             if is_lost and not self._channel.is_closed:
                 self._channel.publishing.basic_return(publish.messages)
             if vhost.publish_watch is not None:

@@ -109,11 +109,14 @@ class Transaction:
     Attributes:
         publishes: Deferred publishes, in order.
         outcomes: Deferred acks and rejects, in order.
+        message_count: Messages of the deferred publishes.
+        answer_count: Deliveries with a deferred outcome.
     """
 
     def __init__(self, unacked: UnackedRuns, budget: TransactionBudget) -> None:
         self.publishes: deque[DeferredPublish] = deque()
         self.outcomes: deque[DeferredOutcome] = deque()
+        self.message_count = self.answer_count = 0
         self._unacked = unacked
         self._budget = budget
         self._held_bytes = 0
@@ -139,10 +142,12 @@ class Transaction:
         self._held_bytes += size
         self._counted.add(id(deferred.queues))
         self.publishes.append(deferred)
+        self.message_count += len(deferred.messages)
 
     def defer(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
         """Defer an outcome of deliveries; they stay counted as outstanding."""
         self._unacked.hold(runs)
+        self.answer_count += sum(run.count for run in runs)
         for at in range(0, len(runs), STEP_RUNS):
             piece = runs[at : at + STEP_RUNS]
             last = self.outcomes[-1] if self.outcomes else None
@@ -159,6 +164,7 @@ class Transaction:
             the deliveries with `UnackedRuns.release`.
         """
         held_bytes, self._held_bytes = self._held_bytes, 0
+        self.message_count = self.answer_count = 0
         self.publishes = deque()
         self.outcomes = deque()
         self._counted = set()

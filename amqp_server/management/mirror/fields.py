@@ -99,8 +99,10 @@ def queue_fields(facts: Fields, values: Values) -> Fields:
     return fields
 
 
-_QUEUE_FACTS_APART: Final = {"owner", "name_base64", "vhost_base64"}
-_QUEUE_VALUES_APART: Final = {"message_bytes_mean", "message_bytes_ram", "oldest_message_ns"}
+_QUEUE_FACTS_APART: Final = frozenset({"owner", "name_base64", "vhost_base64"})
+_QUEUE_VALUES_APART: Final = frozenset(
+    {"message_bytes_mean", "message_bytes_ram", "oldest_message_ns"}
+)
 
 
 def exchange_fields(facts: Fields, values: Values) -> Fields:
@@ -113,14 +115,17 @@ def vhost_fields(facts: Fields, values: Values) -> Fields:
     metadata = values["metadata"]
     return {
         **_without_octets(facts),
-        **_without_stats(values),
+        **_without_stats(values, _VHOST_VALUES_APART),
         "description": metadata.get("description", ""),
         "tags": metadata.get("tags", []),
         "default_queue_type": metadata.get("default_queue_type", "undefined"),
         "tracing": False,
         "protected_from_deletion": bool(metadata.get("protected_from_deletion")),
-        **_stats_of(values),
+        **_stats_of(values["stats"]),
     }
+
+
+_VHOST_VALUES_APART: Final = frozenset({"stats"})
 
 
 def connection_fields(facts: Fields, values: Values) -> Fields:
@@ -134,9 +139,13 @@ def channel_fields(facts: Fields, values: Values) -> Fields:
         **{name: facts[name] for name in facts if name != "connection"},
         "name": f"{facts['connection']} ({facts['number']})",
         "connection_details": peer_details(facts["connection"]),
-        **_without_stats(values),
-        "message_stats": message_stats(values),
+        **_without_stats(values, _CHANNEL_VALUES_APART),
+        "message_stats": message_stats({**values, "confirm": values["confirm_count"]}),
+        "confirm": values["confirm"],
     }
+
+
+_CHANNEL_VALUES_APART: Final = frozenset({"confirm_count"})
 
 
 def consumer_fields(facts: Fields, values: Values) -> Fields:
@@ -177,7 +186,7 @@ def _stats_of(values: Values) -> Fields:
     return {"message_stats": stats} if stats else {}
 
 
-def _without_stats(values: Values, apart: set[str] | frozenset[str] = frozenset()) -> Fields:
+def _without_stats(values: Values, apart: frozenset[str] = frozenset()) -> Fields:
     """Return the values that are shown as they are; unset ones are left out."""
     return {
         name: value

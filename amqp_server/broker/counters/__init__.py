@@ -1,0 +1,1 @@
+"""What the broker counts of its traffic: once a batch, and not once a message."""

@@ -1,0 +1,26 @@
+"""How many logins were tried, by protocol."""
+
+from __future__ import annotations
+
+from typing import Final
+
+AMQP: Final = "amqp091"
+HTTP: Final = "http"
+
+
+class AuthAttempts:
+    """Counters of logins since the process began."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, list[int]] = {}
+
+    def note(self, protocol: str, *, accepted: bool) -> None:
+        """Count a login that was accepted or refused; `protocol` is one of the constants."""
+        self._counts.setdefault(protocol, [0, 0])[accepted] += 1
+
+    def as_json(self) -> dict[str, dict[str, int]]:
+        """Return by protocol the logins that `succeeded` and that `failed`."""
+        return {
+            protocol: {"succeeded": succeeded, "failed": failed}
+            for protocol, (failed, succeeded) in self._counts.items()
+        }

@@ -1,0 +1,26 @@
+// The view that the address names, and how a view changes its own address.
+
+import { useEffect, useState } from "./html.js";
+import { address, parseAddress } from "./addresses.js";
+
+export function useLocation() {
+  const [place, setPlace] = useState(() => parseAddress(location.hash));
+  useEffect(() => {
+    const onChange = () => setPlace(parseAddress(location.hash));
+    addEventListener("hashchange", onChange);
+    return () => removeEventListener("hashchange", onChange);
+  }, []);
+  return place;
+}
+
+/** Go to a view, as a link does. */
+export function go(view, names = [], query = {}) {
+  location.hash = address(view, names, query);
+}
+
+/** Change the parameters of the current address without a new entry in the history. */
+export function replaceQuery(changes) {
+  const { view, names, query } = parseAddress(location.hash);
+  history.replaceState(null, "", address(view, names, { ...query, ...changes }));
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}

@@ -1,0 +1,26 @@
+// The list of all queues with the fields that lists need: one request for all views that show queues.
+
+import { useEffect } from "./html.js";
+import { keepDepths } from "./depth_history.js";
+import { usePolled } from "./polling.js";
+
+const COLUMNS = [
+  "name", "vhost", "type", "state", "durable", "auto_delete", "exclusive", "arguments", "policy",
+  "effective_policy_definition", "messages", "messages_details.rate", "messages_ready",
+  "messages_unacknowledged", "consumers", "consumer_utilisation", "message_bytes",
+  "message_stats.publish_details.rate", "message_stats.deliver_get_details.rate",
+  "message_stats.deliver_no_ack_details.rate", "message_stats.get_no_ack_details.rate",
+  "message_stats.ack_details.rate", "message_stats.redeliver_details.rate", "idle_since",
+  "log_bytes", "oldest_message_age",
+];
+
+export const QUEUE_LIST_PATH = `queues?columns=${COLUMNS.join(",")}`;
+
+/** As `usePolled`, with the rows of all queues that the user may see. */
+export function useQueues() {
+  const queues = usePolled(QUEUE_LIST_PATH);
+  useEffect(() => {
+    if (queues.value) keepDepths(queues.value);
+  }, [queues.value]);
+  return queues;
+}

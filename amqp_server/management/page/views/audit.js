@@ -1,0 +1,57 @@
+// Who deleted, purged or changed what, from where and when.
+
+import { html, useState } from "../app/html.js";
+import { apiQuery } from "../app/addresses.js";
+import { commandLine } from "../app/command_lines.js";
+import { moment } from "../app/format.js";
+import { replaceQuery } from "../app/location.js";
+import { usePolled } from "../app/polling.js";
+import { CommandLines } from "../parts/copying.js";
+import { ListView } from "../parts/list_view.js";
+import { Segmented, Select } from "../parts/fields.js";
+import { Badge } from "../parts/notices.js";
+
+const KINDS = [["", "Changes and sessions"], ["queue.*", "Queues"], ["exchange.*", "Exchanges"], ["binding.*", "Bindings"], ["user.*", "Users and logins"], ["permission.*", "Permissions"], ["policy.*", "Policies"], ["connection.*", "Connections"], ["vhost.*", "Virtual hosts"], ["definitions.*", "Definitions"]];
+const AGES = [["1h", "1 hour"], ["1D", "1 day"], ["7D", "7 days"]];
+const FIELDS = { event: (row) => row.event, user: (row) => row.user ?? "", vhost: (row) => row.vhost ?? "", object: (row) => row.object ?? "" };
+
+export default function Audit({ query }) {
+  const event = query.event ?? "";
+  const since = query.since ?? "1D";
+  const path = apiQuery("audit", { since, event, limit: 1000 });
+  const answer = usePolled(path, 5000);
+  const rows = answer.value === undefined ? [] : Array.isArray(answer.value) ? answer.value : answer.value.events ?? answer.value.items ?? [];
+  const [isShown, setShown] = useState(false);
+  return html`<${ListView} title="Audit log" noun="event" answer=${answer} rows=${rows} query=${query} fields=${FIELDS} placeholder="Name, user, or event:deleted vhost:/"
+    words=${(row) => [row.event, row.user ?? "", row.object ?? "", row.vhost ?? "", row.peer ?? "", JSON.stringify(row.details ?? "")]}
+    lead="Who created, deleted, purged or changed something. Passwords and messages are never in it."
+    rowKey=${(row) => `${row.time} ${row.event} ${row.vhost} ${row.object} ${row.peer} ${row.connection}`}
+    columns=${[
+      { key: "time", title: "Time", value: (row) => -Date.parse(row.time), cell: (row) => html`<span class="num">${moment(row.time, true)}</span>` },
+      { key: "event", title: "Event", value: (row) => row.event, cell: (row) => html`<${Badge} level=${level(row.event)}>${row.event}<//>` },
+      { key: "object", title: "Object", isMain: true, value: (row) => row.object ?? "", cell: (row) => html`<span class="name">${row.object ?? html`<span class="zero">–</span>`}</span>` },
+      { key: "vhost", title: "Virtual host", option: 2, value: (row) => row.vhost ?? "", cell: (row) => html`<span class="soft">${row.vhost ?? ""}</span>` },
+      { key: "user", title: "By", value: (row) => row.user ?? "", cell: (row) => row.user || html`<span class="quiet">the server</span>` },
+      { key: "peer", title: "From", option: 1, value: (row) => row.peer ?? "", cell: (row) => html`<span class="soft">${[row.peer, row.connection].filter(Boolean).join("  ")}</span>` },
+      { key: "details", title: "Details", option: 1, cell: (row) => html`<code class="soft" title=${JSON.stringify(row.details ?? {})}>${detailsText(row.details)}</code>` },
+    ]}
+    empty=${{ title: "No events", text: "Nothing of this kind happened in this time, or the audit log is switched off (--audit-files 0).", icon: "audit" }}>
+    <div class="toolbar">
+      <${Select} label="Kind" options=${KINDS} value=${event} onInput=${(change) => replaceQuery({ event: change.target.value })} />
+      <div class="field"><span class="label">Time</span><${Segmented} label="Time" options=${AGES} value=${since} onChange=${(age) => replaceQuery({ since: age })} /></div>
+      <span class="grow"></span>
+      <button type="button" class="button small" aria-pressed=${String(isShown)} onClick=${() => setShown(!isShown)}>Command line</button>
+    </div>
+    ${isShown && html`<${CommandLines} request=${{ method: "GET", path }} command=${commandLine("amqp-server", "audit", "--since", since, ...(event ? ["--event", event] : []))} />`}
+  <//>`;
+}
+
+function level(event) {
+  if (event.endsWith(".failure") || event === "audit.lost") return "bad";
+  if (event.endsWith(".deleted") || event.endsWith(".purged") || event.endsWith(".cleared")) return "warn";
+  return "";
+}
+
+function detailsText(details) {
+  return Object.entries(details ?? {}).map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : value}`).join("  ");
+}

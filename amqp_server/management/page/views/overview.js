@@ -1,0 +1,145 @@
+// Whether the broker is well, how much goes through it, and which queues need somebody.
+
+import { html, useMemo } from "../app/html.js";
+import { address } from "../app/addresses.js";
+import { alarmNames } from "../app/alarms.js";
+import { bytes, change, count, duration, plural, rate, shortCount } from "../app/format.js";
+import { usePolled } from "../app/polling.js";
+import { usePreference } from "../app/preferences.js";
+import { useQueues } from "../app/queue_list.js";
+import { queueNumbers } from "../app/queue_numbers.js";
+import { gaugePoints, RANGES, rangeParameters, ratePoints } from "../app/samples.js";
+import { mayAs, useSession } from "../app/session.js";
+import { whyItGrows } from "../app/why_it_grows.js";
+import { Chart } from "../parts/chart.js";
+import { Facts, Meter } from "../parts/facts.js";
+import { Segmented } from "../parts/fields.js";
+import { Empty, Failure, Notice } from "../parts/notices.js";
+import { PageHead } from "../parts/page_head.js";
+
+const ATTENTION_MAX = 8;
+const LEVELS = { bad: 2, warn: 1 };
+
+export default function Overview() {
+  const session = useSession();
+  const [range, setRange] = usePreference("range", "10m");
+  const overview = usePolled(`overview?${new URLSearchParams(rangeParameters(range))}`);
+  const nodes = usePolled(mayAs(session, "monitoring") ? "nodes" : null);
+  const health = usePolled("health/checks/alarms", 10000);
+  const queues = useQueues();
+  const alarms = alarmNames(health) ?? [];
+  const data = overview.value;
+  const node = nodes.value?.[0];
+
+  if (!data) {
+    return html`<${PageHead} title="Overview" /><${Failure} error=${overview.error} what="The overview" />
+      ${!overview.error && html`<div class="tiles">${[1, 2, 3, 4, 5].map((number) => html`<div class="tile" key=${number}><div class="skeleton" style=${{ height: "58px" }}></div></div>`)}</div>`}`;
+  }
+  const stats = data.message_stats ?? {};
+  const totals = data.queue_totals ?? {};
+  const objects = data.object_totals ?? {};
+  const rateOf = (name) => stats[`${name}_details`]?.rate ?? 0;
+  return html`
+    <${PageHead} title="Overview"
+      lead=${[`${data.product_name ?? "amqp-server"} ${data.product_version ?? data.rabbitmq_version}`, node && `up ${duration(node.uptime / 1000)}`, data.node].filter(Boolean).join(" · ")}
+      actions=${html`<${Segmented} label="Time range" options=${RANGES.map(({ key, label }) => [key, label])} value=${range} onChange=${setRange} />`} />
+    <${Failure} error=${overview.error} what="The overview" />
+    ${alarms.length > 0 && html`<${Blocked} alarms=${alarms} node=${node} />`}
+    <div class="tiles">
+      <${Tile} label="Messages waiting" href="#/queues" value=${shortCount(totals.messages_ready ?? 0)} detail=${`${change(totals.messages_details?.rate ?? 0)} · ${count(totals.messages_unacknowledged ?? 0)} unacked`} />
+      <${Tile} label="Published" value=${rate(rateOf("publish"))} detail=${`${rate(rateOf("confirm"))} confirmed`} />
+      <${Tile} label="Delivered" value=${rate(rateOf("deliver_get"))} detail=${`${rate(rateOf("redeliver"))} again`} />
+      <${Tile} label="Acknowledged" value=${rate(rateOf("ack"))} detail=${unroutable(rateOf)} />
+      <${Tile} label="Connections" href="#/connections" value=${count(objects.connections)} detail=${plural(objects.channels ?? 0, "channel")} />
+      <${Tile} label="Queues" href="#/queues" value=${count(objects.queues)} detail=${plural(objects.consumers ?? 0, "consumer")} />
+    </div>
+    <div class="main-aside">
+      <div class="stack loose">
+        <${Chart} title="Messages per second" series=${[
+          { label: "Published", color: 1, points: ratePoints(stats.publish_details) },
+          { label: "Delivered", color: 2, points: ratePoints(stats.deliver_get_details) },
+          { label: "Acknowledged", color: 3, points: ratePoints(stats.ack_details) },
+          ...(rateOf("redeliver") ? [{ label: "Redelivered", color: 6, points: ratePoints(stats.redeliver_details) }] : []),
+        ]} />
+        <${Chart} title="Messages in all queues" format=${shortCount} isStacked series=${[
+          { label: "Unacked", color: 3, points: gaugePoints(totals.messages_unacknowledged_details) },
+          { label: "Ready", color: 1, points: gaugePoints(totals.messages_ready_details) },
+        ]} />
+      </div>
+      <div class="stack loose">
+        <${Attention} queues=${queues} alarms=${alarms} />
+        ${node && html`<${Node} node=${node} />`}
+        <${Listeners} overview=${data} />
+      </div>
+    </div>`;
+}
+
+function Tile({ label, value, detail, href }) {
+  const content = html`<span class="label">${label}</span><span class="value">${value}</span><span class="detail">${detail}</span>`;
+  return href ? html`<a class="tile" href=${href}>${content}</a>` : html`<div class="tile">${content}</div>`;
+}
+
+function unroutable(rateOf) {
+  const lost = rateOf("drop_unroutable") + rateOf("return_unroutable");
+  return lost > 0 ? `${rate(lost)} without a queue` : "all publishes routed";
+}
+
+function Blocked({ alarms, node }) {
+  const reasons = [];
+  if (node?.mem_alarm) reasons.push(`it uses ${bytes(node.mem_used)} of memory, the limit is ${bytes(node.mem_limit)}`);
+  if (node?.disk_free_alarm) reasons.push(`${bytes(node.disk_free)} of disk are free, the limit is ${bytes(node.disk_free_limit)}`);
+  return html`<${Notice} level="bad" role="alert">
+    <strong>Publishers are blocked: alarm on ${alarms.join(" and ")}.</strong>
+    ${reasons.length ? ` The broker blocks them because ${reasons.join(", and ")}.` : ""} Consumers keep working; what they finish makes room.
+    ${" "}<a href="#/connections?filter=state:block">Show blocked connections</a>
+  <//>`;
+}
+
+function Attention({ queues, alarms }) {
+  const found = useMemo(() => (queues.value ?? [])
+    .map((queue) => ({ queue, why: whyItGrows(queue, alarms) }))
+    .filter(({ why }) => why.level in LEVELS)
+    .sort((left, right) => LEVELS[right.why.level] - LEVELS[left.why.level] || (right.queue.messages ?? 0) - (left.queue.messages ?? 0)),
+  [queues.value, alarms.join()]);
+  return html`<section class="panel flush" aria-label="Queues that need attention">
+    <div class="panel-head"><h2>Needs attention</h2>${found.length > 0 && html`<span class="badge warn">${plural(found.length, "queue")}</span>`}</div>
+    ${queues.isLoading && html`<div style=${{ padding: "16px 18px" }}><div class="skeleton"></div></div>`}
+    ${queues.value && found.length === 0 && html`<${Empty} icon="good" title="No queue needs you" text="Every queue is empty, shrinks, or is stable." />`}
+    <div class="attention">${found.slice(0, ATTENTION_MAX).map(({ queue, why }) => html`
+      <a class="attention-row" key=${`${queue.vhost}\n${queue.name}`} href=${address("queues", [queue.vhost, queue.name])}>
+        <span class=${`dot ${why.level}`}></span>
+        <span class="name">${queue.name}</span>
+        <span class="num"><strong>${shortCount(queue.messages)}</strong><br /><span class="quiet small">${change(queueNumbers(queue).growth)}</span></span>
+        <span class="reason">${why.headline}</span>
+      </a>`)}</div>
+    ${found.length > ATTENTION_MAX && html`<a class="attention-row" href="#/queues?filter=attention:yes"><span></span><span>Show all ${count(found.length)}</span></a>`}
+  </section>`;
+}
+
+function Node({ node }) {
+  const run = node.run_queue;
+  return html`<section class="panel" aria-label="Node">
+    <div class="panel-head"><h2>Node</h2><span class="quiet small">${node.name}</span></div>
+    <${Meter} label="Memory" used=${node.mem_used} total=${node.mem_limit} format=${bytes} level=${node.mem_alarm ? "bad" : null} />
+    <${Meter} label="Open files" used=${node.fd_used} total=${node.fd_total} format=${count} />
+    <${Facts} rows=${[
+      ["Free disk", html`${bytes(node.disk_free)} <span class="quiet">limit ${bytes(node.disk_free_limit)}</span>`],
+      ["Processors", node.processors && `${node.processors}${run ? `, ${run} waiting` : ""}`],
+      ["Data", node.db_dir && html`<code class="wrap">${node.db_dir}</code>`],
+    ]} />
+  </section>`;
+}
+
+function Listeners({ overview }) {
+  if (!overview.listeners?.length) return null;
+  const churn = overview.churn_rates ?? {};
+  const churnRate = (name) => churn[`${name}_details`]?.rate ?? 0;
+  return html`<section class="panel" aria-label="Listeners">
+    <div class="panel-head"><h2>Listeners and churn</h2></div>
+    <${Facts} rows=${[
+      ...overview.listeners.filter(({ protocol }) => protocol !== "clustering").map(({ protocol, ip_address: host, port }) => [protocol, html`<code>${host}:${port}</code>`]),
+      ["Connections", `${rate(churnRate("connection_created"))} opened, ${rate(churnRate("connection_closed"))} closed`],
+      ["Channels", `${rate(churnRate("channel_created"))} opened, ${rate(churnRate("channel_closed"))} closed`],
+    ]} />
+  </section>`;
+}
