@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import logging
 from typing import TYPE_CHECKING
 
@@ -12,6 +10,7 @@ from amqp_server.management.http.answers import AnyAnswer, ApiError, Octets, not
 from amqp_server.management.http.refusals import AWAY, error_of
 from amqp_server.management.http.responses import send
 from amqp_server.management.http.targets import parse_target
+from amqp_server.management.metrics.page_server import PageServer
 
 if TYPE_CHECKING:
     from aiohttp.web import BaseRequest, StreamResponse
@@ -29,10 +28,7 @@ class MetricsPort:
     """
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        # A package of its own; an installation without it has no metrics.
-        name = "amqp_server.management.metrics"
-        self._pages = importlib.import_module(name) if importlib.util.find_spec(name) else None
+        self._pages = PageServer(parts.mirror)
 
     async def serve(self, request: BaseRequest) -> StreamResponse:
         """Answer a request: the handler of the HTTP library."""
@@ -53,12 +49,18 @@ class MetricsPort:
 
     async def _answer(self, request: BaseRequest) -> AnyAnswer:
         target = parse_target(request.raw_path)
-        if self._pages is None or target.segments[:1] != ("metrics",):
+        if target.segments[:1] != ("metrics",):
             raise not_found()
         if request.method not in ("GET", "HEAD"):
             raise ApiError(405, headers={"allow": "HEAD, GET"})
-        path = "/" + "/".join(target.segments)
-        status, content_type, body = await self._pages.metrics(
-            self._parts.mirror, path, target.query
+        headers = request.headers
+        answer = await self._pages.answer(
+            "/" + "/".join(target.segments),
+            request.raw_path.partition("?")[2],
+            headers.get("Accept", ""),
+            headers.get("Accept-Encoding", ""),
         )
-        return Octets(status, content_type, body)
+        packed = {"content-encoding": "gzip"} if answer.is_gzipped else {}
+        return Octets(
+            answer.status, answer.content_type, answer.body, packed, is_packed=answer.is_gzipped
+        )

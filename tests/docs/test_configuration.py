@@ -99,4 +99,6 @@ def test_the_file_on_the_page_is_a_configuration(tmp_path: Path) -> None:
         disk_free_limit_bytes=1 << 30,
         guest_from_anywhere=True,
         log_format="json",
+        # Used with a certificate only; tests switch the other ports off by variables.
+        management_tls_port=15671,
     )
