@@ -90,7 +90,12 @@ def test_a_hash_that_the_server_has_made_logs_in(
 def test_attempts_are_those_of_this_node(shared_management_server: ManagementServer) -> None:
     server = shared_management_server
     (node,) = (row["name"] for row in server.get("/api/nodes").json)
-    assert server.get(f"/api/auth/attempts/{node}").status == 200
+    assert server.get("/api/whoami", password="wrong").status == 401
+    (row,) = (
+        each for each in server.get(f"/api/auth/attempts/{node}").json if each["protocol"] == "http"
+    )
+    assert row["auth_attempts_failed"] >= 1
+    assert row["auth_attempts"] == row["auth_attempts_failed"] + row["auth_attempts_succeeded"]
     assert server.get(f"/api/auth/attempts/{node}/source").json == []
     assert server.get("/api/auth/attempts/elsewhere").status == 404
 
