@@ -102,7 +102,7 @@ def _parse(query: Mapping[str, str], age_field: str, incr_field: str) -> Range |
     if age <= 0 or incr <= 0 or age / incr > SAMPLES_MAX:
         raise ApiError(
             HTTPStatus.BAD_REQUEST,
-            "invalid_range_parameters",
+            "bad_request",
             f"Invalid range parameters: age {age}, incr {incr}",
         )
     return Range(age, incr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 from amqp_server.management.http.answers import (
     NO_CONTENT,
@@ -81,7 +81,7 @@ class _Bindings:
 
     async def show(self, call: Call) -> AnyAnswer:
         for row in await self._rows(call, self._ends(call)):
-            if row["properties_key"] == call.segments["properties_key"]:
+            if _is_key_of(call.segments["properties_key"], row):
                 return ok(select_columns(row, parse_list_query(call.query).columns))
         raise not_found()
 
@@ -117,6 +117,13 @@ class _Bindings:
 
 def _exchange(name: str) -> str:
     return "" if name == DEFAULT_EXCHANGE else name
+
+
+def _is_key_of(key: str, row: Mapping[str, Any]) -> bool:
+    """Return whether a key names a binding, as `amqp_server.control.properties_key` says it."""
+    if row["properties_key"] == key:
+        return True
+    return not row["arguments"] and "~" not in key and unquote_plus(key) == row["routing_key"]
 
 
 def _routing_key(body: Mapping[str, Any]) -> str:

@@ -101,7 +101,7 @@ class _Limits:
         return bool(await self._broker.call("users.list", {"name": name}))
 
     def _is_seen(self, call: Call, name: str) -> bool:
-        return self._kind == "user" or call.user.sees_vhost(name)
+        return self._kind == "user" or call.user.is_monitor or call.user.sees_vhost(name)
 
     def _invalid(self, fault: str) -> ApiError:
         return bad_request(f"Validation failed\n\n{fault}\n" if self._kind == "vhost" else fault)

@@ -107,6 +107,8 @@ class _Messages:
             raise _get_error(refused) from refused
         for row, parts in zip(found, bodies, strict=True):
             row |= _shown(b"".join(parts), encoding)
+            # RabbitMQ's, whose tools show a column then.
+            row["properties"] = row["properties"] or []
         return ok(found)
 
 
