@@ -14,11 +14,12 @@ from amqp_server.management.http.answers import (
     Answer,
     AnyAnswer,
     ApiError,
+    not_authorised,
     not_found,
     vhost_not_found,
 )
 from amqp_server.management.http.call import Call
-from amqp_server.management.http.cross_origin import cross_origin_headers
+from amqp_server.management.http.cross_origin import cross_origin_headers, is_from_elsewhere
 from amqp_server.management.http.refusals import AWAY, error_of
 from amqp_server.management.http.responses import send
 from amqp_server.management.http.routes import Match, Route, RouteTable
@@ -85,6 +86,8 @@ class Exchange:
             headers |= cross_origin_headers(self._origins, request.headers, match.allow)
             return Answer(HTTPStatus.OK, NOTHING, {"allow": match.allow})
         route = _route_of(match, request.method)
+        if is_from_elsewhere(self._origins, request.method, request.headers):
+            raise not_authorised("A page of another site may not change anything")
         peer = request.transport and request.transport.get_extra_info("peername")
         call = Call(
             method=route.method,

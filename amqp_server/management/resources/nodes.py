@@ -11,7 +11,11 @@ from amqp_server.management.http.list_query import parse_list_query
 from amqp_server.management.http.lists import PLAIN, list_answer
 from amqp_server.management.http.ranges import Ranges, add_counters, details, parse_ranges
 from amqp_server.management.http.routes import Route
-from amqp_server.management.resources.erlang import NO_METRICS_WAIT, NODE_COUNTERS
+from amqp_server.management.resources.erlang import (
+    NO_MEMORY_PARTS,
+    NO_METRICS_WAIT,
+    NODE_COUNTERS,
+)
 from amqp_server.management.resources.overview import (
     CHURN,
     COMPATIBLE_VERSION,
@@ -141,6 +145,7 @@ class _Nodes:
         parts = fields.get("memory_parts", {})
         known = sum(parts.values())
         return {
+            **NO_MEMORY_PARTS,
             **parts,
             "other_system": max(0, used - known),
             "strategy": "rss",

@@ -173,7 +173,9 @@ class _Queues:
         vhost, name = call.segments["vhost"], call.segments["name"]
         row = await find_queue(self._parts, vhost, name)
         if row.fields.get("type") == "stream":
-            raise bad_request("NOT_IMPLEMENTED - purge of a stream is not supported")
+            raise bad_request(
+                f"queue.purge not supported by stream queues queue '{name}' in vhost '{vhost}'"
+            )
         arguments = {"vhost": vhost, "name": name}
         await self._parts.broker.call("queues.purge", arguments, actor=call.actor)
         return NO_CONTENT
@@ -185,7 +187,7 @@ class _Queues:
             raise bad_request("[{key_missing,action}]")
         action = text(body, "action", "")
         if action not in _ACTIONS:
-            raise bad_request(["unknown_action", action])
+            raise bad_request(["unknown", action])
         return NO_CONTENT
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pamqp.body import ContentBody
 from pamqp.commands import Basic
 
 from tests.amqp_client import connect
@@ -67,9 +68,10 @@ class Traffic:
                         if isinstance(frame, Basic.Deliver):
                             client.receive()
                             _, body = client.receive()
+                            assert isinstance(body, ContentBody)
                             assert body.value == b"%d" % self.count, "in order, and each once"
                             assert not frame.redelivered
-                            client.send(Basic.Ack(frame.delivery_tag), 2)
+                            client.send(Basic.Ack(frame.delivery_tag or 0), 2)
                     assert isinstance(found[1], Basic.Ack)
                     self.count += 1
         except BaseException as error:  # noqa: BLE001 - raised in the test's own thread

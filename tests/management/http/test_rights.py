@@ -48,7 +48,7 @@ WHO = {
     "/api/extensions": ALL,
     "/api/policies": ALL,
     "/api/vhost-limits": ALL,
-    "/api/user-limits": ALL,
+    "/api/user-limits": ADMIN,
     "/api/parameters": POLICY,
     "/api/global-parameters": POLICY,
     "/api/nodes": MONITOR,
