@@ -345,7 +345,7 @@ describe("queues", () => {
   it("show their messages without taking any", async () => {
     await open("queues/%2F/orders/messages?from=first");
     await sees("order 0", "td");
-    await fill("Search in keys", "order 7", "form");
+    await fill("Search in keys", '"order 7"', "form");
     await click("Show messages");
     await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1);
     await click("7", "tbody");

@@ -41,7 +41,7 @@ export function Shell() {
     <div>
       <header class="top">
         <button type="button" class="button plain icon-only menu-button" aria-label="Navigation" aria-expanded=${String(isOpen)} aria-controls="navigation" onClick=${() => setOpen(!isOpen)}><${Icon} name="menu" /></button>
-        <button type="button" class="button search-button" onClick=${openPalette} aria-label="Go to… a queue, exchange or view">
+        <button type="button" class="button search-button" onClick=${openPalette}>
           <${Icon} name="search" small /><span class="label">Go to…</span><kbd aria-hidden="true">${mac ? "⌘" : "Ctrl"} K</kbd></button>
         <span class="grow"></span>
         <${HealthPill} />
