@@ -294,7 +294,7 @@ def _client(api: Api) -> Iterator[str]:
     channel.basic_qos(prefetch_count=7)
     channel.queue_declare("consumed", durable=True)
     channel.basic_consume("consumed", lambda *_: None, consumer_tag="tag")
-    _, port = connection._impl._transport._sock.getsockname()[:2]  # noqa: SLF001
+    _, port = connection._impl._transport._sock.getsockname()[:2]
     name = f"{api.host}:{port} -> {api.host}:{api.amqp_port}"
     wait_until_none(lambda: [] if _has_client(api) else ["the client"])
     try:

@@ -161,9 +161,8 @@ _NODE: Final = {
     "erlang_version": "?text",
     "erlang_full_version": "?text",
 }
-_MEMORY: Final = {
-    part: "count"
-    for part in (
+_MEMORY: Final = dict.fromkeys(
+    (
         "connection_readers",
         "connection_writers",
         "connection_channels",
@@ -188,8 +187,9 @@ _MEMORY: Final = {
         "other_system",
         "allocated_unused",
         "reserved_unallocated",
-    )
-} | {
+    ),
+    "count",
+) | {
     "other_ets": "whole",
     "strategy": "text",
     "total": {"rss": "count", "allocated": "count", "erlang": "count"},
