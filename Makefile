@@ -6,7 +6,7 @@
 #   conformance  every feature on the wire; AMQP_URL=amqp://... tests that broker instead of ours
 #   check-tools  all of conformance against the installed RabbitMQ, which it starts and stops: what
 #                we say of RabbitMQ holds, strictly; five minutes (`test` runs a part of it). Then
-#                the files of the pages for tests in Go and Java
+#                the files of the pages for tests in Go and Java, and Prometheus with the dashboards
 #   interop crash      parts of the tests alone
 #   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
 #                MUTANTS_WORKERS; docs/testing.md)
@@ -120,6 +120,7 @@ conformance: setup
 check-tools: tools clients setup
 	$(BIN)/python -m tests.conformance.rabbitmq $(BIN)/python -m pytest tests/conformance
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
+	$(BIN)/python -m pytest tests/management/metrics/with_prometheus.py
 
 interop: tools setup node
 	$(BIN)/python -m pytest tests/interop
@@ -141,7 +142,7 @@ docs: setup
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --group docs
 	rm -rf build/pages
 	mkdir -p build/pages/bench
-	cp -R README.md CHANGELOG.md CONTRIBUTING.md LICENSE docs build/pages/
+	cp -R README.md CHANGELOG.md CONTRIBUTING.md LICENSE deploy docs build/pages/
 	cp -R bench/results build/pages/bench/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

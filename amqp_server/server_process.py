@@ -16,6 +16,7 @@ from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpo
 from amqp_server.garbage_collection import collector, no_collections
 from amqp_server.open_files import claim_open_files, refuse_start_without_files
 from amqp_server.reload_signal import obey_reload_signal
+from amqp_server.service_manager import ServiceManager
 from amqp_server.start_and_stop import start
 
 if TYPE_CHECKING:
@@ -52,12 +53,13 @@ class Surroundings:
     watch: Callable[[], Coroutine[None, None, None]] | None = None
 
 
-async def serve(config: ServerConfig, surroundings: Surroundings) -> bool:
+async def serve(config: ServerConfig, surroundings: Surroundings, manager: ServiceManager) -> bool:
     """Run a server until SIGTERM or SIGINT; a second signal ends the process at once.
 
     Args:
         config: Settings; not changed.
         surroundings: What the process has beside them.
+        manager: Learns when clients can connect, that the event loop turns, and of the stop.
 
     Returns:
         Whether it stopped cleanly.
@@ -87,6 +89,10 @@ async def serve(config: ServerConfig, surroundings: Surroundings) -> bool:
         announce(config.log_format, *running.tls_address, is_tls=True)
     if surroundings.announce is not None:
         surroundings.announce(host, port)
+    # Tools that wait for RabbitMQ in a container, Testcontainers for one, look for this line.
+    logger.info("Server startup complete; 0 plugins started.")
+    manager.ready(f"listening on {host}:{port}")
+    living = loop.create_task(manager.keep_alive(), name="signs of life")
     watching = None if surroundings.watch is None else loop.create_task(surroundings.watch())
     if watching is not None:
         watching.add_done_callback(lambda _: stopping.set())
@@ -94,8 +100,12 @@ async def serve(config: ServerConfig, surroundings: Surroundings) -> bool:
     if watching is not None:
         watching.cancel()
     logger.info("stopping")
-    with no_collections():
-        return await running.stop()
+    manager.stopping()
+    try:
+        with no_collections():
+            return await running.stop()
+    finally:
+        living.cancel()
 
 
 def announce(log_format: str, host: str, port: int, *, is_tls: bool = False) -> None:
@@ -133,7 +143,9 @@ def run(config: ServerConfig, surroundings: Surroundings | None = None) -> int:
     ignore_checkpoint_signal()
     try:
         config = claim_open_files(config)
-        return 0 if uvloop.run(serve(config, surroundings or Surroundings())) else 1
+        manager = ServiceManager.of(os.environ)
+        serving = serve(config, surroundings or Surroundings(), manager)
+        return 0 if uvloop.run(serving) else 1
     except OSError as error:
         refuse_start_without_files(error, error)
         raise

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
+from amqp_server.broker.counters.consumer_waits import ConsumerWaits
 from amqp_server.broker.job import Job
 from amqp_server.broker.loading_messages import LoadingMessages
 from amqp_server.broker.merged_ranges import merged
@@ -93,6 +94,7 @@ class Queue:
         is_failed: Whether the log accepts no more writes; publishes are refused.
         policy: What the policies of its virtual host give to it; `settings` have it already.
         is_journaled: Whether messages survive a restart: the queue is durable and not exclusive.
+        consumer_waits: How long ready messages have waited for consumers with credit.
         dead_letter_counts: Counts what is rejected, expires or is dropped; None in hidden queues.
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
         is_paused: Whether an operator has paused it: it delivers nothing, and takes publishes.
@@ -169,6 +171,7 @@ class Queue:
         if counted := [run for run in opened.redeliveries if run[2]]:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
         self.counters = DeliveryCounters()
+        self.consumer_waits = ConsumerWaits()
         self.dead_letter_counts: DeadLetterCounts | None = None
         self._refusal_log: RefusalLog | None = None
         self._is_delivery_limit_logged = False
@@ -440,10 +443,13 @@ class Queue:
             return True
         if len(self.ready) and len(self.consumers) and not self.is_paused:
             consumer = dispatch(self, self._turn.time_slice)
+            self.consumer_waits.note(is_waiting=consumer is None and len(self.ready) > 0)
             if consumer is not None:
                 # A publisher does not pay for slow consumers, nor for a long queue.
                 self._line = consumer.channel.client.line
                 return True
+        elif self.consumer_waits.is_waiting:
+            self.consumer_waits.note(is_waiting=False)
         self._line = None
         return rules is not None and rules.after_delivery()
 

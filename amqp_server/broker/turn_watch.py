@@ -49,6 +49,7 @@ class TurnWatch:
     """The measured work of one event loop; the loop owns it.
 
     Attributes:
+        busy_seconds: Time of all pieces of work.
         stall_count: Pieces of work above `STALL_SECONDS`.
         longest_seconds: The longest piece of work.
         stalls: The last stalls, oldest first.
@@ -56,6 +57,7 @@ class TurnWatch:
     """
 
     def __init__(self) -> None:
+        self.busy_seconds = 0.0
         self.stall_count = 0
         self.longest_seconds = 0.0
         self.stalls: deque[Stall] = deque(maxlen=KEPT_STALLS)
@@ -71,6 +73,7 @@ class TurnWatch:
             seconds: How long it took.
             what: What was at work; its text is made only for a stall.
         """
+        self.busy_seconds += seconds
         if seconds <= BOUNDS_SECONDS[0]:
             self.buckets[0] += 1
             return

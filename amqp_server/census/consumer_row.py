@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.consuming.single_active_consumer import SingleActiveConsumer
+from amqp_server.definitions_file.json_arguments import plain_from_table
 from amqp_server.views.values import text_json
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def consumer_facts(consumer: Consumer, channel: Channel) -> Facts:
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.exclusive,
         "priority": consumer.priority,
+        "arguments": plain_from_table(consumer.arguments or {}),
         "consumer_timeout": consumer.timeout_ms,
     }
 

@@ -5,17 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.consuming.single_active_consumer import SingleActiveConsumer
+from amqp_server.broker.stream import Stream
 from amqp_server.definitions_file.json_arguments import plain_from_table
+from amqp_server.protocol.property_octets import find_property
 from amqp_server.views.values import text_json
+from appendlog.layout.message import body_position, properties_position
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.queue import Queue
     from amqp_server.census.row import Facts
+    from appendlog.segments.segment import Segment
+
+_TIMESTAMP: Final = 1 << 6
+"""Flag of the property `timestamp`, in the second octet of the flags."""
 
 QUEUE_COLUMNS: Final = (
     "state",
     "consumers",
-    "consumer_capacity",
+    "consumer_wait_seconds",
     "single_active_consumer_tag",
     "exclusive_consumer_tag",
     "messages_ready",
@@ -30,7 +39,8 @@ QUEUE_COLUMNS: Final = (
     "log_end_offset",
     "recovery_point",
     "checkpointed_floor",
-    "oldest_message_ns",
+    "ack_floor",
+    "oldest_segment_ns",
     "groups",
     "publish",
     "deliver",
@@ -42,7 +52,6 @@ QUEUE_COLUMNS: Final = (
     "get_empty",
     "disk_reads",
     "disk_writes",
-    "dropped",
 )
 """Names of the values in the row of a queue; docs/control.md explains them."""
 
@@ -70,32 +79,38 @@ def queue_values(queue: Queue) -> list[Any]:
     log = store.log
     ring = store.ring
     consumers = queue.consumers
-    active = consumers.active if isinstance(consumers, SingleActiveConsumer) else None
-    exclusive = consumers.first if consumers.has_exclusive else None
+    count = queue.consumer_count
+    active = exclusive = None
+    if count:
+        active = consumers.active if isinstance(consumers, SingleActiveConsumer) else None
+        exclusive = consumers.first if consumers.has_exclusive else None
     counters = queue.counters
     segments = log.segments
     ring_count = len(ring)
-    log_bytes = log.size_bytes
+    ready = queue.ready_count
+    floor = queue.first_offset if isinstance(queue, Stream) else queue.settlement.ack_floor
+    is_journaled = queue.is_journaled
     return [
         _state(queue),
-        queue.consumer_count,
-        1.0,
+        count,
+        round(queue.consumer_waits.seconds, 3),
         None if active is None else active.tag,
         None if exclusive is None else exclusive.tag,
-        queue.ready_count,
+        ready,
         queue.unacked_count,
-        ring.held_bytes / ring_count if ring_count else 0,
+        ring.held_bytes / ring_count if ring_count else _mean_bytes(segments),
         ring_count,
         ring.held_bytes,
-        None,
-        log_bytes,
+        _head_timestamp(queue) if ready else None,
+        log.size_bytes,
         len(segments),
         log.log_start_offset,
         store.end_offset,
-        store.recovery_point if queue.is_journaled else None,
-        queue.checkpointed_floor if queue.is_journaled else None,
-        None,
-        None,
+        store.recovery_point if is_journaled else None,
+        queue.checkpointed_floor if is_journaled else None,
+        floor,
+        _segment_ns(segments, floor),
+        _groups(queue),
         store.end_offset - queue.opened_end,
         counters.deliver,
         counters.deliver_no_ack,
@@ -106,11 +121,64 @@ def queue_values(queue: Queue) -> list[Any]:
         counters.get_empty,
         store.windows.reads,
         store.written_end - queue.opened_end,
-        0,
     ]
 
 
 def _state(queue: Queue) -> str:
     if queue.is_failed:
         return "crashed"
+    if queue.is_paused:
+        return "paused"
     return "flow" if queue.store.is_stalled else "running"
+
+
+def _mean_bytes(segments: Sequence[Segment]) -> float:
+    """Return the mean size of the messages in the last segment that has some."""
+    for segment in reversed(segments[-2:]):
+        summary = segment.summary
+        if summary.record_count:
+            return summary.body_bytes / summary.record_count
+    return 0.0
+
+
+def _segment_ns(segments: Sequence[Segment], floor: int) -> int | None:
+    """Return when the segment began that holds an offset; no message from there on is older."""
+    for segment in segments:
+        if segment.end_offset > floor and segment.summary.record_count:
+            return segment.summary.first_timestamp_ns
+    return None
+
+
+def _head_timestamp(queue: Queue) -> int | None:
+    """Return the property `timestamp` of the first ready message; None if it is not in memory."""
+    first = queue.ready.peek()
+    ring = queue.store.ring
+    if first is None or not ring.window_start <= first.start < ring.cursor:
+        return None
+    (message,) = ring.read(first.start, first.start + 1)
+    at = properties_position(message)
+    if not message[at + 1] & _TIMESTAMP:
+        return None
+    properties = message[at : body_position(message)]
+    start, end = find_property(properties, _TIMESTAMP)
+    return int.from_bytes(properties[start:end], "big")
+
+
+def _groups(queue: Queue) -> list[dict[str, Any]] | None:
+    """Return the consumer groups of a stream; None if it has none."""
+    groups = queue.groups
+    if groups is None or not len(groups):
+        return None
+    end, start = queue.visible_end, queue.first_offset
+    return [
+        {
+            **text_json("group", group.name),
+            "members": group.members,
+            "committed": group.offsets.committed,
+            "lag": group.offsets.lag(end, start),
+            "delivered": group.counters.delivered,
+            "acked": group.counters.acked,
+            "unacked": sum(each.unacked for each in group.subscription.consumers),
+        }
+        for group in groups
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from amqp_server.broker.counters.auth_attempts import AMQP, HTTP
 from amqp_server.broker.counters.message_sizes import BOUNDS_BYTES
 from amqp_server.broker.counters.vhost_counters import VhostCounters
 from offsets.delivery_counters import DeliveryCounters
@@ -26,6 +27,7 @@ def publish_stats(counters: VhostCounters) -> dict[str, int]:
 def delivery_stats(counters: DeliveryCounters) -> dict[str, int]:
     """Return the counters of deliveries."""
     return {
+        "delivered": counters.deliver + counters.deliver_no_ack,
         "deliver": counters.deliver,
         "deliver_no_ack": counters.deliver_no_ack,
         "get": counters.get,
@@ -41,7 +43,9 @@ def message_stats(counters: VhostCounters) -> dict[str, int]:
     deliveries = DeliveryCounters()
     for each in counters.deliveries.values():
         deliveries.add(each)
-    return publish_stats(counters) | delivery_stats(deliveries)
+    stats = publish_stats(counters) | delivery_stats(deliveries)
+    del stats["delivered"]
+    return stats
 
 
 def broker_totals(broker: Broker) -> dict[str, Any]:
@@ -53,17 +57,19 @@ def broker_totals(broker: Broker) -> dict[str, Any]:
     sizes = broker.message_sizes
     return {
         "message_stats": message_stats(counters),
-        "messages_routed": counters.publishes.routed,
-        "messages_received_confirm": counters.publishes.awaiting_confirm,
+        **publish_stats(counters),
+        "publish_confirm": counters.publishes.awaiting_confirm,
+        "routed": counters.publishes.routed,
         "queue_types": {
             kind.value: delivery_stats(each) for kind, each in counters.deliveries.items()
         },
         "recv_oct": counters.recv_oct,
         "send_oct": counters.send_oct,
         **broker.churn.as_json(),
-        "auth_attempts": broker.auth_attempts.as_json(),
+        "auth_attempts": broker.auth_attempts.of(AMQP),
+        "auth_attempts_http": broker.auth_attempts.of(HTTP),
         "dead_letters": broker.dead_letter_counts.as_json(),
-        "message_sizes": {
+        "message_size_bytes": {
             "bounds": BOUNDS_BYTES,
             "counts": list(sizes.counts),
             "sum": sizes.total_bytes,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
+import socket
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,10 +40,15 @@ class NodeState:
         self._sources = sources
         self._checkpointer = checkpointer
         self._files = files
+        self._started_seconds = round(time.time() - (time.monotonic() - sources.started_seconds), 3)
 
     def totals(self) -> dict[str, Any]:
         """Return the counters of the whole server as JSON values."""
-        return broker_totals(self._sources.broker)
+        parameters = self._sources.broker.global_parameters
+        return broker_totals(self._sources.broker) | {
+            "cluster_name": str(parameters.get("cluster_name", "")),
+            "cluster_id": str(parameters.get("internal_cluster_id", "")),
+        }
 
     async def as_json(self) -> dict[str, Any]:
         """Return the state of the server as JSON values."""
@@ -52,11 +60,17 @@ class NodeState:
         watch = sources.watch
         return {
             "version": __version__,
+            "name": f"rabbit@{socket.gethostname().partition('.')[0]}",
             "os_pid": str(os.getpid()),
+            "started_seconds": self._started_seconds,
             "uptime": int((time.monotonic() - sources.started_seconds) * 1000),
             "host": host,
             "port": port,
             "processors": os.cpu_count() or 1,
+            "run_queue": 0,
+            "proc_used": threading.active_count(),
+            "gc_num": sum(each["collections"] for each in gc.get_stats()),
+            "context_switches": _context_switches(),
             "mem_used": last.memory_bytes if last else 0,
             "mem_limit": alarms.memory_bytes_max,
             "mem_alarm": alarms.is_memory_low,
@@ -68,7 +82,11 @@ class NodeState:
             "sockets_used": len(sources.open_connections),
             "stalls": watch.stall_count,
             "longest_stall_seconds": watch.longest_seconds,
-            "turns": {"bounds": TURN_BOUNDS_SECONDS, "counts": list(watch.buckets)},
+            "turn_seconds": {
+                "bounds": TURN_BOUNDS_SECONDS,
+                "counts": list(watch.buckets),
+                "sum": watch.busy_seconds,
+            },
             "slow_readers_closed": sources.slow_readers.closed_count,
             "checkpoint_age_seconds": round(self._checkpointer.age_seconds, 3),
             **_io(self._files),
@@ -89,15 +107,24 @@ def _io(files: FileSystem) -> dict[str, Any]:
         "io_write_avg_time": _mean_ms(counters.write_seconds, counters.write_count),
         "io_sync_count": counters.sync_count,
         "io_sync_avg_time": _mean_ms(counters.sync_seconds, counters.sync_count),
-        "io_read_seconds": counters.read_seconds,
-        "io_write_seconds": counters.write_seconds,
-        "io_sync_seconds": counters.sync_seconds,
-        "syncs": {"bounds": BOUNDS_SECONDS, "counts": counters.sync_buckets},
+        "io_read_time": counters.read_seconds,
+        "io_write_time": counters.write_seconds,
+        "io_sync_time": counters.sync_seconds,
+        "fsync_seconds": {
+            "bounds": BOUNDS_SECONDS,
+            "counts": counters.sync_buckets,
+            "sum": counters.sync_seconds,
+        },
     }
 
 
 def _mean_ms(seconds: float, count: int) -> float:
     return round(seconds * 1000 / count, 6) if count else 0.0
+
+
+def _context_switches() -> int:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_nvcsw + usage.ru_nivcsw
 
 
 def _descriptors() -> tuple[int, int]:

@@ -36,9 +36,11 @@ def count_bodies(messages: list[bytes], counts: list[int]) -> int:
         else:
             place = 6 if size <= 50_000_000 else 7 if size <= 100_000_000 else 8
         if place != last:
-            counts[last] += run
+            if run:
+                counts[last] += run
             last = place
             run = 0
         run += 1
-    counts[last] += run
+    if run:
+        counts[last] += run
     return total

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.delivered import Delivered
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.protocol.methods import Method
+    from amqp_server.protocol.tables import Table
 
 CREDIT_UNLIMITED = 1 << 30
 """Credit of a consumer without a prefetch limit; the write buffer limits it instead."""
@@ -82,10 +83,12 @@ class Consumer:
         prefetch: Most unacked deliveries at a time; 0 = no limit.
         priority: Any integer; consumers of the queue with a higher one are served first.
         timeout_ms: Time to acknowledge a delivery, in milliseconds; 0 = no limit.
+        arguments: Arguments of `basic.consume`, which are shown; None: there were none.
     """
 
     __slots__ = (
         "_next_offset",
+        "arguments",
         "channel",
         "exclusive",
         "no_ack",
@@ -111,6 +114,7 @@ class Consumer:
         priority: int = 0,
         timeout_ms: int = 0,
         source: Source | None = None,
+        arguments: Table | None = None,
     ) -> None:
         self.tag = tag
         self.tag_octets = tag.encode("utf-8", "surrogateescape")
@@ -122,6 +126,7 @@ class Consumer:
         self.prefetch = prefetch
         self.priority = priority
         self.timeout_ms = timeout_ms
+        self.arguments = arguments
         self.unacked = 0
         self._next_offset = 0
 

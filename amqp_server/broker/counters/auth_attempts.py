@@ -18,9 +18,11 @@ class AuthAttempts:
         """Count a login that was accepted or refused; `protocol` is one of the constants."""
         self._counts.setdefault(protocol, [0, 0])[accepted] += 1
 
-    def as_json(self) -> dict[str, dict[str, int]]:
-        """Return by protocol the logins that `succeeded` and that `failed`."""
+    def of(self, protocol: str) -> dict[str, int]:
+        """Return the counters of a protocol, by the names of RabbitMQ."""
+        failed, succeeded = self._counts.get(protocol, (0, 0))
         return {
-            protocol: {"succeeded": succeeded, "failed": failed}
-            for protocol, (failed, succeeded) in self._counts.items()
+            "auth_attempts": failed + succeeded,
+            "auth_attempts_failed": failed,
+            "auth_attempts_succeeded": succeeded,
         }

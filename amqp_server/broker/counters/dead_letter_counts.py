@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue_settings import QueueSettings
@@ -27,9 +27,9 @@ class DeadLetterCounts:
         key = settings.type.value, strategy, reason
         self._counts[key] = self._counts.get(key, 0) + count
 
-    def as_json(self) -> list[dict[str, Any]]:
-        """Return the counters that are not 0."""
-        return [
-            {"queue_type": kind, "strategy": strategy, "reason": reason, "count": count}
-            for (kind, strategy, reason), count in self._counts.items()
-        ]
+    def as_json(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Return the counters that are not 0 by type of queue, strategy and reason."""
+        found: dict[str, dict[str, dict[str, int]]] = {}
+        for (kind, strategy, reason), count in self._counts.items():
+            found.setdefault(kind, {}).setdefault(strategy, {})[reason] = count
+        return found

@@ -147,6 +147,7 @@ def _begin(channel: Channel, queue: Queue, source: Source, tag: str, method: Bas
         timeout_ms=consumer_timeout_ms(
             method.arguments, queue, channel.broker.config.consumer_timeout_seconds
         ),
+        arguments=method.arguments or None,
     )
     channel.consumers[tag] = consumer
     if not method.no_wait:

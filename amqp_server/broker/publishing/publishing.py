@@ -509,12 +509,18 @@ class Publishing:
             queue_count: Queues that got each of them.
             is_routed: Whether somebody got them.
         """
-        routed = count * queue_count
-        for counters in (self._counters, target.exchange.counters, self._vhost_counters):
-            counters.publish += count
-            if is_routed:
-                counters.routed += routed
-            elif target.mandatory:
+        own, all_of_vhost = self._counters, self._vhost_counters
+        exchange = target.exchange.counters
+        own.publish += count
+        exchange.publish += count
+        all_of_vhost.publish += count
+        if is_routed:
+            routed = count * queue_count
+            exchange.routed += routed
+            all_of_vhost.routed += routed
+            return
+        for counters in (own, exchange, all_of_vhost):
+            if target.mandatory:
                 counters.return_unroutable += count
             else:
                 counters.drop_unroutable += count

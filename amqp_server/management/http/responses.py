@@ -53,8 +53,7 @@ async def send(
     if octets.content_type:
         headers["content-type"] = octets.content_type
         headers.setdefault("cache-control", "no-cache")
-    is_packed = "content-encoding" in headers
-    if not is_packed and len(body) >= COMPRESSED_BYTES_MIN and takes_gzip(request):
+    if not octets.is_packed and len(body) >= COMPRESSED_BYTES_MIN and takes_gzip(request):
         body = octets.gzipped or await compress(body)
         headers["content-encoding"] = "gzip"
     response = Response(status=octets.status, body=body, headers=headers)

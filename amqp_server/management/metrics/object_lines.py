@@ -42,7 +42,6 @@ def object_lines(
     for family in group.families:
         name = prefix + family.name
         read = value_reader(family.field, family.scale)
-        missing = None if family.is_optional else 0
         yield header(name, family.kind, family.help)
         for at in range(0, len(objects), OBJECTS_IN_PIECE):
             end = at + OBJECTS_IN_PIECE
@@ -50,7 +49,7 @@ def object_lines(
             for label, fields in zip(labels[at:end], objects[at:end], strict=True):
                 value = read(fields)
                 if value is None:
-                    value = missing
+                    value = family.default
                 if value is not None:
                     lines.append(f"{name}{label} {value_text(value)}\n")
             yield "".join(lines)

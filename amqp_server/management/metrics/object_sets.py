@@ -57,7 +57,9 @@ def _logins(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:
 
 
 def _memory(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:
-    yield (), mirror.node.fields.get("memory") or _NOTHING
+    node = mirror.node.fields
+    parts = node.get("memory_parts") or _NOTHING
+    yield (), {**parts, "other_system": max(node.get("mem_used", 0) - sum(parts.values()), 0)}
 
 
 def _protocols(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:
@@ -169,7 +171,8 @@ def _groups(mirror: ReadableMirror, wanted: ObjectFilter) -> Iterator[Labelled |
             yield None
         else:
             for group in found[1].get("groups") or ():
-                yield (*found[0], group["group"]), group
+                # Names that are no UTF-8 come in base64.
+                yield (*found[0], group.get("group") or group["group_base64"]), group
 
 
 def _connections(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:

@@ -93,15 +93,12 @@ def queue_fields(facts: Fields, values: Values) -> Fields:
     }
     if facts["owner"] is not None:
         fields["owner_pid_details"] = peer_details(facts["owner"])
-    oldest_ns = values["oldest_message_ns"]
-    if oldest_ns:
-        fields["oldest_message_timestamp"] = oldest_ns // 1_000_000
     return fields
 
 
 _QUEUE_FACTS_APART: Final = frozenset({"owner", "name_base64", "vhost_base64"})
 _QUEUE_VALUES_APART: Final = frozenset(
-    {"message_bytes_mean", "message_bytes_ram", "oldest_message_ns"}
+    {"message_bytes_mean", "message_bytes_ram", "oldest_segment_ns", "ack_floor"}
 )
 
 

@@ -14,6 +14,7 @@ from amqp_server.management.broker_client import BrokerAway, BrokerRefused
 from amqp_server.management.mirror.clock import SystemClock
 from amqp_server.management.mirror.fields import FIELDS, text_of
 from amqp_server.management.mirror.overview import Overview
+from amqp_server.management.mirror.queue_past import show_oldest, show_utilisation
 from amqp_server.management.mirror.row import STEP_SECONDS, Row, Ticks
 from amqp_server.management.mirror.series import CLIENTS, OBJECTS
 from amqp_server.management.mirror.table import Kind, Table
@@ -171,8 +172,13 @@ class Mirror:
             return
         table = self._tables[report["kind"]]
         is_queues = report["kind"] == "queues"
-        for row, before in table.take(report["columns"], report["rows"], is_first=self._is_first):
+        now_seconds = self._clock.seconds()
+        for row, values, before in table.take(
+            report["columns"], report["rows"], is_first=self._is_first
+        ):
             if is_queues:
+                show_oldest(row, values, now_seconds)
+                show_utilisation(row, before, now_seconds)
                 self._count_depth(row.key[0], row.fields, 1)
                 self._count_depth(row.key[0], before, -1)
             elif report["kind"] == "vhosts":

@@ -78,6 +78,8 @@ class Overview:
             "message_stats": message_stats(totals.get("message_stats", {})),
             "churn_rates": churn,
             "queue_totals": queue_totals,
+            "publishers": sum(1 for row in tables["channels"].rows.values() if row.has_published),
+            "consumers": len(tables["consumers"].rows),
             "object_totals": {
                 kind: len(tables[kind].rows)
                 for kind in ("connections", "channels", "exchanges", "queues", "consumers")

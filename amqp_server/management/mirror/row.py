@@ -66,6 +66,7 @@ class Row:
     Attributes:
         fields: What is shown of the object, by RabbitMQ's names and ours.
         number: Number of the object in the broker's reports.
+        told_seconds: When the broker has told of a queue last, Unix time.
         key: Name or names by which the mirror finds it.
     """
 
@@ -78,6 +79,7 @@ class Row:
         "fields",
         "key",
         "number",
+        "told_seconds",
     )
 
     def __init__(
@@ -91,6 +93,7 @@ class Row:
         self.fields: dict[str, Any] = {}
         self.number = 0
         self.key: Any = None
+        self.told_seconds = 0.0
         self._counted = counted
         self._history: History | None = None
         self._is_new = is_new
@@ -112,6 +115,26 @@ class Row:
                 return
             self._history = History(self._resolutions, {})
         self._history.add(self._ticks.last_seconds, counters)
+
+    @property
+    def has_published(self) -> bool:
+        """Whether messages were published on the channel."""
+        return bool(self.fields.get("message_stats", {}).get("publish"))
+
+    def time_above(self, counter: str, value: int) -> int | None:
+        """Return when a counter that only grows was first seen above a value, in Unix seconds.
+
+        None if no sample tells: it happened before the samples, or after the last one.
+        """
+        return None if self._history is None else self._history.time_above(counter, value)
+
+    def samples_tell(self, counter: str, value: int) -> bool:
+        """Return whether a counter was at a value, or below, when the last sample was taken."""
+        if self._history is None:
+            return self._is_new
+        now = self._ticks.last_seconds
+        newest = self._history.value_at(counter, now, now)
+        return newest is not None and newest <= value
 
     def rate(self, counter: str) -> float:
         """Return by how much a counter changed a second, between the last two samples.

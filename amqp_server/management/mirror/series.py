@@ -45,12 +45,14 @@ class Series:
         base: Values before the first sample, by counter.
     """
 
-    __slots__ = ("_base", "_columns", "_times", "resolution")
+    __slots__ = ("_base", "_columns", "_is_cut", "_times", "resolution")
 
     def __init__(self, resolution: Resolution, base: Mapping[str, int]) -> None:
         self.resolution = resolution
         self._base = {name: value for name, value in base.items() if value}
         self._times = array("I")
+        # Whether older samples than the first one were there.
+        self._is_cut = False
         self._columns: dict[str, array[int]] = {}
 
     def add(self, at_seconds: int, values: Mapping[str, int]) -> None:
@@ -87,6 +89,7 @@ class Series:
         # The last sample before the time that is kept is the value at its beginning.
         count = bisect_right(self._times, now_seconds - keep) - 1
         if count > 0:
+            self._is_cut = True
             del self._times[:count]
             for column in self._columns.values():
                 del column[:count]
@@ -98,6 +101,19 @@ class Series:
             return None
         at = bisect_right(self._times, at_seconds)
         return column[at - 1] if at else self._base.get(name, 0)
+
+    def time_above(self, name: str, value: int) -> int | None:
+        """Return when a counter that only grows was first seen above a value.
+
+        None if it is not above it, or if it was so before the first sample.
+        """
+        column = self._columns.get(name)
+        if column is None or self._base.get(name, 0) > value:
+            return None
+        at = bisect_right(column, value)
+        if at == len(column) or (at == 0 and self._is_cut):
+            return None
+        return self._times[at]
 
 
 class History:
@@ -117,6 +133,13 @@ class History:
         """Add the values of a moment, not before that of the last call."""
         for series in self._series:
             series.add(at_seconds, values)
+
+    def time_above(self, name: str, value: int) -> int | None:
+        """Return when a counter that only grows was first seen above a value; None: not known."""
+        for series in self._series:
+            if (found := series.time_above(name, value)) is not None:
+                return found
+        return None
 
     def value_at(self, name: str, at_seconds: int, now_seconds: int) -> int | None:
         """Return the value that a counter had; None if no change of it is known.

@@ -74,8 +74,8 @@ class Table:
 
     def take(
         self, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, is_first: bool
-    ) -> Iterator[tuple[Row, dict[str, Any]]]:
-        """Change what a report tells; return each row with its fields before.
+    ) -> Iterator[tuple[Row, dict[str, Any], dict[str, Any]]]:
+        """Change what a report tells; return each row with its values and its fields before.
 
         Args:
             columns: Names of the values.
@@ -99,12 +99,13 @@ class Table:
             else:
                 row.begin_change()
             before = row.fields
-            row.fields = self._kind.fields_of(facts, dict(zip(columns, values, strict=True)))
+            by_name = dict(zip(columns, values, strict=True))
+            row.fields = self._kind.fields_of(facts, by_name)
             if is_first:
                 self._show_idle(row)
             elif self._kind.resolutions:
                 self.changed[row] = None
-            yield row, before
+            yield row, by_name, before
 
     def _add(self, number: int, facts: dict[str, Any], *, is_first: bool) -> Row:
         row = Row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,149 @@ async def test_a_restarted_broker_is_read_anew(tmp_path: Path) -> None:
         assert set(mirror.queues) == {("/", "kept")}
         assert mirror.overview.fields["queue_totals"]["messages"] == 0
         await client.close()
+
+
+async def test_shows_how_old_the_oldest_message_is(observed: Observed) -> None:
+    with a_client(observed) as client:
+        client.declare("q", durable=False)
+        await observed.tick()
+        times = []
+        for _ in range(3):
+            client.publish(b"hello", "q")
+            client.ready_count("q")
+            await observed.tick(60)
+            times.append(int(observed.time.now_seconds * 1000))
+        row = observed.mirror.queues["/", "q"]
+        assert row.fields["oldest_message_timestamp"] == times[0]
+        for expected in times[1:]:
+            assert client.get("q") is not None
+            await observed.tick()
+            assert row.fields["oldest_message_timestamp"] == expected
+        assert client.get("q") is not None
+        await observed.tick()
+        assert "oldest_message_timestamp" not in row.fields
+
+
+async def test_shows_the_timestamp_of_the_first_message(observed: Observed) -> None:
+    with a_client(observed) as client:
+        client.declare("q")
+        for second in (1_700_000_000, 1_700_000_001):
+            moment = datetime.fromtimestamp(second, UTC)
+            properties = Basic.Properties(content_type="text/plain", timestamp=moment)
+            client.publish(b"hello", "q", properties=properties)
+        client.publish(b"hello", "q")
+        for expected in (1_700_000_000, 1_700_000_001, None):
+            client.ready_count("q")
+            await observed.mirror.refresh()
+            fields = observed.mirror.queues["/", "q"].fields
+            assert fields.get("head_message_timestamp") == expected
+            assert client.get("q") is not None
+
+
+async def test_shows_whether_consumers_keep_up(observed: Observed) -> None:
+    with a_client(observed) as client:
+        client.declare("q", durable=False)
+        client.consume("q", prefetch=1)
+        await observed.tick()
+        row = observed.mirror.queues["/", "q"]
+        assert row.fields["consumer_utilisation"] == 1
+        client.publish(b"hello", "q")
+        client.publish(b"hello", "q")
+        delivery = client.expect_delivery()
+        queue = observed.server.server.broker.vhosts["/"].queues["q"]
+        observed.server.wait_until(lambda: queue.consumer_waits.seconds > 0.01)
+        observed.time.now_seconds += 0.01
+        await observed.mirror.refresh()
+        assert row.fields["consumer_utilisation"] < 1
+        client.send(Basic.Ack(delivery.tag))
+        client.expect_delivery()
+        await observed.tick()
+        await observed.tick()
+        assert not queue.consumer_waits.is_waiting
+
+
+async def test_shows_the_active_consumer_and_the_owner(observed: Observed) -> None:
+    with a_client(observed) as client:
+        client.declare("single", durable=False, arguments={"x-single-active-consumer": True})
+        for tag in ("first", "second"):
+            client.call(Basic.Consume(queue="single", consumer_tag=tag), Basic.ConsumeOk)
+        client.declare("own", durable=False, exclusive=True)
+        client.call(
+            Basic.Consume(queue="own", consumer_tag="alone", exclusive=True), Basic.ConsumeOk
+        )
+        await observed.mirror.refresh()
+        mirror = observed.mirror
+        (name,) = mirror.connections
+        assert mirror.queues["/", "single"].fields["single_active_consumer_tag"] == "first"
+        assert mirror.consumers[f"{name} (1)", "first"].fields["activity_status"] == "single_active"
+        assert mirror.consumers[f"{name} (1)", "second"].fields["active"] is False
+        own = mirror.queues["/", "own"].fields
+        assert own["exclusive"] is True
+        assert own["exclusive_consumer_tag"] == "alone"
+        assert own["owner_pid_details"]["name"] == name
+        assert own["owner_pid_details"]["peer_host"] == "127.0.0.1"
+        client.call(Basic.Cancel("first"), Basic.CancelOk)
+        await mirror.refresh()
+        assert mirror.queues["/", "single"].fields["single_active_consumer_tag"] == "second"
+        second = mirror.consumers[f"{name} (1)", "second"].fields
+        assert second["activity_status"] == "single_active"
+
+
+async def test_shows_the_lag_of_groups(observed: Observed) -> None:
+    with a_client(observed, confirms=True) as client:
+        client.declare("s", arguments={"x-queue-type": "stream"})
+        for _ in range(3):
+            client.publish(b"hello", "s")
+            client.expect_confirmed()
+        client.consume(
+            "s", prefetch=2, arguments={"x-consumer-group": "g", "x-stream-offset": "first"}
+        )
+        first = client.expect_delivery()
+        client.expect_delivery()
+        await observed.mirror.refresh()
+        (group,) = observed.mirror.queues["/", "s"].fields["groups"]
+        assert (group["group"], group["lag"], group["unacked"]) == ("g", 3, 2)
+        client.send(Basic.Ack(first.tag))
+        client.expect_delivery()
+        await observed.mirror.refresh()
+        (group,) = observed.mirror.queues["/", "s"].fields["groups"]
+        assert (group["lag"], group["committed"], group["members"]) == (2, 1, 1)
+
+
+async def test_shows_a_policy_as_soon_as_it_is_set(observed: Observed) -> None:
+    with a_client(observed) as client:
+        client.declare("q", durable=False)
+        await observed.mirror.refresh()
+        row = observed.mirror.queues["/", "q"]
+        assert row.fields["effective_policy_definition"] == {}
+        policy = {
+            "vhost": "/",
+            "name": "p",
+            "pattern": "^q$",
+            "apply_to": "all",
+            "priority": 0,
+            "definition": {"max-length": 5, "alternate-exchange": "amq.fanout"},
+        }
+        await observed.client.call("policies.set", policy)
+        await observed.mirror.refresh()
+        assert row.fields["policy"] == "p"
+        assert row.fields["effective_policy_definition"]["max-length"] == 5
+        await observed.client.call("policies.clear", {"vhost": "/", "name": "p"})
+        await observed.mirror.refresh()
+        assert "policy" not in row.fields or row.fields["policy"] is None
+        assert row.fields["effective_policy_definition"] == {}
+
+
+async def test_an_idle_queue_shows_since_when(observed: Observed) -> None:
+    with a_client(observed) as client:
+        client.declare("q", durable=False)
+        await observed.tick()
+        row = observed.mirror.queues["/", "q"]
+        assert "idle_since" not in row.fields
+        began = observed.time.now_seconds
+        await observed.tick()
+        assert datetime.fromisoformat(row.fields["idle_since"]).timestamp() == began
+        client.publish(b"hello", "q")
+        client.ready_count("q")
+        await observed.tick()
+        assert "idle_since" not in row.fields

@@ -8,7 +8,7 @@ import { replaceQuery } from "../app/location.js";
 import { bodyPreview, firstDeath, headerText } from "../app/message_bodies.js";
 import { messageMatches } from "../app/message_search.js";
 import { ask } from "../app/server.js";
-import { openPublish, openReplay } from "../actions/queue_actions.js";
+import { openPublish, openReplay, openReturnDeadLetters } from "../actions/queue_actions.js";
 import { CommandLines } from "../parts/copying.js";
 import { Segmented, TextField } from "../parts/fields.js";
 import { Icon } from "../parts/icon.js";
@@ -191,7 +191,9 @@ function MessageSheet({ message, path, queue, queues, onClose, onMove }) {
     <div class="row">
       <button type="button" class="button" onClick=${republish}><${Icon} name="send" small />Publish a copy</button>
       <button type="button" class="button" onClick=${() => openReplay(queue, queues, { start: String(message.offset), until: String(message.offset + 1), all: message.state !== "settled", dryRun: false, to: death?.queue ?? "" })}>
-        <${Icon} name="replay" small />${death ? `Replay to ${death.queue}` : "Replay this one"}</button>
+        <${Icon} name="replay" small />Replay</button>
+      ${death && message.state === "ready" && html`<button type="button" class="button" onClick=${() => openReturnDeadLetters(queue, { start: String(message.offset), until: String(message.offset + 1), dryRun: false })}>
+        <${Icon} name="inbox" small />Return to ${death.queue}</button>`}
     </div>
     <${Failure} error=${error} what="The whole body" />
     <${MessageView} message=${shown} />
