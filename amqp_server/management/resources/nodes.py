@@ -131,6 +131,7 @@ class _Nodes:
             "exchange_types": exchange_types(),
             "contexts": contexts(settings),
             "metrics_gc_queue_length": NO_METRICS_WAIT,
+            "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
         }
         shown["db_dir"] = shown["db_dir"] or str(settings.storage_path)
         shown["sockets_total"] = shown["sockets_total"] or shown["fd_total"]
