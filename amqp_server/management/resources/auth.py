@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from amqp_server.management.http.parts import Parts
 
 _SHA256: Final = "rabbit_password_hashing_sha256"
-_COUNTS: Final = ("auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded")
 _SHAPE: Final[Shape[Mapping[str, Any]]] = Shape(
     show=PLAIN.show, name=PLAIN.name, value=value_of_object, order=("protocol",)
 )
@@ -42,7 +41,12 @@ class _Auth:
         await self._parts.mirror.refresh()
         found = self._parts.mirror.overview.fields.get("auth_attempts", {})
         rows = [
-            {"protocol": protocol, **{name: counts.get(name, 0) for name in _COUNTS}}
+            {
+                "protocol": protocol,
+                "auth_attempts": counts["failed"] + counts["succeeded"],
+                "auth_attempts_failed": counts["failed"],
+                "auth_attempts_succeeded": counts["succeeded"],
+            }
             for protocol, counts in found.items()
         ]
         return await list_answer(call.query, rows, _SHAPE, is_paged=False)
