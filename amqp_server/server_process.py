@@ -89,8 +89,6 @@ async def serve(config: ServerConfig, surroundings: Surroundings, manager: Servi
         announce(config.log_format, *running.tls_address, is_tls=True)
     if surroundings.announce is not None:
         surroundings.announce(host, port)
-    # Tools that wait for RabbitMQ in a container, Testcontainers for one, look for this line.
-    logger.info("Server startup complete; 0 plugins started.")
     manager.ready(f"listening on {host}:{port}")
     living = loop.create_task(manager.keep_alive(), name="signs of life")
     watching = None if surroundings.watch is None else loop.create_task(surroundings.watch())
