@@ -81,4 +81,4 @@ class MetricsPort:
             request.headers.get("Accept-Encoding", ""),
         )
         headers = {"content-encoding": "gzip"} if page.is_gzipped else {}
-        return Octets(page.status, page.content_type, page.body, headers)
+        return Octets(page.status, page.content_type, page.body, headers, is_packed=page.is_gzipped)

@@ -66,6 +66,8 @@ def is_there(place: str) -> bool:
     # Of the data directory, and of a user's.
     if end.split("/")[1] in {"leases", "logs", "quarantine", "spill", "transactions"}:
         return True
+    if end.startswith("/deploy/"):
+        return (REPOSITORY / place).exists()
     return any(path.endswith(end) for path in source_paths())
 
 

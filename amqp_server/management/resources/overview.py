@@ -85,6 +85,7 @@ def contexts(settings: ManagementSettings) -> list[dict[str, Any]]:
             "ip": each.host,
             "port": str(each.port),
             "ssl_opts": [],
+            "cowboy_opts": "[]",
             "node": settings.node_name,
         }
         for each in settings.listeners
