@@ -114,6 +114,7 @@ class Exchange:
         try:
             return await route.handler(call)
         finally:
+            self._parts.mirror.expire()
             self._parts.rendered.forget()
 
     async def _admit(self, call: Call, route: Route) -> None:
@@ -139,7 +140,7 @@ class Exchange:
     async def _has_vhost(self, vhost: str) -> bool:
         """Return whether a virtual host exists now, even if the mirror does not show it yet."""
         if vhost not in self._parts.mirror.vhosts:
-            await self._parts.mirror.refresh()
+            await self._parts.mirror.refresh(is_fresh=True)
         return vhost in self._parts.mirror.vhosts
 
 
@@ -147,9 +148,11 @@ def _route_of(match: Match, method: str) -> Route:
     """Return the route of a method.
 
     Raises:
-        ApiError: 405: the path has none.
+        ApiError: 405: the path has none. 404: there is no such path.
     """
     route = match.routes.get("GET" if method == "HEAD" else method)
+    if route is None and match.is_rest:
+        raise not_found()
     if route is None:
         raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": match.allow})
     return route

@@ -102,19 +102,30 @@ class Mirror:
         # Messages in the queues of each virtual host, by name: ready and unacknowledged.
         self._depths: dict[str, list[int]] = {}
         self._not_before_seconds = 0.0
+        self._is_expired = False
         self._under_way: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
-    async def refresh(self) -> None:
+    def expire(self) -> None:
+        """Make the next refresh wait until it is due: this process has changed something."""
+        self._is_expired = True
+
+    async def refresh(self, *, is_fresh: bool = False) -> None:
         """Return when the mirror shows the broker at a moment after this call.
 
-        Where a look costs the broker much, the mirror may show a moment up to a second ago.
+        Where a look costs the broker much, the mirror may show a moment up to a second ago, but
+        none before the last `expire`.
+
+        Args:
+            is_fresh: Whether the caller rather waits that second: it has missed something that
+                may be new.
 
         Raises:
             BrokerAway: The broker does not answer.
             BrokerRefused: The broker failed.
         """
-        if self._not_before_seconds - self._clock.seconds() > WAIT_SECONDS_MAX:
+        wait_seconds = self._not_before_seconds - self._clock.seconds()
+        if wait_seconds > WAIT_SECONDS_MAX and not (is_fresh or self._is_expired):
             return
         if self._next is None:
             # The one that is under way may have passed what its caller wants to see.
@@ -129,6 +140,7 @@ class Mirror:
             await asyncio.wait((before,))
         await self._clock.until(self._not_before_seconds)
         self._under_way, self._next = self._next, None
+        self._is_expired = False
         await self._refresh()
 
     async def run(self) -> None:
