@@ -99,6 +99,7 @@ class Queue:
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
         is_paused: Whether an operator has paused it: it delivers nothing, and takes publishes.
         makes_persistent: Whether the queue stores every message as persistent.
+        is_hidden: Whether it is in no table of names: the messages of a delayed exchange.
         is_noted: Whether it is noted that the queue has changed; see `ChangedQueues`.
         has_new_facts: Whether what seldom changes, such as the policy, has changed too.
         changed_in: Generation of its last change; `ChangedQueues` sets it.
@@ -107,6 +108,7 @@ class Queue:
     """
 
     makes_persistent = False
+    is_hidden = True
     is_noted = False
     has_new_facts = True
     changed_in = 0

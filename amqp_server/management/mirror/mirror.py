@@ -30,9 +30,7 @@ logger = logging.getLogger(__name__)
 LOOP_SHARE: Final = 0.01
 """Share of the broker's event loop that refreshes may use."""
 PAUSE_SECONDS_MAX: Final = 1.0
-"""Longest pause between two refreshes for that share: what is shown may be as old."""
-WAIT_SECONDS_MAX: Final = 0.1
-"""Longest pause that a reader waits for: with a longer one it gets what is there."""
+"""Longest pause between two refreshes for that share."""
 _DEPTH_NAMES: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 
@@ -105,16 +103,20 @@ class Mirror:
         self._under_way: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
-    async def refresh(self) -> None:
+    async def refresh(self, max_age_seconds: float = 0.0) -> None:
         """Return when the mirror shows the broker at a moment after this call.
 
-        Where a look costs the broker much, the mirror may show a moment up to a second ago.
+        So it shows what its caller has changed before. Where a look costs the broker much, the
+        next one is up to a second away: a caller that polls does not wait for it.
+
+        Args:
+            max_age_seconds: Return at once if the last refresh is not older.
 
         Raises:
             BrokerAway: The broker does not answer.
             BrokerRefused: The broker failed.
         """
-        if self._not_before_seconds - self._clock.seconds() > WAIT_SECONDS_MAX:
+        if self._clock.seconds() - self.refreshed_seconds < max_age_seconds:
             return
         if self._next is None:
             # The one that is under way may have passed what its caller wants to see.
@@ -229,7 +231,9 @@ class Mirror:
         """Show in each virtual host how many messages its queues have."""
         table = self._tables["vhosts"]
         for name in self._depths.keys() - self.vhosts.keys():
-            del self._depths[name]
+            # The queues of a deleted virtual host go one by one.
+            if not any(self._depths[name]):
+                del self._depths[name]
         for name, row in self.vhosts.items():
             ready, unacked = self._depths.get(name, (0, 0))
             sums = dict(zip(_DEPTH_NAMES, (ready + unacked, ready, unacked), strict=True))
