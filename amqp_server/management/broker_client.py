@@ -59,7 +59,7 @@ class BrokerRefused(Exception):  # noqa: N818 - an answer of the broker
         self.details = dict(details or {})
 
 
-class _NotSentError(Exception):
+class _NotSentError(ConnectionError):
     """The broker had closed the connection before it could see the request."""
 
 
@@ -187,11 +187,9 @@ class BrokerClient:
         except TimeoutError:
             reason = f"the broker did not answer within {REPLY_SECONDS_MAX:.0f} s"
             raise BrokerAway(reason) from None
-        except (OSError, _NotSentError) as error:
+        except OSError as error:
             self._close_idle()
-            raise BrokerAway(
-                f"the broker cannot be asked: {getattr(error, 'strerror', None) or error}"
-            ) from error
+            raise BrokerAway(f"the broker cannot be asked: {error.strerror or error}") from error
         finally:
             self._free.release()
 
