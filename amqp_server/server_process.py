@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -16,6 +19,7 @@ from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpo
 from amqp_server.garbage_collection import collector, no_collections
 from amqp_server.open_files import claim_open_files, refuse_start_without_files
 from amqp_server.reload_signal import obey_reload_signal
+from amqp_server.service_manager import ServiceManager
 from amqp_server.start_and_stop import start
 
 if TYPE_CHECKING:
@@ -29,6 +33,8 @@ announcements = logging.getLogger(f"{__name__}.announcements")
 """Logger of events that are logged at every `--log-level`."""
 announcements.setLevel(logging.INFO)
 
+COMPLETE = "Server startup complete; 0 plugins started."
+"""RabbitMQ's words for a server that is ready; testcontainers and others wait for them."""
 SWITCH_INTERVAL_SECONDS = 0.0005
 """Seconds that the flusher's thread may wait for the interpreter after each system call.
 
@@ -52,12 +58,13 @@ class Surroundings:
     watch: Callable[[], Coroutine[None, None, None]] | None = None
 
 
-async def serve(config: ServerConfig, surroundings: Surroundings) -> bool:
+async def serve(config: ServerConfig, surroundings: Surroundings, manager: ServiceManager) -> bool:
     """Run a server until SIGTERM or SIGINT; a second signal ends the process at once.
 
     Args:
         config: Settings; not changed.
         surroundings: What the process has beside them.
+        manager: Learns when clients can connect, that the event loop turns, and of the stop.
 
     Returns:
         Whether it stopped cleanly.
@@ -87,6 +94,10 @@ async def serve(config: ServerConfig, surroundings: Surroundings) -> bool:
         announce(config.log_format, *running.tls_address, is_tls=True)
     if surroundings.announce is not None:
         surroundings.announce(host, port)
+    elif surroundings.watch is None:
+        announce_complete(config.log_format)
+    manager.ready(f"listening on {host}:{port}")
+    living = loop.create_task(manager.keep_alive(), name="signs of life")
     watching = None if surroundings.watch is None else loop.create_task(surroundings.watch())
     if watching is not None:
         watching.add_done_callback(lambda _: stopping.set())
@@ -94,8 +105,12 @@ async def serve(config: ServerConfig, surroundings: Surroundings) -> bool:
     if watching is not None:
         watching.cancel()
     logger.info("stopping")
-    with no_collections():
-        return await running.stop()
+    manager.stopping()
+    try:
+        with no_collections():
+            return await running.stop()
+    finally:
+        living.cancel()
 
 
 def announce(log_format: str, host: str, port: int, *, is_tls: bool = False) -> None:
@@ -118,6 +133,23 @@ def announce(log_format: str, host: str, port: int, *, is_tls: bool = False) -> 
         print(f"{how} {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
 
 
+def announce_complete(log_format: str) -> None:
+    """Write to standard output that the server is ready, as RabbitMQ does: programs wait for it.
+
+    Args:
+        log_format: `text` writes RabbitMQ's line, `json` an object on one line with the same text.
+    """
+    line = COMPLETE
+    if log_format == "json":
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = json.dumps({"time": moment, "level": "info", "logger": __name__, "event": COMPLETE})
+    # Who has closed standard output, or never had one, waits for nothing there. A buffer would try
+    # again at the end of the process.
+    if sys.stdout is not None:
+        with suppress(OSError, ValueError):
+            os.write(sys.stdout.fileno(), f"{line}\n".encode())
+
+
 def run(config: ServerConfig, surroundings: Surroundings | None = None) -> int:
     """Run a server on uvloop and return the process's exit code.
 
@@ -133,7 +165,9 @@ def run(config: ServerConfig, surroundings: Surroundings | None = None) -> int:
     ignore_checkpoint_signal()
     try:
         config = claim_open_files(config)
-        return 0 if uvloop.run(serve(config, surroundings or Surroundings())) else 1
+        manager = ServiceManager.of(os.environ)
+        serving = serve(config, surroundings or Surroundings(), manager)
+        return 0 if uvloop.run(serving) else 1
     except OSError as error:
         refuse_start_without_files(error, error)
         raise

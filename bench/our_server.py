@@ -44,7 +44,9 @@ def start_our_server(
     }
     kernels = "PURE_PYTHON" if is_pure else "REQUIRE_COMPILED"
     environment[f"{_SETTINGS_PREFIX}{kernels}"] = "1"
-    arguments = ["--port", "0", "--storage-path", str(directory / "data"), *options]
+    arguments = ["--port", "0", "--storage-path", str(directory / "data")]
+    # Another process on the same cores: a row that is about it asks for it.
+    arguments += ["--management-port", "0", "--metrics-port", "0", *options]
     if ring_slots is not None:
         arguments += ["--ring-size", str(ring_slots)]
     output = directory / "output.txt"

@@ -52,6 +52,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "checkpoint": LazyCommand(
             "cli.checkpoint", "checkpoint", "Write a checkpoint of settled messages now."
         ),
+        "config": LazyCommand(
+            "cli.config_show", "config", "Show the settings that a server would start with."
+        ),
         "definitions": LazyCommand(
             "cli.definitions", "definitions", "Export and import users, queues, bindings and so on."
         ),

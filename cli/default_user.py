@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource
 
-from cli.settings import describe_place
+from cli.settings import describe_place, is_our_setting, note_variable, rabbitmq_translation
 
 PASSWORD_BYTES_MAX: Final = 1024
 _VARIABLES: Final = {
@@ -24,7 +23,8 @@ def default_user_values(
     """Return the values of all options, with name, password and virtual host of the first user.
 
     There is no option for the password itself: other users of the machine see the arguments of a
-    process. RabbitMQ's variables count where the option is not given, as in its container image.
+    process. RabbitMQ's variables count where the option is not given, as in its container image,
+    and RabbitMQ's file where they are not set.
 
     Args:
         ctx: Command, which knows the source of each value.
@@ -36,14 +36,18 @@ def default_user_values(
     """
     changed = dict(values)
     for name, variable in _VARIABLES.items():
-        is_given = ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
-        if not is_given and environment.get(variable):
+        if not is_our_setting(ctx, name) and environment.get(variable):
             changed[name] = environment[variable]
+            note_variable(ctx, name, variable)
     path: Path | None = changed.pop("default_pass_file")
+    found = rabbitmq_translation(ctx)
     if path is not None:
         changed["default_password"] = _read(ctx, path)
     elif environment.get(_PASSWORD_VARIABLE):
         changed["default_password"] = environment[_PASSWORD_VARIABLE]
+        note_variable(ctx, "default_password", _PASSWORD_VARIABLE)
+    elif found is not None and found.password is not None:
+        changed["default_password"] = found.password.value
     elif changed["default_user"] != "guest":
         raise click.UsageError(
             f"user '{changed['default_user']}' needs a password: write --default-pass-file FILE, "

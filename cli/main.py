@@ -34,9 +34,11 @@ from cli.settings import (
     ServerOption,
     build_config,
     describe_place,
+    rabbitmq_translation,
     read_config_file,
     runs_subcommand,
     unknown_variables,
+    use_rabbitmq_conf,
 )
 from cli.version import describe_version
 
@@ -494,6 +496,16 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="TOML file with any of these options.",
 )
 @click.option(
+    "--rabbitmq-conf",
+    cls=ServerOption,
+    type=click.Path(path_type=Path),
+    is_eager=True,
+    expose_value=False,
+    callback=use_rabbitmq_conf,
+    metavar="FILE",
+    help="RabbitMQ's rabbitmq.conf, or a directory of such files; --config overrides it.",
+)
+@click.option(
     "--log-level",
     cls=ServerOption,
     type=click.Choice(LOG_LEVELS),
@@ -526,6 +538,9 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
     config = build_config(ctx, default_user_values(ctx, values))
     configure_logging(config.log_level, config.log_format)
     for line in unknown_variables(ctx, os.environ):
+        logger.warning("%s", line)
+    found = rabbitmq_translation(ctx)
+    for line in found.warnings if found is not None else ():
         logger.warning("%s", line)
 
     # Imported here: help page and tools need no event loop.

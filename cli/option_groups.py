@@ -16,6 +16,7 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "storage-path",
             "ephemeral",
             "config",
+            "rabbitmq-conf",
             "log-level",
             "log-format",
         ),

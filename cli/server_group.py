@@ -39,7 +39,7 @@ class ServerGroup(GroupedOptions):
         """
         given, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
         if rest and rest[0] in COMMANDS:
-            note_subcommand(ctx, rest[0])
+            note_subcommand(ctx)
             self._refuse_server_options(given, rest[0])
         return super().parse_args(ctx, args)
 

@@ -1,14 +1,18 @@
-"""Sources of a setting: an option, else the environment, else the file, else the default.
+"""Sources of a setting: an option, else the environment, else the files, else the default.
 
-`ServerOption` is one setting, `read_config_file` reads the file, `build_config` makes the
-`ServerConfig`. Every error message begins with the place of the value: `--port`,
-`AMQP_SERVER_PORT`, or `server.toml: port`.
+`ServerOption` is one setting, `read_config_file` and `use_rabbitmq_conf` read the files,
+`build_config` makes the `ServerConfig`. Our own file wins over RabbitMQ's. Every error message
+begins with the place of the value: `--port`, `AMQP_SERVER_PORT`, `server.toml: port` or
+`rabbitmq.conf:7: heartbeat`.
 """
+
+from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -24,13 +28,35 @@ from cli.parameters import (
     format_watermark,
 )
 
+if TYPE_CHECKING:
+    from cli.rabbitmq_conf.translation import Translation
+
 ENVIRONMENT_PREFIX: Final = "AMQP_SERVER_"
 _OTHER_VARIABLES: Final = {
     f"{ENVIRONMENT_PREFIX}PURE_PYTHON",
     f"{ENVIRONMENT_PREFIX}REQUIRE_COMPILED",
 }
 _COMMAND: Final = "cli.settings.command"
-_FILE: Final = "cli.settings.file"
+_FILES: Final = "cli.settings.files"
+_VARIABLES: Final = "cli.settings.variables"
+_RABBITMQ: Final = "cli.settings.rabbitmq"
+_FILE_OPTIONS: Final = ("config", "rabbitmq-conf")
+"""Options that name a file of settings; the first wins over the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """A file that was read.
+
+    Attributes:
+        path: As the user has written it.
+        values: Parsed values by field of `ServerConfig`.
+        places: Where in which file each of them stands, by field: what messages begin with.
+    """
+
+    path: Path
+    values: Mapping[str, Any]
+    places: Mapping[str, str]
 
 
 class ServerOption(click.Option):
@@ -56,14 +82,17 @@ class ServerOption(click.Option):
         return None if runs_subcommand(ctx) else super().resolve_envvar_value(ctx)
 
 
-def note_subcommand(ctx: click.Context, command: str) -> None:
+def note_subcommand(ctx: click.Context) -> None:
     """Record that the command line names a subcommand, before options are parsed."""
-    ctx.meta[_COMMAND] = command
+    ctx.meta[_COMMAND] = ctx.command
 
 
 def runs_subcommand(ctx: click.Context) -> bool:
-    """Whether the command line names a subcommand."""
-    return _COMMAND in ctx.meta
+    """Whether the command line names a subcommand of this command.
+
+    `amqp-server config show` has the same options: for them it is the command itself.
+    """
+    return ctx.meta.get(_COMMAND) is ctx.command
 
 
 def read_config_file(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
@@ -82,12 +111,10 @@ def read_config_file(ctx: click.Context, _param: click.Parameter, path: Path | N
     """
     if path is None or runs_subcommand(ctx):
         return path
-    options = {
-        param.key: param
-        for param in ctx.command.params
-        if isinstance(param, ServerOption) and param.key != "config"
-    }
+    options = _options(ctx)
+    del options["config"]
     values: dict[str, Any] = {}
+    places: dict[str, str] = {}
     for key, value in _parse_toml(path).items():
         option = options.get(key.replace("_", "-"))
         if option is None:
@@ -95,9 +122,74 @@ def read_config_file(ctx: click.Context, _param: click.Parameter, path: Path | N
         if option.name in values:
             raise click.UsageError(f"{path}: {option.key} is set twice, once as '{key}'")
         values[str(option.name)] = _read_value(ctx, path, option, value)
-    ctx.default_map = values
-    ctx.meta[_FILE] = path
+        places[str(option.name)] = f"{path}: {option.key}"
+    _use_file(ctx, "config", SettingsFile(path, values, places))
     return path
+
+
+def use_rabbitmq_conf(
+    ctx: click.Context, _param: click.Parameter, path: Path | None
+) -> Path | None:
+    """Use the settings of RabbitMQ's file as defaults: the callback of `--rabbitmq-conf`.
+
+    Args:
+        ctx: Command; its `default_map` is replaced.
+        path: Path of the file, or of a directory of such files; None if there is none.
+
+    Returns:
+        The path, unchanged.
+
+    Raises:
+        click.UsageError: A file cannot be read, or an entry cannot be used; the message names
+            file, line and key.
+    """
+    if path is None or runs_subcommand(ctx):
+        return path
+    # Imported here, because few servers have such a file.
+    from cli.rabbitmq_conf.entries import ConfMistakeError
+    from cli.rabbitmq_conf.translation import read_rabbitmq_conf
+
+    options = _options(ctx)
+    try:
+        found = read_rabbitmq_conf(path, options)
+    except ConfMistakeError as error:
+        raise click.UsageError(str(error)) from error
+    values: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for key, setting in found.settings.items():
+        option = options[key]
+        try:
+            values[str(option.name)] = option.type_cast_value(ctx, setting.value)
+        except click.BadParameter as error:
+            raise click.UsageError(f"{setting.entry.place}: {error.message}") from error
+        places[str(option.name)] = setting.entry.place
+    ctx.meta[_RABBITMQ] = found
+    _use_file(ctx, "rabbitmq-conf", SettingsFile(path, values, places))
+    return path
+
+
+def rabbitmq_translation(ctx: click.Context) -> Translation | None:
+    """Return what RabbitMQ's file says; None if there is none."""
+    found: Translation | None = ctx.meta.get(_RABBITMQ)
+    return found
+
+
+def settings_files(ctx: click.Context) -> dict[str, SettingsFile]:
+    """Return the files that were read, by the option that names them; the first wins."""
+    files: dict[str, SettingsFile] = ctx.meta.get(_FILES, {})
+    return {option: files[option] for option in _FILE_OPTIONS if option in files}
+
+
+def _use_file(ctx: click.Context, option: str, file: SettingsFile) -> None:
+    ctx.meta.setdefault(_FILES, {})[option] = file
+    merged: dict[str, Any] = {}
+    for each in reversed(settings_files(ctx).values()):
+        merged |= each.values
+    ctx.default_map = merged
+
+
+def _options(ctx: click.Context) -> dict[str, ServerOption]:
+    return {param.key: param for param in ctx.command.params if isinstance(param, ServerOption)}
 
 
 def _parse_toml(path: Path) -> dict[str, Any]:
@@ -156,16 +248,45 @@ def describe_place(ctx: click.Context, param: click.Parameter) -> str:
     """Return the place where the value of a parameter was written.
 
     Returns:
-        `--port`, `AMQP_SERVER_PORT` or `server.toml: port`.
+        `--port`, `AMQP_SERVER_PORT`, `server.toml: port` or `rabbitmq.conf:7: heartbeat`.
     """
     if not isinstance(param, ServerOption):
         return param.get_error_hint(ctx).replace("'", "")
-    source = ctx.get_parameter_source(str(param.name))
+    name = str(param.name)
+    source = ctx.get_parameter_source(name)
+    variable = noted_variable(ctx, name)
+    if variable is not None:
+        return variable
     if source is ParameterSource.ENVIRONMENT:
         return param.variable
     if source is ParameterSource.DEFAULT_MAP:
-        return f"{ctx.meta[_FILE]}: {param.key}"
+        return next(
+            file.places[name] for file in settings_files(ctx).values() if name in file.places
+        )
     return f"--{param.key}"
+
+
+def note_variable(ctx: click.Context, name: str, variable: str) -> None:
+    """Record that a variable of RabbitMQ's has the value of a field, and not the option."""
+    ctx.meta.setdefault(_VARIABLES, {})[name] = variable
+
+
+def noted_variable(ctx: click.Context, name: str) -> str | None:
+    """Return the variable of RabbitMQ's that has the value of a field, if one has."""
+    variables: dict[str, str] = ctx.meta.get(_VARIABLES, {})
+    return variables.get(name)
+
+
+def is_our_setting(ctx: click.Context, name: str) -> bool:
+    """Return whether an option, its variable or our own file has the value of a field.
+
+    RabbitMQ's variables win over what is left: its file, and the default.
+    """
+    source = ctx.get_parameter_source(name)
+    if source is ParameterSource.DEFAULT_MAP:
+        files = settings_files(ctx)
+        return "config" in files and name in files["config"].values
+    return source is not ParameterSource.DEFAULT
 
 
 def build_config(ctx: click.Context, values: Mapping[str, Any]) -> ServerConfig:
@@ -193,7 +314,25 @@ def build_config(ctx: click.Context, values: Mapping[str, Any]) -> ServerConfig:
         ) from error
     if not config.tls_certificate:
         _refuse_useless_tls(ctx)
+    _refuse_unfinished_rabbitmq_conf(ctx, config)
     return config
+
+
+def _refuse_unfinished_rabbitmq_conf(ctx: click.Context, config: ServerConfig) -> None:
+    """Refuse entries of RabbitMQ's file that need an option beside them, if it is missing."""
+    found = rabbitmq_translation(ctx)
+    if found is None:
+        return
+    if found.trusts_proxies is not None and not config.proxy_protocol_trusted:
+        raise click.UsageError(
+            f"{found.trusts_proxies.place}: name the networks of the proxies as well, "
+            "--proxy-protocol-trusted NETWORKS: others could pretend to be any client"
+        )
+    if found.key_password is not None and not config.tls_key_password_file:
+        raise click.UsageError(
+            f"{found.key_password.place}: write the password into a file, and "
+            "--tls-key-password-file FILE"
+        )
 
 
 def _refuse_useless_tls(ctx: click.Context) -> None:

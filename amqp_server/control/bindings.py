@@ -15,7 +15,12 @@ from amqp_server.broker.handlers import queue as queue_handlers
 from amqp_server.control.command_channel import command_channel
 from amqp_server.control.field_tables import checked_name, field_table
 from amqp_server.control.messages import ControlError, ErrorKind
-from amqp_server.control.properties_key import has_arguments, properties_key, routing_key_in
+from amqp_server.control.properties_key import (
+    has_arguments,
+    is_key_of,
+    properties_key,
+    routing_key_in,
+)
 from amqp_server.control.registry import Command
 from amqp_server.definitions_file.json_arguments import plain_from_table
 from amqp_server.protocol.methods import ExchangeBind, ExchangeUnbind, QueueBind, QueueUnbind
@@ -248,7 +253,7 @@ async def _find(
         if (
             binding.routing_key == key
             and binding.source.name == source
-            and properties_key(key, binding.arguments) == wanted
+            and is_key_of(wanted, key, binding.arguments)
         ):
             return key, binding.arguments
         if count % LOOKED_AT_ONCE == 0:

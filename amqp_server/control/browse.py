@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from amqp_server.access.permissions import Right
 from amqp_server.broker.header_filter import HeaderFilter, parse_filter
 from amqp_server.broker.message_states import MessageState, states_of
 from amqp_server.broker.subscriptions.log_pages import read_page
 from amqp_server.broker.subscriptions.start_position import start_offset
+from amqp_server.control.command_channel import refused
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
+from amqp_server.control.requesting_user import rights_in
 from amqp_server.offset_text import parse_offset_text
 from amqp_server.views.browsed import browsed_rows
 from appendlog import LogFailedError
+from appendlog.layout.message import body_position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.message_states import StateRun
     from amqp_server.broker.queue import Queue
@@ -53,6 +58,7 @@ class _Page:
     limit: int
     rows: list[bytes]
     row_bytes: int = 0
+    search: bytes = b""
 
     @property
     def is_full(self) -> bool:
@@ -61,7 +67,13 @@ class _Page:
     def add(self, found: LogPage, states: Sequence[StateRun]) -> int:
         """Add the records that match; return the next offset to read. Runs in a worker."""
         kinds = states_of(states, found.offsets)
-        records = zip(found.offsets, found.timestamps_ns, found.messages, kinds, strict=True)
+        records = [
+            record
+            for record in zip(
+                found.offsets, found.timestamps_ns, found.messages, kinds, strict=True
+            )
+            if not self.search or record[2].find(self.search, body_position(record[2])) >= 0
+        ]
         for row in browsed_rows(records, self.state, self.filters, self.body_bytes_max):
             octets = orjson.dumps(row)
             self.rows.append(octets)
@@ -73,6 +85,7 @@ class _Page:
 
 async def browse(
     broker: Broker,
+    access: AccessControl,
     vhost: str,
     queue: str,
     start: str,
@@ -81,11 +94,14 @@ async def browse(
     filters: list[Any],
     limit: int,
     body_bytes: int,
+    *,
+    search: str = "",
 ) -> dict[str, object]:
     """Return a page of a queue's messages, whether ready, unacked or settled.
 
     Args:
         broker: Broker with the queue.
+        access: Users and permissions.
         vhost: Virtual host of the queue.
         queue: Name of the queue.
         start: Position of the first message as text; see `offset_text`.
@@ -94,12 +110,15 @@ async def browse(
         filters: Headers that wanted messages must all have: `header=value`.
         limit: Largest number of messages, 1 to `PAGE_MESSAGES_MAX`.
         body_bytes: Bytes of each body to return; `BODY_WHOLE` for all.
+        search: Text that wanted bodies contain, as UTF-8; empty for all.
 
     Raises:
         ControlError: An argument is invalid, or the queue does not exist or cannot be read.
     """
-    page = _checked(state, filters, limit, body_bytes)
+    page = _checked(state, filters, limit, body_bytes, search)
     found = find_queue(broker, vhost, queue)
+    with refused():
+        rights_in(access, vhost).require(Right.READ, "queue", queue)
     try:
         at = await start_offset(found, written_place(found, start, "start"))
         end = found.visible_end
@@ -161,7 +180,7 @@ def written_place(queue: Queue, text: str, name: str) -> StartPosition:
         raise ControlError(ErrorKind.INVALID_ARGUMENT, f"{name}: {error}") from None
 
 
-def _checked(state: str, filters: list[Any], limit: int, body_bytes: int) -> _Page:
+def _checked(state: str, filters: list[Any], limit: int, body_bytes: int, search: str) -> _Page:
     if not 1 <= limit <= PAGE_MESSAGES_MAX:
         reason = f"queues.browse: limit is {limit}, must be 1 to {PAGE_MESSAGES_MAX}"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
@@ -172,13 +191,14 @@ def _checked(state: str, filters: list[Any], limit: int, body_bytes: int) -> _Pa
         reason = f"queues.browse: state is '{state}', must be {', '.join(MessageState)} or empty"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
     body_bytes_max = None if body_bytes == BODY_WHOLE else body_bytes
-    return _Page(state, parse_filters(filters), body_bytes_max, limit, [])
+    return _Page(state, parse_filters(filters), body_bytes_max, limit, [], search=search.encode())
 
 
 async def _collect(queue: Queue, at: int, end: int, page: _Page) -> int:
     """Fill a page from offset `at`; return the next offset to read, `end` if there is no more."""
     deadline_seconds = time.monotonic() + PAGE_SECONDS_MAX
-    records_max = READ_MESSAGES if page.state or page.filters else page.limit
+    is_selected = page.state or page.filters or page.search
+    records_max = READ_MESSAGES if is_selected else page.limit
     while at < end and not page.is_full and time.monotonic() < deadline_seconds:
         if queue.is_deleted:
             reason = f"queue '{queue.name}' was deleted during the request"
@@ -208,8 +228,9 @@ _ARGUMENTS: Final = {
 }
 
 
-def browse_commands(broker: Broker) -> tuple[Command, ...]:
+def browse_commands(broker: Broker, access: AccessControl) -> tuple[Command, ...]:
     """Return the command `queues.browse` of a server with this broker."""
     shown = ("start", "until", "state", "filters")
     audited = Audited("queue.browsed", "queue", shown, is_read=True)
-    return (Command("queues.browse", partial(browse, broker), _ARGUMENTS, audited=audited),)
+    run = partial(browse, broker, access)
+    return (Command("queues.browse", run, _ARGUMENTS, {"search": str}, audited=audited),)

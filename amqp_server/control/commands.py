@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.census.census import Census
+from amqp_server.control.audit_pages import audit_commands
 from amqp_server.control.bindings import binding_commands
 from amqp_server.control.browse import browse_commands
 from amqp_server.control.changes import changes_commands
@@ -26,6 +27,7 @@ from amqp_server.control.publish_and_get import message_commands
 from amqp_server.control.queue_changes import queue_commands
 from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
+from amqp_server.control.returning import returning_commands
 from amqp_server.control.shards import shards_commands
 from amqp_server.control.status import StatusSources, status_commands
 from amqp_server.control.unacked import unacked_commands
@@ -70,7 +72,8 @@ def control_commands(
     )
     node = NodeState(sources, checkpointer, server.filesystem)
     families = (
-        browse_commands(broker),
+        audit_commands(server.config.storage_path),
+        browse_commands(broker, server.access),
         changes_commands(Census(broker, connections), broker.turn, node),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
@@ -81,7 +84,8 @@ def control_commands(
         pausing_commands(broker, server.access),
         policy_commands(server.policies),
         permission_commands(server.access),
-        replay_commands(broker, alarms),
+        replay_commands(broker, server.access, alarms),
+        returning_commands(broker, server.access, alarms),
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),
         status_commands(sources),
@@ -94,6 +98,12 @@ def control_commands(
         message_commands(broker, server.access, alarms),
         connection_commands(connections, broker.turn),
         parameter_commands(broker, server.definitions.parts, server.parameters),
-        login_commands(server.config, server.context.handshakes, server.access, server.audit),
+        login_commands(
+            server.config,
+            server.context.handshakes,
+            server.access,
+            server.audit,
+            broker.auth_attempts,
+        ),
     )
     return {command.name: command for commands in families for command in commands}

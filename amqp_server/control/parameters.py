@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -21,31 +20,23 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
     from amqp_server.broker.broker import Broker
-    from amqp_server.control.registry import ReportProgress
     from amqp_server.definitions_file.parts.part import Part
     from amqp_server.parameter_settings import ParameterSettings
 
 logger = logging.getLogger(__name__)
 
-ROWS_AT_ONCE: Final = 64
-"""Parameters in one progress report."""
 VALUE_BYTES_MAX: Final = 64 * 1024
 """Largest value, as JSON."""
 
 
 async def list_all(
-    broker: Broker,
-    part: Part,
-    report: ReportProgress,
-    vhost: str = "",
-    component: str = "",
-) -> None:
-    """Send parameters in progress reports, with operator policies and limits of virtual hosts.
+    broker: Broker, part: Part, vhost: str = "", component: str = ""
+) -> orjson.Fragment:
+    """Return parameters, with operator policies and limits of virtual hosts.
 
     Args:
         broker: Broker that keeps them.
         part: The section of definitions that has them.
-        report: Sends the client some of them.
         vhost: Virtual host; empty: all.
         component: Component; empty: all.
 
@@ -59,26 +50,22 @@ async def list_all(
         for row in part.export(vhost or None)
         if component in ("", row["component"])
     )
-    await _report(report, rows)
+    return await _array(rows)
 
 
-async def list_global(part: Part, report: ReportProgress) -> None:
-    """Send the global parameters in progress reports."""
-    await _report(report, part.export(None))
+async def list_global(part: Part) -> orjson.Fragment:
+    """Return the global parameters."""
+    return await _array(part.export(None))
 
 
-async def _report(report: ReportProgress, rows: Iterable[dict[str, Any]]) -> None:
-    some: list[dict[str, Any]] = []
+async def _array(rows: Iterable[dict[str, Any]]) -> orjson.Fragment:
+    """Return rows as a JSON array, encoded in slices: there may be 100,000."""
+    encoded: list[bytes] = []
     time_slice = TimeSlice()
     for row in rows:
-        some.append(row)
-        if len(some) == ROWS_AT_ONCE or time_slice.is_over:
-            await report({"parameters": some})
-            # A client that reads fast keeps the socket open for more.
-            await asyncio.sleep(0)
-            some, time_slice = [], TimeSlice()
-    if some:
-        await report({"parameters": some})
+        encoded.append(orjson.dumps(row))
+        await time_slice.yield_if_due()
+    return orjson.Fragment(b"[" + b",".join(encoded) + b"]")
 
 
 async def set_one(
@@ -179,15 +166,10 @@ def parameter_commands(
             "parameters.list",
             partial(list_all, broker, parts["parameters"]),
             optional={"vhost": str, "component": str},
-            reports=True,
         ),
         Command("parameters.set", partial(set_one, settings), {**place, "value": dict}),
         Command("parameters.clear", partial(clear, settings), place),
-        Command(
-            "global_parameters.list",
-            partial(list_global, parts["global_parameters"]),
-            reports=True,
-        ),
+        Command("global_parameters.list", partial(list_global, parts["global_parameters"])),
         Command(
             "global_parameters.set", partial(set_global, settings), {"name": str, "value": dict}
         ),

@@ -45,6 +45,19 @@ async def set_one(policies: Policies, kind: PolicyKind, vhost: str, **fields: ob
     return is_new
 
 
+async def put(
+    policies: Policies, kind: PolicyKind, vhost: str, name: str, policy: dict[str, Any]
+) -> bool:
+    """Add or replace a policy that a program has as RabbitMQ's API has it; return as `set_one`.
+
+    The members of such an object may have any type: RabbitMQ's texts say which is wrong.
+    """
+    parsed = await _done(policies.parse({**policy, "name": name}, kind))
+    is_new: bool = await _done(policies.set(vhost, parsed, kind))
+    logger.info("%s set vhost=%s name=%s", kind.value, vhost, name)
+    return is_new
+
+
 async def clear(policies: Policies, kind: PolicyKind, vhost: str, name: str) -> None:
     """Remove a policy; return when that is durable and applied."""
     await _done(policies.clear(vhost, name, kind))
@@ -85,6 +98,11 @@ def policy_commands(policies: Policies) -> tuple[Command, ...]:
         for command in (
             Command(f"{family}.list", partial(list_all, policies, kind), {"vhost": str}),
             Command(f"{family}.set", partial(set_one, policies, kind), fields),
+            Command(
+                f"{family}.put",
+                partial(put, policies, kind),
+                {"vhost": str, "name": str, "policy": dict},
+            ),
             Command(f"{family}.clear", partial(clear, policies, kind), {"vhost": str, "name": str}),
         )
     )

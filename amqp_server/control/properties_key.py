@@ -42,3 +42,13 @@ def routing_key_in(key: str) -> str:
 def has_arguments(key: str) -> bool:
     """Return whether the binding of a key has arguments."""
     return _MARK in key and key != _EMPTY
+
+
+def is_key_of(key: str, routing_key: str, arguments: Table) -> bool:
+    """Return whether a key names a binding; without arguments the routing key itself does too.
+
+    Clients put the key into a path encoded once more, or as it is, as with RabbitMQ.
+    """
+    if properties_key(routing_key, arguments) == key:
+        return True
+    return not arguments and not has_arguments(key) and routing_key_in(key) == routing_key

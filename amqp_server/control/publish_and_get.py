@@ -1,4 +1,4 @@
-"""The commands `messages.publish` and `messages.get`.
+"""The commands `messages.upload`, `messages.publish` and `messages.get`.
 
 They do what a client of AMQP does with a channel of its own: publish a message and wait for its
 confirm; take messages, then acknowledge, requeue or reject them.
@@ -17,6 +17,7 @@ from amqp_server.broker.handlers import basic as handlers
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.transactions.transaction import Outcome
+from amqp_server.control.body_uploads import BodyUploads
 from amqp_server.control.command_channel import command_channel, refused
 from amqp_server.control.field_tables import checked_name
 from amqp_server.control.json_properties import properties_from_json, properties_to_json
@@ -55,15 +56,31 @@ ACK_MODES: Final = {
 """What becomes of messages that were taken."""
 
 
+async def upload(uploads: BodyUploads, upload: str, body: str) -> str:
+    """Keep a part of a body that is too long for one request; return the name of the body.
+
+    Args:
+        uploads: Bodies that are not complete yet.
+        upload: Name of the body; empty: a new one.
+        body: Part in base64.
+
+    Raises:
+        ControlError: An argument is not valid, or incomplete bodies hold as much as allowed.
+    """
+    return uploads.add(upload, _octets(body))
+
+
 async def publish(
     broker: Broker,
     access: AccessControl,
     alarms: Alarms,
+    uploads: BodyUploads,
     vhost: str,
     exchange: str,
     routing_key: str,
     properties: dict[str, Any],
     body: str,
+    upload: str = "",
 ) -> dict[str, bool]:
     """Publish a message; return when it is confirmed.
 
@@ -71,11 +88,13 @@ async def publish(
         broker: Broker of the server.
         access: Users and permissions.
         alarms: Alarms for low memory and disk space; publishers wait while one is on.
+        uploads: Bodies that are not complete yet.
         vhost: Name of the virtual host.
         exchange: Exchange to publish to.
         routing_key: Routing key.
         properties: Properties as in RabbitMQ's HTTP API.
-        body: Body in base64.
+        body: Body in base64, or its last part.
+        upload: Name of the body whose other parts came before; empty: `body` is all of it.
 
     Returns:
         Whether a queue has got it, and whether the server has taken it: a full queue may refuse.
@@ -83,6 +102,7 @@ async def publish(
     Raises:
         ControlError: An argument is not valid, AMQP refuses, or an alarm is on.
     """
+    parts = uploads.take(upload) if upload else []
     if alarms.low:
         reason = f"no message can be published now: {alarms.reason}"
         raise ControlError(ErrorKind.LIMIT_REACHED, reason)
@@ -92,10 +112,8 @@ async def publish(
         routing_key=checked_name("routing_key", routing_key),
         mandatory=True,
     )
-    try:
-        octets = b64decode(body, validate=True)
-    except (binascii.Error, ValueError):
-        raise ControlError(ErrorKind.INVALID_ARGUMENT, "'body' is not base64") from None
+    parts.append(_octets(body))
+    size = sum(map(len, parts))
     header = properties_from_json(properties).encode()
     channel.publishing.confirms = PublisherConfirms()
     with refused():
@@ -105,9 +123,11 @@ async def publish(
             method, payload, broker.config.max_message_bytes, broker.assembly_budget
         )
         try:
-            content.take_header(pack(">HHQ", *_BASIC, len(octets)) + header)
-            if octets:
-                content.take_body(octets)
+            content.take_header(pack(">HHQ", *_BASIC, size) + header)
+            time_slice = TimeSlice()
+            for part in filter(None, parts):
+                content.take_body(part)
+                await time_slice.yield_if_due()
         finally:
             content.release()
         run = content.as_run(channel.number)
@@ -127,6 +147,13 @@ async def publish(
 
 _BASIC: Final = (60, 0)
 """Class and weight in a content header."""
+
+
+def _octets(body: str) -> bytes:
+    try:
+        return b64decode(body, validate=True)
+    except (binascii.Error, ValueError):
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, "'body' is not base64") from None
 
 
 async def get(
@@ -263,10 +290,12 @@ async def _settle(channel: CommandChannel, outcome: Outcome) -> None:
 
 def message_commands(broker: Broker, access: AccessControl, alarms: Alarms) -> tuple[Command, ...]:
     """Return the commands `messages.*` of a server with these parts."""
+    uploads = BodyUploads()
     return (
+        Command("messages.upload", partial(upload, uploads), {"upload": str, "body": str}),
         Command(
             "messages.publish",
-            partial(publish, broker, access, alarms),
+            partial(publish, broker, access, alarms, uploads),
             {
                 "vhost": str,
                 "exchange": str,
@@ -274,6 +303,7 @@ def message_commands(broker: Broker, access: AccessControl, alarms: Alarms) -> t
                 "properties": dict,
                 "body": str,
             },
+            {"upload": str},
             audited=Audited("message.published", name="exchange", details=("routing_key",)),
         ),
         Command(

@@ -7,16 +7,20 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.access.permissions import Right
 from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.start_position import StartKind, start_offset
 from amqp_server.broker.transfers.replay import Replay, ReplayRequest, ReplayStoppedError
 from amqp_server.control.browse import find_queue, parse_filters, written_place
+from amqp_server.control.command_channel import refused
 from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
+from amqp_server.control.requesting_user import rights_in
 from appendlog import LogFailedError
 from appendlog.layout.message import encode_message
 
 if TYPE_CHECKING:
+    from amqp_server.access.access_control import AccessControl
     from amqp_server.alarms import Alarms
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
@@ -33,6 +37,7 @@ REPORT_EVERY_SECONDS: Final = 0.2
 
 async def replay(
     broker: Broker,
+    access: AccessControl,
     alarms: Alarms,
     report: ReportProgress,
     vhost: str,
@@ -48,6 +53,7 @@ async def replay(
 
     Args:
         broker: Broker with the queues.
+        access: Users and permissions.
         alarms: Alarms that pause the replay while they are on.
         report: Sends the client a progress report; if that fails, the replay stops.
         vhost: Virtual host of both queues.
@@ -68,14 +74,15 @@ async def replay(
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
     source = find_queue(broker, vhost, queue)
     target = find_queue(broker, vhost, to) if to else source
+    require_transfer(access, vhost, queue)
     chosen = parse_filters(filters)
     check_target(source, target)
     started_seconds = time.monotonic()
     # Pin the log before the positions are looked up, so that what they refer to stays.
     with broker.retention_pins.pin(source, 0) as pin:
         try:
-            first = await _place(source, start, "start")
-            end = await _place(source, until or "next", "until")
+            first = await kept_offset(source, start, "start")
+            end = await kept_offset(source, until or "next", "until")
             request = ReplayRequest(
                 source=source,
                 target=target,
@@ -100,6 +107,18 @@ async def replay(
     }
 
 
+def require_transfer(access: AccessControl, vhost: str, queue: str) -> None:
+    """Check that the request may read a queue, and publish to any queue by its name.
+
+    Raises:
+        ControlError: Its user may not.
+    """
+    with refused():
+        rights = rights_in(access, vhost)
+        rights.require(Right.READ, "queue", queue)
+        rights.require(Right.WRITE, "exchange", "")
+
+
 def check_target(source: Queue, target: Queue) -> None:
     """Check that messages can be replayed from one queue into another.
 
@@ -120,7 +139,7 @@ def check_target(source: Queue, target: Queue) -> None:
         raise ControlError(ErrorKind.FAILED, reason)
 
 
-async def _place(queue: Queue, text: str, name: str) -> int:
+async def kept_offset(queue: Queue, text: str, name: str) -> int:
     """Return the offset of a position; a numeric offset must be one that the queue keeps.
 
     Raises:
@@ -217,12 +236,12 @@ _ARGUMENTS: Final = {
 }
 
 
-def replay_commands(broker: Broker, alarms: Alarms) -> tuple[Command, ...]:
+def replay_commands(broker: Broker, access: AccessControl, alarms: Alarms) -> tuple[Command, ...]:
     """Return the command `queues.replay` of a server with these parts."""
     return (
         Command(
             "queues.replay",
-            partial(replay, broker, alarms),
+            partial(replay, broker, access, alarms),
             _ARGUMENTS,
             reports=True,
             audited=Audited(

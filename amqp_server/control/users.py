@@ -78,13 +78,22 @@ async def set_one(
     if password:
         hashed = await hash_password(password)
         made = PasswordHash(hashed["hashing_algorithm"], hashed["password_hash"])
-    is_new = name not in access.users
-    if is_new:
-        await done(access.add_user(User(name, made, given)))
-    else:
+    is_new = name not in access.users and await _add(access, User(name, made, given))
+    if not is_new:
         await done(access.change_user(name, password=made, tags=given))
     logger.info("user set user=%r tags=%s", name, ",".join(given))
     return {"created": is_new}
+
+
+async def _add(access: AccessControl, user: User) -> bool:
+    """Create a user; return whether it is new: another request may have been quicker."""
+    try:
+        await done(access.add_user(user))
+    except ControlError as error:
+        if error.kind is ErrorKind.ALREADY_EXISTS:
+            return False
+        raise
+    return True
 
 
 async def change_password(
@@ -129,16 +138,27 @@ async def reset(
     return {"name": name, "vhosts": len(vhosts)}
 
 
-async def list_all(access: AccessControl) -> list[dict[str, object]]:
-    """Return the users by name, without the hashes of their passwords."""
+async def list_all(
+    access: AccessControl, name: str | None = None, with_hashes: bool = False
+) -> list[dict[str, object]]:
+    """Return the users by name.
+
+    Args:
+        access: Users of the server.
+        name: Only the user of this name; None: all.
+        with_hashes: Whether the hashes of their passwords are among the values.
+    """
     # Copied here, then sorted in a worker: there may be many, and others change them meanwhile.
-    users = list(access.users.values())
+    users = [each for each in access.users.values() if name in (None, each.name)]
     names = [list(users) for users in access.permissions.values()]
-    return await asyncio.to_thread(_rows, users, names, access.default_user)
+    return await asyncio.to_thread(_rows, users, names, access.default_user, with_hashes)
 
 
 def _rows(
-    users: Iterable[User], names: Iterable[Iterable[str]], default_user: str
+    users: Iterable[User],
+    names: Iterable[Iterable[str]],
+    default_user: str,
+    with_hashes: bool,
 ) -> list[dict[str, object]]:
     counts = Counter(chain.from_iterable(names))
     return [
@@ -146,7 +166,7 @@ def _rows(
             "name": user.name,
             "tags": list(user.tags),
             "hashing_algorithm": user.password.algorithm if user.password.text else None,
-            "password_hash": user.password.text,
+            **({"password_hash": user.password.text} if with_hashes else {}),
             "vhosts": counts[user.name],
             "limits": dict(user.limits),
             "is_default": user.name == default_user,
@@ -191,7 +211,11 @@ def user_commands(access: AccessControl) -> tuple[Command, ...]:
     """Return the commands `users.*` of a server with these users."""
     password = {"name": str, "password_hash": str, "hashing_algorithm": str}
     return (
-        Command("users.list", partial(list_all, access)),
+        Command(
+            "users.list",
+            partial(list_all, access),
+            optional={"name": str, "with_hashes": bool},
+        ),
         Command("users.add", partial(add, access), {**password, "tags": list}),
         Command(
             "users.set",

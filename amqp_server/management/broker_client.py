@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from amqp_server.control.messages import LINE_BYTES_MAX as REQUEST_BYTES_MAX
 from amqp_server.control.messages import (
     VERSION,
     ControlError,
@@ -267,7 +268,12 @@ def _encode(
     if actor is not None:
         fields["actor"] = actor
     try:
-        return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+        line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError as error:
         reason = f"an argument cannot be sent: {error}"
         raise BrokerRefused(ErrorKind.INVALID_ARGUMENT, reason) from error
+    if len(line) > REQUEST_BYTES_MAX:
+        # The broker would end the connection while it is still written to.
+        reason = f"a request is longer than {REQUEST_BYTES_MAX} bytes"
+        raise BrokerRefused(ErrorKind.INVALID_ARGUMENT, reason)
+    return line

@@ -297,7 +297,7 @@ def test_every_key_with_an_effect_is_an_argument_of_the_same_types() -> None:
             {"pattern": "(a"},
             'pattern should be regular expression but is invalid: {"missing )",2}',
         ),
-        ({"pattern": 5}, "pattern should be a binary, actually was 5"),
+        ({"pattern": 5}, "pattern should be a binary but was 5"),
         ({"priority": "a"}, 'priority should be a number, actually was <<"a">>'),
         ({"priority": True}, "priority should be a number, actually was true"),
         (

@@ -18,7 +18,13 @@ def write_config(directory: Path, text: str) -> str:
 
 
 def test_without_settings_the_server_gets_the_defaults_of_its_configuration(start: Start) -> None:
-    assert start() == ServerConfig()
+    """But those of the management server, which only the command starts by itself."""
+    assert start() == ServerConfig(
+        management_port=15672,
+        metrics_port=15692,
+        management_tls_port=15671,
+        optional_ports=frozenset({"management_port", "metrics_port", "management_tls_port"}),
+    )
 
 
 def test_publishers_are_blocked_before_the_disk_is_full() -> None:
@@ -48,6 +54,9 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         *("--ssl-cert-login-from", "subject_alternative_name"),
         *("--ssl-cert-login-san-type", "email", "--ssl-cert-login-san-index", "2"),
         *("--tls-ciphers", "HIGH", "--proxy-protocol-trusted", "10.0.0.0/8, ::1"),
+        *("--management-port", "-1", "--metrics-port", "0", "--management-tls-port", "8443"),
+        *("--management-host", "::", "--management-cors-origin", "*"),
+        *("--management-tls-certificate", "m.pem", "--management-tls-key", "m.key"),
     )
 
     assert config == ServerConfig(
@@ -95,6 +104,13 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         ssl_cert_login_san_type="email",
         ssl_cert_login_san_index=2,
         proxy_protocol_trusted="10.0.0.0/8, ::1",
+        management_port=-1,
+        metrics_port=0,
+        management_tls_port=8443,
+        management_host="::",
+        management_cors_origin="*",
+        management_tls_certificate="m.pem",
+        management_tls_key="m.key",
     )
 
 
@@ -285,6 +301,11 @@ def test_a_complaint_about_the_environment_names_the_variable(
             ["--proxy-protocol-trusted", "::1,10.0.0.1/8"],
             "--proxy-protocol-trusted: '10.0.0.1/8' is not a network such as 10.0.0.0/8",
         ),
+        (
+            ["--management-tls-key", "m.key"],
+            "--management-tls-key: 'm.key' is useless without management-tls-certificate",
+        ),
+        (["--management-port", "-2"], "--management-port: -2 is out of bounds: write -1 to 65535"),
         (["--log-level", "loud"], "--log-level: 'loud' is not one of"),
         (["--log-format", "xml"], "--log-format: 'xml' is not one of"),
     ],
@@ -307,15 +328,16 @@ def test_every_numeric_setting_has_bounds_that_its_default_keeps() -> None:
 
 def test_every_field_of_the_configuration_has_an_option() -> None:
     options = {p.name for p in command.params if isinstance(p, ServerOption)}
-    # One names a file of settings, the other chooses another kind of data directory.
-    options -= {"config", "ephemeral"}
+    # Two name files of settings, the other chooses another kind of data directory.
+    options -= {"config", "ephemeral", "rabbitmq_conf"}
     # The password itself is no option: other users of a machine see the arguments of a process.
     options = options - {"default_pass_file"} | {"default_password"}
 
     assert options == FIELDS
 
 
-FIELDS = set(ServerConfig.__slots__) - {"limits"}
+# Which ports were not given is known from the options, and is none.
+FIELDS = set(ServerConfig.__slots__) - {"limits", "optional_ports"}
 
 
 def test_a_variable_that_is_no_setting_is_told_with_the_nearest_one() -> None:

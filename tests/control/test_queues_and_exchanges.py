@@ -30,7 +30,7 @@ def test_names_may_have_any_characters(
     assert deleted == {"messages": 0, "existed": False}
 
 
-def test_what_was_declared_and_deleted_is_so_after_a_kill(tmp_path: Path) -> None:
+def test_what_was_declared_and_deleted_is_so_after_a_restart(tmp_path: Path) -> None:
     storage_path = tmp_path / "data"
     with ThreadedServer(storage_path):
         asking = Asking(storage_path)

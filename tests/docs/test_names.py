@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.management.metrics.metric_names import metric_names
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [
     REPOSITORY / "README.md",
@@ -64,6 +66,8 @@ def is_there(place: str) -> bool:
     # Of the data directory, and of a user's.
     if end.split("/")[1] in {"leases", "logs", "quarantine", "spill", "transactions"}:
         return True
+    if end.startswith("/deploy/"):
+        return (REPOSITORY / place).exists()
     return any(path.endswith(end) for path in source_paths())
 
 
@@ -74,7 +78,8 @@ def missing_names(page: Path) -> list[str]:
             if not is_there(word):
                 missing.append(word)
         elif IDENTIFIER.fullmatch(word):
-            if word not in source_words() and f"test_{word}" not in names_of_tests():
+            known = source_words() | metric_names()
+            if word not in known and f"test_{word}" not in names_of_tests():
                 missing.append(word)
         elif DOTTED.fullmatch(word) and not AMQP_OR_FILE.fullmatch(word):
             missing += [word for part in word.split(".") if part not in source_words()]

@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.access.patterns import InvalidPatternError
-from amqp_server.broker.policies.erlang_text import erlang_text
 from amqp_server.broker.policies.errors import InvalidPolicyError
 from amqp_server.broker.policies.keys import INTEGER_MAX, KEYS
 from amqp_server.broker.policies.name_pattern import NamePattern
 from amqp_server.broker.policies.policy import ApplyTo, Policy, PolicyKind
+from amqp_server.erlang_text import erlang_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ def policy_from_json(fields: Mapping[str, object], kind: PolicyKind = PolicyKind
 def _pattern(text: object) -> NamePattern:
     if not isinstance(text, str):
         shown = erlang_text(text)
-        raise InvalidPolicyError(f"pattern should be a binary, actually was {shown}")
+        raise InvalidPolicyError(f"pattern should be a binary but was {shown}")
     try:
         return NamePattern(text)
     except InvalidPatternError as error:

@@ -35,6 +35,7 @@ class Octets:
         body: The whole body.
         headers: Further headers, by name in lower case.
         gzipped: The body compressed, if its maker keeps it; None: it is compressed when asked for.
+        is_packed: Whether the body is compressed already, so that it is sent as it is.
     """
 
     status: int
@@ -42,6 +43,7 @@ class Octets:
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     gzipped: bytes | None = None
+    is_packed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

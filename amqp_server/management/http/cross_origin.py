@@ -5,8 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+_READING: Final = ("GET", "HEAD", "OPTIONS")
+_OWN: Final = ("none", "same-origin")
 SECONDS: Final = 1800
 """Seconds for which a browser remembers the answer to OPTIONS."""
+
+
+def is_from_elsewhere(origins: tuple[str, ...], method: str, headers: Mapping[str, str]) -> bool:
+    """Return whether a page of another origin tries to change something that it may not.
+
+    A browser sends the password of the user, which it remembers, with such a request too. It says
+    by itself where the request comes from; programs say nothing.
+
+    Args:
+        origins: Origins that may; `*` for all.
+        method: HTTP method.
+        headers: Headers of the request.
+    """
+    if method in _READING or headers.get("Sec-Fetch-Site", "none") in _OWN:
+        return False
+    return not ("*" in origins or headers.get("Origin") in origins)
 
 
 def cross_origin_headers(

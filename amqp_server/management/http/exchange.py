@@ -14,11 +14,13 @@ from amqp_server.management.http.answers import (
     Answer,
     AnyAnswer,
     ApiError,
+    not_authorised,
     not_found,
     vhost_not_found,
 )
+from amqp_server.management.http.bodies import BodyBudget
 from amqp_server.management.http.call import Call
-from amqp_server.management.http.cross_origin import cross_origin_headers
+from amqp_server.management.http.cross_origin import cross_origin_headers, is_from_elsewhere
 from amqp_server.management.http.refusals import AWAY, error_of
 from amqp_server.management.http.responses import send
 from amqp_server.management.http.routes import Match, Route, RouteTable
@@ -50,6 +52,7 @@ class Exchange:
         self._table = table
         self._logins = logins
         self._origins = parts.settings.cors_origins
+        self._bodies = BodyBudget()
         self._room = asyncio.Semaphore(REQUESTS_MAX)
 
     async def serve(self, request: BaseRequest) -> StreamResponse:
@@ -85,6 +88,8 @@ class Exchange:
             headers |= cross_origin_headers(self._origins, request.headers, match.allow)
             return Answer(HTTPStatus.OK, NOTHING, {"allow": match.allow})
         route = _route_of(match, request.method)
+        if is_from_elsewhere(self._origins, request.method, request.headers):
+            raise not_authorised("A page of another site may not change anything")
         peer = request.transport and request.transport.get_extra_info("peername")
         call = Call(
             method=route.method,
@@ -95,7 +100,14 @@ class Exchange:
             peer_host=peer[0] if peer else "",
             peer_port=peer[1] if peer else 0,
             request=request,
+            budget=self._bodies,
         )
+        try:
+            return await self._serve(call, route)
+        finally:
+            call.end()
+
+    async def _serve(self, call: Call, route: Route) -> AnyAnswer:
         await self._admit(call, route)
         if call.method == "GET":
             return await route.handler(call)

@@ -10,17 +10,23 @@ from http import HTTPStatus
 from typing import Any, Final, Generic, TypeVar
 
 import orjson
-import regex
 
 from amqp_server.management.http.answers import JSON, AnyAnswer, ApiError, Octets, bad_request
 from amqp_server.management.http.columns import select_columns, value_at
 from amqp_server.management.http.list_query import ListQuery, Page, parse_list_query
+from amqp_server.management.patterns import (
+    SEARCH_SECONDS_MAX,
+    InvalidPatternError,
+    compile_pattern,
+)
 
 STEP_SECONDS: Final = 0.002
 """Longest work on one list before other requests have their turn."""
 PATTERN_SECONDS_MAX: Final = 1.0
 """Longest search of all names for a user's regular expression."""
-PATTERN_CHARACTERS_MAX: Final = 1000
+_TOO_SLOW: Final = "the regular expression takes too long"
+_SEARCHES: Final = asyncio.Semaphore(2)
+"""Searches at a time: the workers have other work."""
 _CHUNK: Final = 64
 """Objects that are written in one call."""
 
@@ -142,7 +148,8 @@ async def _named(items: Sequence[Item], page: Page, shape: Shape[Item]) -> list[
     """
     names = [shape.name(item) for item in items]
     if page.is_pattern:
-        wanted = await asyncio.to_thread(_search, page.name, names)
+        async with _SEARCHES:
+            wanted = await asyncio.to_thread(_search, page.name, names)
         return [items[number] for number in wanted]
     text = page.name.lower()
     return [item for item, name in zip(items, names, strict=True) if text in name.lower()]
@@ -151,25 +158,26 @@ async def _named(items: Sequence[Item], page: Page, shape: Shape[Item]) -> list[
 def _search(text: str, names: Sequence[str]) -> list[int]:
     """Return the places of names that match a regular expression, in bounded time."""
     end = time.monotonic() + PATTERN_SECONDS_MAX
-    if len(text) > PATTERN_CHARACTERS_MAX:
-        raise bad_request("Pagination parameters are invalid")
     try:
-        pattern = regex.compile(text, regex.IGNORECASE, cache_pattern=False)
-        return [
-            number
-            for number, name in enumerate(names)
-            if pattern.search(name, timeout=max(0.001, end - time.monotonic()), concurrent=True)
-        ]
+        pattern = compile_pattern(text)
+        found: list[int] = []
+        for number, name in enumerate(names):
+            if pattern.search(name, timeout=SEARCH_SECONDS_MAX, concurrent=True):
+                found.append(number)
+            if time.monotonic() > end:
+                raise bad_request(_TOO_SLOW)
     except TimeoutError:
-        raise bad_request("the regular expression takes too long") from None
-    except (regex.error, RecursionError, OverflowError):
+        raise bad_request(_TOO_SLOW) from None
+    except InvalidPatternError:
         raise bad_request("Pagination parameters are invalid") from None
+    return found
 
 
 async def _sorted(items: Sequence[Item], asked: ListQuery, shape: Shape[Item]) -> Sequence[Item]:
     if asked.sort == "":
         return items
-    paths = shape.order if asked.sort is None else (asked.sort,)
+    # What is equal there stays in the list's own order.
+    paths = shape.order if asked.sort is None else (asked.sort, *shape.order)
     keys: list[tuple[Any, ...]] = []
     pause = Pause()
     for number, item in enumerate(items):

@@ -151,10 +151,13 @@ class Logins:
             # All who asked may have gone: an error that nobody takes is no mistake.
             task.exception()
 
-    @staticmethod
-    def _challenge(headers: Mapping[str, str]) -> dict[str, str]:
-        """Return the header that makes browsers ask for a password, but not for the page."""
-        return {} if headers.get("X-Requested-With") or headers.get(CSRF_HEADER) else _REALM
+    def _challenge(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the header that makes a browser ask for a password: not for the page's scripts.
+
+        The page has a form of its own.
+        """
+        is_script = headers.get("Sec-Fetch-Dest") == "empty"
+        return {} if is_script or self._cookie in headers.get("Cookie", "") else _REALM
 
 
 def _name_and_password(text: str) -> tuple[str, str]:

@@ -87,22 +87,22 @@ def parse_ranges(query: Mapping[str, str]) -> Ranges:
         ApiError: More than `SAMPLES_MAX` samples, or a time that is not above 0.
     """
     return Ranges(
-        lengths=_parse(query, "lengths"),
-        msg_rates=_parse(query, "msg_rates"),
-        data_rates=_parse(query, "data_rates"),
-        node_stats=_parse(query, "node_stats"),
+        lengths=_parse(query, "lengths_age", "lengths_incr"),
+        msg_rates=_parse(query, "msg_rates_age", "msg_rates_incr"),
+        data_rates=_parse(query, "data_rates_age", "data_rates_incr"),
+        node_stats=_parse(query, "node_stats_age", "node_stats_incr"),
     )
 
 
-def _parse(query: Mapping[str, str], prefix: str) -> Range | None:
+def _parse(query: Mapping[str, str], age_field: str, incr_field: str) -> Range | None:
     try:
-        age, incr = int(query[f"{prefix}_age"]), int(query[f"{prefix}_incr"])
+        age, incr = int(query[age_field]), int(query[incr_field])
     except (KeyError, ValueError):
         return None
     if age <= 0 or incr <= 0 or age / incr > SAMPLES_MAX:
         raise ApiError(
             HTTPStatus.BAD_REQUEST,
-            "invalid_range_parameters",
+            "bad_request",
             f"Invalid range parameters: age {age}, incr {incr}",
         )
     return Range(age, incr)

@@ -24,8 +24,12 @@ WRITE_SECONDS_MAX: Final = 120.0
 LOOK_SECONDS: Final = 5.0
 """Seconds after which a stream without a new part looks whether its client is still there."""
 _LEVEL: Final = 1
-_SERVER: Final = "amqp-server"
-_VARY: Final = "accept, accept-encoding, origin"
+_ALWAYS: Final = {
+    "vary": "accept, accept-encoding, origin",
+    "server": "amqp-server",
+    # Names and bodies of messages are anyone's: no browser is to take them for a page.
+    "x-content-type-options": "nosniff",
+}
 
 
 async def send(
@@ -44,12 +48,12 @@ async def send(
     if isinstance(answer, Stream):
         return await _send_stream(request, answer, extra_headers)
     octets = encode(answer) if isinstance(answer, Answer) else answer
-    headers = {"vary": _VARY, "server": _SERVER, **extra_headers, **octets.headers}
+    headers = {**_ALWAYS, **extra_headers, **octets.headers}
     body = octets.body
     if octets.content_type:
         headers["content-type"] = octets.content_type
         headers.setdefault("cache-control", "no-cache")
-    if len(body) >= COMPRESSED_BYTES_MIN and takes_gzip(request):
+    if not octets.is_packed and len(body) >= COMPRESSED_BYTES_MIN and takes_gzip(request):
         body = octets.gzipped or await compress(body)
         headers["content-encoding"] = "gzip"
     response = Response(status=octets.status, body=body, headers=headers)
@@ -100,8 +104,7 @@ async def _send_stream(
     request: BaseRequest, answer: Stream, extra_headers: Mapping[str, str]
 ) -> StreamResponse:
     headers = {
-        "vary": _VARY,
-        "server": _SERVER,
+        **_ALWAYS,
         "cache-control": "no-cache",
         "content-type": answer.content_type,
         **extra_headers,

@@ -125,17 +125,26 @@ def _find(
     node: _Node, segments: tuple[str, ...], place: int, values: tuple[str, ...]
 ) -> tuple[_Node, tuple[str, ...]] | None:
     if place == len(segments):
-        return (node, values) if node.routes else None
+        if node.routes:
+            return node, values
+    else:
+        found = _find_below(node, segments, place, values)
+        if found is not None:
+            return found
+    return (node, values) if node.rest is not None and not values else None
+
+
+def _find_below(
+    node: _Node, segments: tuple[str, ...], place: int, values: tuple[str, ...]
+) -> tuple[_Node, tuple[str, ...]] | None:
     segment = segments[place]
     if segment in node.literals:
         found = _find(node.literals[segment], segments, place + 1, values)
         if found is not None:
             return found
     if node.variable is not None and segment:
-        found = _find(node.variable, segments, place + 1, (*values, segment))
-        if found is not None:
-            return found
-    return (node, values) if node.rest is not None and not values else None
+        return _find(node.variable, segments, place + 1, (*values, segment))
+    return None
 
 
 def _rest_name(route: Route) -> str:

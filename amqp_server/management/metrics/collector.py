@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import generate_latest
@@ -15,7 +16,10 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from amqp_server.management.resources.erlang import ERLANG_VERSION
+
 if TYPE_CHECKING:
+    from amqp_server.management.metrics.identity import Identity
     from amqp_server.management.metrics.readable_mirror import ReadableMirror
 
 BUILD_LABELS: Final = (
@@ -24,6 +28,7 @@ BUILD_LABELS: Final = (
     "prometheus_client_version",
     "erlang_version",
 )
+_LIBRARY_VERSION: Final = version("prometheus_client")
 IDENTITY_LABELS: Final = (
     "rabbitmq_node",
     "rabbitmq_cluster",
@@ -37,31 +42,32 @@ class IdentityCollector(Collector):
 
     Args:
         mirror: State of the broker.
+        identity: Names of the broker.
         endpoint: Label `rabbitmq_endpoint`: by it dashboards choose one of several scraped pages.
     """
 
-    def __init__(self, mirror: ReadableMirror, endpoint: str) -> None:
+    def __init__(self, mirror: ReadableMirror, identity: Identity, endpoint: str) -> None:
         self._mirror = mirror
+        self._identity = identity
         self._endpoint = endpoint
 
     def collect(self) -> Iterator[Metric]:
         """Return the versions and the names of the broker."""
-        overview = self._mirror.overview.fields
-        node = self._mirror.node.fields
-        version = _text(overview, "rabbitmq_version")
+        shown, node = self._identity.version, self._identity.node
         build = UnknownMetricFamily(
             "rabbitmq_build_info", "RabbitMQ & Erlang/OTP version info", labels=BUILD_LABELS
         )
-        build.add_metric([version, version, "0", _text(overview, "erlang_version")], 1)
+        build.add_metric([shown, shown, _LIBRARY_VERSION, ERLANG_VERSION], 1)
         yield build
         identity = UnknownMetricFamily(
             "rabbitmq_identity_info",
             "RabbitMQ node & cluster identity info",
             labels=IDENTITY_LABELS,
         )
-        cluster = _text(overview, "cluster_name")
-        cluster_id = _text(overview, "cluster_id")
-        identity.add_metric([_text(node, "name"), cluster, cluster_id, self._endpoint], 1)
+        # A cluster without a name of its own has that of its node, as in RabbitMQ.
+        cluster = str(self._mirror.overview.fields.get("cluster_name") or node)
+        cluster_id = str(self._mirror.overview.fields.get("cluster_id") or "")
+        identity.add_metric([node, cluster, cluster_id, self._endpoint], 1)
         yield identity
 
 
@@ -103,9 +109,14 @@ class HistogramCollector(Collector):
         yield started
 
 
-def library_text(collector: Collector) -> str:
-    """Return the text of a collector's metrics."""
-    return generate_latest(collector).decode("utf-8")
+def histogram_text(mirror: ReadableMirror) -> Iterator[str]:
+    """Return the text of the histograms, in one piece."""
+    yield generate_latest(HistogramCollector(mirror)).decode("utf-8")
+
+
+def identity_text(mirror: ReadableMirror, identity: Identity, endpoint: str) -> Iterator[str]:
+    """Return the text of who the broker is, in one piece; see `IdentityCollector`."""
+    yield generate_latest(IdentityCollector(mirror, identity, endpoint)).decode("utf-8")
 
 
 def _add(
@@ -121,7 +132,3 @@ def _add(
         count += in_bucket
         buckets.append((bound, count))
     family.add_metric(labels, buckets, histogram["sum"])
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    return str(fields.get(name, ""))

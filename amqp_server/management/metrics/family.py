@@ -40,7 +40,7 @@ class Family:
         sum: How the page of sums makes its number.
         total: Where the sum stands in the fields of the overview; empty: the objects are added.
             A total counts on when an object goes, so it never falls.
-        is_optional: Objects without the field have no line; else their value is 0.
+        default: Value of an object without the field; None: it has no line.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Family:
     scale: float = 1
     sum: Sum = Sum.ADDED
     total: str = ""
-    is_optional: bool = False
+    default: float | None = 0
 
 
 @dataclass(frozen=True, slots=True)

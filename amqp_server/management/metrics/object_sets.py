@@ -57,7 +57,9 @@ def _logins(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:
 
 
 def _memory(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:
-    yield (), mirror.node.fields.get("memory") or _NOTHING
+    node = mirror.node.fields
+    parts = node.get("memory_parts") or _NOTHING
+    yield (), {**parts, "other_system": max(node.get("mem_used", 0) - sum(parts.values()), 0)}
 
 
 def _protocols(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:

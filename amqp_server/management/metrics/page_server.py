@@ -6,10 +6,13 @@ import asyncio
 import zlib
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.management.metrics.collector import identity_text
 from amqp_server.management.metrics.exposition import CONTENT_TYPE
+from amqp_server.management.metrics.identity import Identity
 from amqp_server.management.metrics.object_filter import InvalidFilterError, ObjectFilter
 from amqp_server.management.metrics.page_query import (
     PageQuery,
@@ -27,9 +30,20 @@ if TYPE_CHECKING:
 KEPT_SECONDS: Final = 1.0
 """How long a page is given to others who ask for the same."""
 PAGES_MAX: Final = 16
-"""Pages that are made or kept at a time. More are refused: each may have tens of megabytes."""
+"""Different pages that are made, wait for that, or are kept. More are refused."""
+MAKING_MAX: Final = 2
+"""Pages that are made at a time; each may have tens of megabytes."""
+KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Length of the pages that are kept, all together; what is above is made again."""
 SLICE_SECONDS: Final = 0.002
 """Time after which the making of a page lets other requests work."""
+_ENDPOINTS: Final = {
+    "default": "aggregated",
+    "per-object": "per-object",
+    "detailed": "detailed",
+    "memory-breakdown": "memory-breakdown",
+}
+"""For each page the label by which dashboards choose it."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
@@ -55,11 +69,15 @@ class PageServer:
 
     Args:
         mirror: State of the broker; brought up to date for each page.
+        identity: Who the broker is.
     """
 
-    def __init__(self, mirror: ReadableMirror) -> None:
+    def __init__(self, mirror: ReadableMirror, identity: Identity | None = None) -> None:
         self._mirror = mirror
+        self._identity = Identity() if identity is None else identity
         self._pages: dict[tuple[PageQuery, bool], asyncio.Task[bytes]] = {}
+        self._making = asyncio.Semaphore(MAKING_MAX)
+        self._kept_bytes = 0
 
     async def answer(
         self, path: str, query: str = "", accept: str = "", accept_encoding: str = ""
@@ -104,31 +122,45 @@ class PageServer:
     def _keep(self, key: tuple[PageQuery, bool], made: asyncio.Task[bytes]) -> None:
         if made.cancelled() or made.exception() is not None:
             del self._pages[key]
-        else:
-            made.get_loop().call_later(KEPT_SECONDS, self._pages.pop, key)
+            return
+        length = len(made.result())
+        self._kept_bytes += length
+        is_kept = self._kept_bytes <= KEPT_BYTES_MAX
+        made.get_loop().call_later(KEPT_SECONDS if is_kept else 0, self._drop, key, length)
+
+    def _drop(self, key: tuple[PageQuery, bool], length: int) -> None:
+        del self._pages[key]
+        self._kept_bytes -= length
 
     async def _make(self, wanted: PageQuery, objects: ObjectFilter, *, is_gzipped: bool) -> bytes:
-        await self._mirror.refresh()
-        pieces: list[bytes] = []
-        compressor = zlib.compressobj(1, zlib.DEFLATED, _GZIP) if is_gzipped else None
-        began = perf_counter()
-        for text in self._text(wanted, objects):
-            piece = text.encode("utf-8")
-            pieces.append(piece if compressor is None else compressor.compress(piece))
-            if perf_counter() - began > SLICE_SECONDS:
-                await asyncio.sleep(0)
-                began = perf_counter()
-        if compressor is not None:
-            pieces.append(compressor.flush())
-        return b"".join(pieces)
+        async with self._making:
+            await self._mirror.refresh()
+            return await _joined(self._text(wanted, objects), is_gzipped=is_gzipped)
 
     def _text(self, wanted: PageQuery, objects: ObjectFilter) -> Pieces:
         match wanted.page:
             case "detailed":
-                return detailed(self._mirror, wanted.families, objects)
+                page = detailed(self._mirror, wanted.families, objects)
             case "per-object":
-                return per_object(self._mirror)
+                page = per_object(self._mirror)
             case "memory-breakdown":
-                return memory_breakdown(self._mirror)
+                page = memory_breakdown(self._mirror)
             case _:
-                return sums(self._mirror)
+                page = sums(self._mirror)
+        return chain(page, identity_text(self._mirror, self._identity, _ENDPOINTS[wanted.page]))
+
+
+async def _joined(texts: Pieces, *, is_gzipped: bool) -> bytes:
+    """Return the pieces of a page together; other requests work between any two of them."""
+    pieces: list[bytes] = []
+    compressor = zlib.compressobj(1, zlib.DEFLATED, _GZIP) if is_gzipped else None
+    began = perf_counter()
+    for text in texts:
+        piece = text.encode("utf-8")
+        pieces.append(piece if compressor is None else compressor.compress(piece))
+        if perf_counter() - began > SLICE_SECONDS:
+            await asyncio.sleep(0)
+            began = perf_counter()
+    if compressor is not None:
+        pieces.append(compressor.flush())
+    return b"".join(pieces)

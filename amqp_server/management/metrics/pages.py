@@ -1,4 +1,4 @@
-"""What is on each page of metrics."""
+"""What is on each page of metrics, before the identity of the broker, which ends them all."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.management.metrics.collector import (
-    HistogramCollector,
-    IdentityCollector,
-    library_text,
-)
+from amqp_server.management.metrics.collector import histogram_text
 from amqp_server.management.metrics.families.channel_families import (
     CHANNEL_DELIVERIES,
     CHANNEL_DETAILS,
@@ -96,6 +92,8 @@ _OF_OBJECTS: Final = (
     GROUP_LAGS,
 )
 """Groups with a line for each object, or the sum of all objects."""
+GROUPS: Final = (*_BROKER_WIDE, *_OF_OBJECTS, QUEUE_INFO)
+"""Groups of the page with a line for each object."""
 CHOSEN_BY_NAME: Final[dict[str, FamilyGroup]] = {
     group.name: group
     for group in (
@@ -126,15 +124,15 @@ def sums(mirror: ReadableMirror) -> Pieces:
     return chain(
         _lines(mirror, _BROKER_WIDE),
         chain.from_iterable(sum_lines(group, mirror, _EVERYTHING) for group in _OF_OBJECTS),
-        _end(mirror, "aggregated", has_histograms=True),
+        histogram_text(mirror),
     )
 
 
 def per_object(mirror: ReadableMirror) -> Pieces:
     """Return the page `/metrics/per-object`: the broker, and each object."""
     return chain(
-        _lines(mirror, (*_BROKER_WIDE, *_OF_OBJECTS, QUEUE_INFO)),
-        _end(mirror, "per-object", has_histograms=True),
+        _lines(mirror, GROUPS),
+        histogram_text(mirror),
     )
 
 
@@ -154,26 +152,17 @@ def detailed(mirror: ReadableMirror, names: Sequence[str], wanted: ObjectFilter)
     groups = [group for group in chosen if group.name not in covered]
     if any(group in _WITH_QUEUE_INFO for group in groups):
         groups.append(QUEUE_INFO)
-    return chain(
-        chain.from_iterable(
-            object_lines(group, group.detailed_prefix, mirror, wanted) for group in groups
-        ),
-        _end(mirror, "detailed"),
+    return chain.from_iterable(
+        object_lines(group, group.detailed_prefix, mirror, wanted) for group in groups
     )
 
 
 def memory_breakdown(mirror: ReadableMirror) -> Pieces:
     """Return the page `/metrics/memory-breakdown`: what uses the memory."""
-    return chain(_lines(mirror, (MEMORY_BREAKDOWN,)), _end(mirror, "memory-breakdown"))
+    return _lines(mirror, (MEMORY_BREAKDOWN,))
 
 
 def _lines(mirror: ReadableMirror, groups: Sequence[FamilyGroup]) -> Pieces:
     return chain.from_iterable(
         object_lines(group, group.prefix, mirror, _EVERYTHING) for group in groups
     )
-
-
-def _end(mirror: ReadableMirror, endpoint: str, *, has_histograms: bool = False) -> Pieces:
-    if has_histograms:
-        yield library_text(HistogramCollector(mirror))
-    yield library_text(IdentityCollector(mirror, endpoint))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from amqp_server.management.http.lists import list_answer
 from amqp_server.management.http.routes import Route
 from amqp_server.management.resources.row_shapes import row_shape
-from amqp_server.management.resources.visible import without_unset
+from amqp_server.management.resources.visible import is_own_or_all, without_unset
 
 if TYPE_CHECKING:
     from amqp_server.management.http.answers import AnyAnswer
@@ -62,7 +62,8 @@ class _Consumers:
         rows = [
             row
             for row in mirror.consumers.values()
-            if call.user.sees_vhost(row.fields["queue"]["vhost"])
+            if is_own_or_all(row.fields["channel_details"].get("user", ""), call.user)
+            and call.user.sees_vhost(row.fields["queue"]["vhost"])
             and vhost in (None, row.fields["queue"]["vhost"])
         ]
         shape = row_shape(

@@ -36,6 +36,39 @@ NODE_COUNTERS: Final = (
     "queue_index_read_count",
 )
 
+NO_MEMORY_PARTS: Final[dict[str, int]] = dict.fromkeys(
+    (
+        "allocated_unused",
+        "atom",
+        "binary",
+        "code",
+        "connection_channels",
+        "connection_other",
+        "connection_readers",
+        "connection_writers",
+        "metadata_store",
+        "metadata_store_ets",
+        "metrics",
+        "mgmt_db",
+        "mnesia",
+        "msg_index",
+        "other_ets",
+        "other_proc",
+        "plugins",
+        "queue_procs",
+        "queue_slave_procs",
+        "quorum_ets",
+        "quorum_queue_dlx_procs",
+        "quorum_queue_procs",
+        "reserved_unallocated",
+        "stream_queue_coordinator_procs",
+        "stream_queue_procs",
+        "stream_queue_replica_reader_procs",
+    ),
+    0,
+)
+"""Typed clients fail where one is missing."""
+
 
 def add_process(shown: dict[str, Any]) -> None:
     """Add what RabbitMQ shows of the Erlang process of an object."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _OK: Final[dict[str, Any]] = {"status": "ok"}
 _DAYS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+_UNITS: Final = "Time unit not recognised. Supported units: days, weeks, months, years."
 _PROTOCOLS: Final = {
     "amqp091": "amqp",
     "amqp0.9.1": "amqp",
@@ -94,15 +95,15 @@ class _Checks:
         found = sorted({str(each["protocol"]) for each in listeners(self._settings)})
         missing = [each for each in wanted if each not in found]
         if not missing:
-            return ok({**_OK, "protocol": call.segments["protocols"]})
+            return ok({**_OK, "protocol": ",".join(wanted)})
         return failed("No active listener", missing=",".join(missing), protocols=found)
 
     async def certificates(self, call: Call) -> AnyAnswer:
         number, unit = call.segments["within"], call.segments["unit"]
         if unit not in _DAYS:
-            raise bad_request("Time unit not recognised")
+            raise bad_request(_UNITS)
         if not number.isdecimal() or not 0 < int(number[:9]) <= _NUMBER_MAX:
-            raise bad_request("Invalid expiration period")
+            raise bad_request("Invalid expiration value.")
         until = datetime.now(UTC) + timedelta(days=min(int(number) * _DAYS[unit], 36_500))
         files = self._settings.tls.certificates
         ends = await asyncio.to_thread(lambda: [(name, _end_of(name)) for name in files])

@@ -94,6 +94,8 @@ class QueueView:
         add_counters(shown, row, DEPTHS, self._ranges.lengths)
         add_message_stats(shown, row, QUEUE_STATS, self._ranges.msg_rates)
         shown.setdefault("effective_policy_definition", {})
+        # The name of the same before RabbitMQ 3.8.
+        shown["consumer_utilisation"] = shown.get("consumer_capacity", 0)
         shown["backing_queue_status"] = {}
         add_process(shown)
         return shown
@@ -173,7 +175,9 @@ class _Queues:
         vhost, name = call.segments["vhost"], call.segments["name"]
         row = await find_queue(self._parts, vhost, name)
         if row.fields.get("type") == "stream":
-            raise bad_request("NOT_IMPLEMENTED - purge of a stream is not supported")
+            raise bad_request(
+                f"queue.purge not supported by stream queues queue '{name}' in vhost '{vhost}'"
+            )
         arguments = {"vhost": vhost, "name": name}
         await self._parts.broker.call("queues.purge", arguments, actor=call.actor)
         return NO_CONTENT
@@ -185,7 +189,7 @@ class _Queues:
             raise bad_request("[{key_missing,action}]")
         action = text(body, "action", "")
         if action not in _ACTIONS:
-            raise bad_request(["unknown_action", action])
+            raise bad_request(["unknown", action])
         return NO_CONTENT
 
 

@@ -25,9 +25,12 @@ def in_visible_vhosts(rows: Mapping[tuple[str, str], Row], user: User) -> list[R
 
 def own_or_all(rows: Mapping[str, Row], user: User) -> list[Row]:
     """Return the connections or channels that a user sees: its own; a monitor sees all."""
-    if user.is_monitor:
-        return list(rows.values())
-    return [row for row in rows.values() if row.fields["user"] == user.name]
+    return [row for row in rows.values() if is_own_or_all(row.fields["user"], user)]
+
+
+def is_own_or_all(owner: str, user: User) -> bool:
+    """Return whether a user sees what belongs to a user: its own; a monitor sees all."""
+    return user.is_monitor or owner == user.name
 
 
 async def find_queue(parts: Parts, vhost: str, name: str) -> Row:

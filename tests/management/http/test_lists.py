@@ -127,7 +127,7 @@ def test_a_page_is_filtered_by_name(
         ),
         (
             "msg_rates_age=600000&msg_rates_incr=1",
-            "invalid_range_parameters",
+            "bad_request",
             "Invalid range parameters: age 600000, incr 1",
         ),
     ],

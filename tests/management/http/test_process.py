@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pamqp.body import ContentBody
 from pamqp.commands import Basic
 
 from tests.amqp_client import connect
@@ -67,9 +68,10 @@ class Traffic:
                         if isinstance(frame, Basic.Deliver):
                             client.receive()
                             _, body = client.receive()
+                            assert isinstance(body, ContentBody)
                             assert body.value == b"%d" % self.count, "in order, and each once"
                             assert not frame.redelivered
-                            client.send(Basic.Ack(frame.delivery_tag), 2)
+                            client.send(Basic.Ack(frame.delivery_tag or 0), 2)
                     assert isinstance(found[1], Basic.Ack)
                     self.count += 1
         except BaseException as error:  # noqa: BLE001 - raised in the test's own thread
@@ -153,6 +155,18 @@ def test_a_taken_port_that_was_asked_for_stops_the_start(tmp_path: Path) -> None
     assert code == 2
     expected = f"cannot listen on 127.0.0.1:{port} for management: Address already in use"
     assert server.messages == [f"amqp-server: error: {expected}\n"]
+
+
+def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "none.pem"
+    options = ("--management-tls-certificate", str(path))
+    with RunningServer(tmp_path / "data", *options) as server:
+        server.begin()
+        code = server.wait()
+
+    assert code == 2
+    reason = "of the management server: No such file or directory"
+    assert server.messages == [f"amqp-server: error: cannot use the certificate {path} {reason}\n"]
 
 
 def test_without_a_port_there_is_none(server: RunningServer) -> None:

@@ -48,7 +48,7 @@ WHO = {
     "/api/extensions": ALL,
     "/api/policies": ALL,
     "/api/vhost-limits": ALL,
-    "/api/user-limits": ALL,
+    "/api/user-limits": ADMIN,
     "/api/parameters": POLICY,
     "/api/global-parameters": POLICY,
     "/api/nodes": MONITOR,
@@ -142,6 +142,11 @@ class Asker:
         body = None if method == "GET" else b"{}"
         self._connection.request(method, path, body, self._headers)
         response = self._connection.getresponse()
+        if response.headers.get_content_type() == "text/event-stream":
+            # It has no end.
+            response.close()
+            self._connection.close()
+            return response.status, b""
         return response.status, response.read()
 
     def close(self) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 
+@cache
 def samples(page: bytes) -> dict[str, list[Sample]]:
     """Return the values of a page by their names."""
     found: dict[str, list[Sample]] = {}
@@ -23,12 +26,14 @@ def value(page: bytes, name: str, **labels: str) -> float:
     return sample.value
 
 
+@cache
 def types(page: bytes) -> dict[str, str]:
     """Return the types of metrics by their names, as the page has them."""
     lines = page.decode("utf-8").splitlines()
     return dict(line.split(" ")[2:4] for line in lines if line.startswith("# TYPE "))
 
 
+@cache
 def helps(page: bytes) -> dict[str, str]:
     """Return the helps of metrics by their names."""
     lines = page.decode("utf-8").splitlines()

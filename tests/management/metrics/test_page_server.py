@@ -9,7 +9,7 @@ from http import HTTPStatus
 import pytest
 
 from amqp_server.management.metrics import page_server
-from amqp_server.management.metrics.page_server import PAGES_MAX, PageServer
+from amqp_server.management.metrics.page_server import MAKING_MAX, PAGES_MAX, PageServer
 from tests.management.metrics.mirror_rows import FixedMirror, mirror_of_queues
 from tests.management.metrics.samples import samples, value
 
@@ -136,6 +136,27 @@ async def test_too_many_different_pages_are_refused() -> None:
         HTTPStatus.SERVICE_UNAVAILABLE,
     ]
     assert (await server.answer("/metrics/detailed", queries[0])).status == HTTPStatus.OK
+
+
+async def test_large_pages_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server, "KEPT_BYTES_MAX", 0)
+    mirror = mirror_of_queues("a")
+    server = PageServer(mirror)
+    for count in (1, 2):
+        await server.answer("/metrics")
+        await asyncio.sleep(0)
+        assert mirror.refresh_count == count
+
+
+async def test_only_some_pages_are_made_at_a_time() -> None:
+    server = PageServer(mirror_of_queues(*(f"queue.{number}" for number in range(2000))))
+    wanted = [
+        asyncio.create_task(server.answer("/metrics/detailed", f"family=queue_metrics&queue={n}"))
+        for n in range(MAKING_MAX + 1)
+    ]
+    await asyncio.wait(wanted, return_when=asyncio.FIRST_COMPLETED)
+    assert not wanted[-1].done()
+    assert {answer.status for answer in await asyncio.gather(*wanted)} == {HTTPStatus.OK}
 
 
 async def test_other_work_goes_on_while_a_large_page_is_made() -> None:

@@ -171,7 +171,7 @@ CHANNEL_ROUTES: Final = FamilyGroup(
             Kind.COUNTER,
             "Total number of messages published to queues",
             "message_stats.publish",
-            total="message_stats.publish",
+            total="routed",
         ),
     ),
 )

@@ -37,7 +37,7 @@ QUEUE_LOGS: Final = FamilyGroup(
             "oldest_message_timestamp",
             scale=0.001,
             sum=Sum.ABSENT,
-            is_optional=True,
+            default=None,
         ),
     ),
     prefix=_PREFIX,
@@ -82,7 +82,7 @@ BROKER: Final = FamilyGroup(
             Kind.GAUGE,
             "Time since the last successful round of checkpoints began",
             "checkpoint_age_seconds",
-            is_optional=True,
+            default=None,
         ),
         Family(
             "loop_stalls_total",

@@ -143,7 +143,7 @@ QUEUE_DETAILS: Final = FamilyGroup(
             Kind.GAUGE,
             "Timestamp of the first message in the queue, if any",
             "head_message_timestamp",
-            is_optional=True,
+            default=None,
             sum=Sum.ABSENT,
         ),
         Family(
@@ -234,7 +234,7 @@ QUEUE_PUBLISHES: Final = FamilyGroup(
             Kind.COUNTER,
             "Total number of messages published into a queue through an exchange",
             "message_stats.publish",
-            total="message_stats.publish",
+            total="routed",
         ),
     ),
 )

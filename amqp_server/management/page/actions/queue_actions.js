@@ -4,7 +4,7 @@ import { html } from "../app/html.js";
 import { address, apiPath } from "../app/addresses.js";
 import { commandLine } from "../app/command_lines.js";
 import { count, plural } from "../app/format.js";
-import { firstDeath, plainHeaders } from "../app/message_bodies.js";
+import { plainHeaders } from "../app/message_bodies.js";
 import { go } from "../app/location.js";
 import { announceChange } from "../app/polling.js";
 import { ask } from "../app/server.js";
@@ -43,7 +43,7 @@ export function openDelete(queue) {
       path: queuePath(queue) + conditions(values),
     })}
     command=${(values) => commandLine("rabbitmqctl", "delete_queue", "-p", queue.vhost, queue.name, values.ifEmpty ? "--if-empty" : null, values.ifUnused ? "--if-unused" : null)}
-    done=${`Deleted “${queue.name}”.`} onDone=${() => go("queues")} />`);
+    done=${`Deleted “${queue.name}”.`} leaves onDone=${() => go("queues")} />`);
 }
 
 function conditions({ ifEmpty, ifUnused }) {
@@ -95,7 +95,7 @@ export function openGetMessages(queue) {
   openDialog((close) => html`<${ActionDialog} onClose=${close} isWide title=${`Get messages of “${queue.name}”`} confirm="Get messages"
     initial=${{ count: "5", ackmode: "ack_requeue_true" }}
     fields=${(values, set) => html`
-      <${Notice}>To look at messages without touching them, use <a href=${queueAddress(queue, "messages")}>Messages</a>: getting takes them from the queue for a moment.<//>
+      <${Notice}><p>To look at messages without touching them, use <a href=${queueAddress(queue, "messages")}>Messages</a>: getting takes them from the queue for a moment.</p><//>
       <div class="fields">
         <${TextField} label="Messages" type="number" min="1" max="1000" value=${values.count} onInput=${set("count")} />
         <${Select} label="Then" value=${values.ackmode} onInput=${set("ackmode")} options=${[
@@ -125,16 +125,30 @@ export function openMove(queue, queues) {
 }
 
 /** Dead letters go back to the queue that they died in. */
-export function openReturnDeadLetters(queue) {
-  openMoveDialog({
-    title: `Return dead letters of “${queue.name}”`,
-    sources: [queue],
-    fields: () => html`<p>Each message goes back to the queue in which it died first (header <code>x-first-death-queue</code> or <code>x-death</code>).
-      Messages that never died stay here.</p>`,
-    isReady: () => true,
-    target: () => (message) => firstDeath(message.properties?.headers)?.queue ?? null,
-    done: (moved) => `Returned ${plural(moved.moved, "dead letter")}${moved.kept ? `; ${plural(moved.kept, "message")} without a death stayed` : ""}.`,
-  });
+export function openReturnDeadLetters(queue, initial = {}) {
+  openDialog((close) => html`<${ActionDialog} onClose=${close} isWide title=${`Return dead letters of “${queue.name}”`}
+    confirm=${(values) => (values.dryRun ? "Count only" : "Return dead letters")}
+    initial=${{ start: "first", until: "", filter: "", dryRun: true, ...initial }}
+    fields=${(values, set) => html`
+      <p>Each ready message goes back to the queue in which it died, and leaves this one when it is on the disk there. Messages that never died stay.</p>
+      <div class="fields">
+        <${TextField} label="From" isMono value=${values.start} onInput=${set("start")} help="An offset, an age (1h), a time, or first" />
+        <${TextField} label="Until (exclusive)" isMono value=${values.until} onInput=${set("until")} help="Empty: the end" />
+        <${TextField} label="Only with the header" isMono placeholder="customer=7" value=${values.filter} onInput=${set("filter")} />
+      </div>
+      <${Check} label="Only count, move nothing" checked=${values.dryRun} onChange=${set("dryRun")} />`}
+    request=${(values) => values.start === "" ? null : ({
+      method: "POST", path: queuePath(queue, "dead-letters", "return"),
+      body: { from: values.start, until: values.until, filters: values.filter ? [values.filter] : [], dry_run: values.dryRun },
+    })}
+    result=${(answer) => html`<${Notice} level="good" role="status">${answer.is_dry_run ? "Would return" : "Returned"} <strong>${plural(answer.returned ?? 0, "dead letter")}</strong>${
+      (answer.queues ?? []).length ? `: ${answer.queues.map(({ queue: name, returned }) => `${count(returned)} to ${name}`).join(", ")}` : ""}.
+      ${leftWords(answer.left)}<//>`} />`);
+}
+
+function leftWords(left = {}) {
+  const words = [[left.no_death, "without a death"], [left.no_queue, "whose queue is gone"], [left.refused, "that the queue refuses"]];
+  return words.filter(([number]) => number).map(([number, why]) => `${plural(number, "message")} ${why} ${number === 1 ? "stays" : "stay"}.`).join(" ");
 }
 
 export function openBulkMove(chosen, queues, onDone) {
@@ -209,7 +223,7 @@ export function openReplay(queue, queues, initial = {}) {
     request=${(values) => values.start === "" || (queue.type === "stream" && values.to === "") ? null : ({
       method: "POST", path: queuePath(queue, "replay"),
       body: {
-        start: values.start, until: values.until, to: values.to, filters: values.filter ? [values.filter] : [],
+        from: values.start, until: values.until, to: values.to, filters: values.filter ? [values.filter] : [],
         include: values.all ? "all" : "settled", dry_run: values.dryRun,
       },
     })}

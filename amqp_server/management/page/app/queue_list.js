@@ -7,7 +7,7 @@ import { usePolled } from "./polling.js";
 const COLUMNS = [
   "name", "vhost", "type", "state", "durable", "auto_delete", "exclusive", "arguments", "policy",
   "effective_policy_definition", "messages", "messages_details.rate", "messages_ready",
-  "messages_unacknowledged", "consumers", "consumer_utilisation", "message_bytes",
+  "messages_unacknowledged", "consumers", "consumer_capacity", "consumer_utilisation", "message_bytes",
   "message_stats.publish_details.rate", "message_stats.deliver_get_details.rate",
   "message_stats.deliver_no_ack_details.rate", "message_stats.get_no_ack_details.rate",
   "message_stats.ack_details.rate", "message_stats.redeliver_details.rate", "idle_since",

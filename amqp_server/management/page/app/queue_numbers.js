@@ -16,7 +16,7 @@ export function queueNumbers(queue) {
     unacked: queue.messages_unacknowledged ?? 0,
     total: queue.messages ?? 0,
     consumers,
-    utilisation: Number.isFinite(queue.consumer_utilisation) ? queue.consumer_utilisation : null,
+    utilisation: queue.consumer_utilisation ?? queue.consumer_capacity ?? null,
     // Message rates of a queue count what came in by any way; of deliveries, `deliver_get` has all ways out.
     in: statRate(queue, "publish"),
     out: statRate(queue, "deliver_get"),

@@ -4,7 +4,7 @@ import { count, duration, inWords, percent, plural, rate } from "./format.js";
 import { queueNumbers } from "./queue_numbers.js";
 
 // Rates are means of some seconds: a difference below this share of the traffic is no trend.
-const TREND_SHARE = 0.05;
+const TREND_SHARE = 0.03;
 // Below this share of its time a consumer waits for messages although there are some.
 const BUSY_UTILISATION = 0.9;
 

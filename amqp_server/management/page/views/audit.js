@@ -1,26 +1,28 @@
 // Who deleted, purged or changed what, from where and when.
 
-import { html, useState } from "../app/html.js";
+import { html, useEffect, useMemo, useState } from "../app/html.js";
 import { apiQuery } from "../app/addresses.js";
 import { commandLine } from "../app/command_lines.js";
 import { moment } from "../app/format.js";
 import { replaceQuery } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
+import { ask } from "../app/server.js";
 import { CommandLines } from "../parts/copying.js";
 import { ListView } from "../parts/list_view.js";
-import { Segmented, Select } from "../parts/fields.js";
-import { Badge } from "../parts/notices.js";
+import { Select } from "../parts/fields.js";
+import { Badge, Failure } from "../parts/notices.js";
 
 const KINDS = [["", "Changes and sessions"], ["queue.*", "Queues"], ["exchange.*", "Exchanges"], ["binding.*", "Bindings"], ["user.*", "Users and logins"], ["permission.*", "Permissions"], ["policy.*", "Policies"], ["connection.*", "Connections"], ["vhost.*", "Virtual hosts"], ["definitions.*", "Definitions"]];
-const AGES = [["1h", "1 hour"], ["1D", "1 day"], ["7D", "7 days"]];
+const PAGE = 500;
 const FIELDS = { event: (row) => row.event, user: (row) => row.user ?? "", vhost: (row) => row.vhost ?? "", object: (row) => row.object ?? "" };
 
 export default function Audit({ query }) {
   const event = query.event ?? "";
-  const since = query.since ?? "1D";
-  const path = apiQuery("audit", { since, event, limit: 1000 });
+  const path = apiQuery("audit", { event, limit: PAGE });
   const answer = usePolled(path, 5000);
-  const rows = answer.value === undefined ? [] : Array.isArray(answer.value) ? answer.value : answer.value.events ?? answer.value.items ?? [];
+  const older = useOlder(path);
+  const rows = useMemo(() => [...(answer.value?.items ?? []), ...older.events], [answer.value, older.events]);
+  const next = (older.events.length ? older.next : answer.value?.next) ?? null;
   const [isShown, setShown] = useState(false);
   return html`<${ListView} title="Audit log" noun="event" answer=${answer} rows=${rows} query=${query} fields=${FIELDS} placeholder="Name, user, or event:deleted vhost:/"
     words=${(row) => [row.event, row.user ?? "", row.object ?? "", row.vhost ?? "", row.peer ?? "", JSON.stringify(row.details ?? "")]}
@@ -38,12 +40,30 @@ export default function Audit({ query }) {
     empty=${{ title: "No events", text: "Nothing of this kind happened in this time, or the audit log is switched off (--audit-files 0).", icon: "audit" }}>
     <div class="toolbar">
       <${Select} label="Kind" options=${KINDS} value=${event} onInput=${(change) => replaceQuery({ event: change.target.value })} />
-      <div class="field"><span class="label">Time</span><${Segmented} label="Time" options=${AGES} value=${since} onChange=${(age) => replaceQuery({ since: age })} /></div>
       <span class="grow"></span>
       <button type="button" class="button small" aria-pressed=${String(isShown)} onClick=${() => setShown(!isShown)}>Command line</button>
     </div>
-    ${isShown && html`<${CommandLines} request=${{ method: "GET", path }} command=${commandLine("amqp-server", "audit", "--since", since, ...(event ? ["--event", event] : []))} />`}
-  <//>`;
+    ${isShown && html`<${CommandLines} request=${{ method: "GET", path }} command=${commandLine("amqp-server", "audit", ...(event ? ["--event", event] : []))} />`}
+    <${Failure} error=${older.error} what="Earlier events" />
+  <//>
+  ${next !== null && html`<div class="row"><button type="button" class="button" disabled=${older.isLoading} onClick=${() => older.load(next)}>${older.isLoading ? html`<span class="spinner"></span>` : null}Load earlier events</button></div>`}`;
+}
+
+/** Pages that are older than the newest one, which is asked again and again. */
+function useOlder(path) {
+  const empty = { events: [], next: null, isLoading: false, error: null };
+  const [state, setState] = useState(empty);
+  useEffect(() => setState(empty), [path]);
+  const load = async (before) => {
+    setState((last) => ({ ...last, isLoading: true, error: null }));
+    try {
+      const page = await ask(`${path}&${new URLSearchParams({ before })}`);
+      setState((last) => ({ events: [...last.events, ...page.items], next: page.next, isLoading: false, error: null }));
+    } catch (error) {
+      setState((last) => ({ ...last, isLoading: false, error }));
+    }
+  };
+  return { ...state, load };
 }
 
 function level(event) {

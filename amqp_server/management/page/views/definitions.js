@@ -76,7 +76,7 @@ function Import() {
     setBusy(true);
     setError(null);
     try {
-      const answer = await ask(isDryRun ? `${path}?dry_run=true` : path, { method: "POST", body: file.value });
+      const answer = await ask(`${path}?${isDryRun ? "dry_run" : "report"}=true`, { method: "POST", body: file.value });
       setReport({ isDryRun, answer });
       if (!isDryRun) {
         toast("The definitions are imported.");

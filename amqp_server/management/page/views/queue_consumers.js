@@ -1,6 +1,6 @@
 // Who consumes a queue, and who holds which of its messages for how long.
 
-import { html } from "../app/html.js";
+import { html, useMemo } from "../app/html.js";
 import { address, apiPath } from "../app/addresses.js";
 import { count, duration, plural } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
@@ -11,31 +11,27 @@ import { Table } from "../parts/table.js";
 const STATUS_WORDS = { up: "active", single_active: "single active", waiting: "waits for its turn" };
 
 export function QueueConsumers({ queue }) {
+  const names = useClientNames();
   const unacked = usePolled(apiPath("queues", queue.vhost, queue.name, "unacked"));
   const consumers = queue.consumer_details ?? [];
   return html`
     <section class="panel flush" aria-label="Consumers"><div class="panel-head"><h2>Consumers</h2><span class="quiet small">${plural(consumers.length, "consumer")}</span></div>
       <${Table} label="Consumers of the queue" rows=${consumers} rowKey=${(row) => `${row.channel_details?.name}\n${row.consumer_tag}`} columns=${[
-        { key: "connection", title: "Connection", isMain: true, cell: (row) => html`<${ChannelLink} channel=${row.channel_details ?? {}} />` },
+        { key: "connection", title: "Connection", isMain: true, cell: (row) => html`<a class="name" href=${address("channels", [row.channel_details?.name ?? ""])} title=${row.channel_details?.name}>${names.get(row.channel_details?.connection_name) || row.channel_details?.name}</a>` },
         { key: "tag", title: "Tag", option: 1, cell: (row) => html`<code>${row.consumer_tag}</code>` },
         { key: "user", title: "User", option: 2, cell: (row) => row.channel_details?.user ?? "–" },
+        { key: "unacked", title: "Unacked", isRight: true, option: 1, cell: (row) => (row.unacked === undefined ? "–" : count(row.unacked)) },
         { key: "prefetch", title: "Prefetch", isRight: true, cell: (row) => (row.prefetch_count ? count(row.prefetch_count) : "unlimited") },
         { key: "ack", title: "Acks", option: 2, cell: (row) => (row.ack_required === false ? html`<${Badge}>automatic<//>` : "by the consumer") },
         { key: "status", title: "Status", cell: (row) => html`<${Badge} level=${row.activity_status === "waiting" ? "warn" : "good"}>${STATUS_WORDS[row.activity_status] ?? row.activity_status ?? "active"}<//>` },
         { key: "arguments", title: "Arguments", option: 3, cell: (row) => (Object.keys(row.arguments ?? {}).length ? html`<code>${JSON.stringify(row.arguments)}</code>` : html`<span class="zero">–</span>`) },
       ]} empty=${{ title: "Nobody consumes this queue", text: "A consumer appears here as soon as a client calls basic.consume.", icon: "users" }} />
     </section>
-    <${Unacked} queue=${queue} answer=${unacked} />`;
+    <${Unacked} queue=${queue} answer=${unacked} names=${names} />`;
 }
 
-/** Where a consumer is: the name that the client gave its connection helps more than its address. */
-export function ChannelLink({ channel }) {
-  const name = channel.name ?? "";
-  return html`<a class="name" href=${address("channels", [name])}>${channel.user_provided_name || channel.connection_user_name || name || "–"}</a>`;
-}
-
-function Unacked({ queue, answer }) {
-  const rows = unackedRows(answer.value);
+function Unacked({ queue, answer, names }) {
+  const rows = unackedRows(answer.value, names);
   const ordered = sorted(rows, (row) => row.seconds, true);
   return html`<section class="panel flush" aria-label="Unacked messages">
     <div class="panel-head"><h2>Unacked: who holds what, for how long</h2><span class="quiet small">${plural(queue.messages_unacknowledged ?? 0, "message")}</span></div>
@@ -52,16 +48,24 @@ function Unacked({ queue, answer }) {
   </section>`;
 }
 
-/** The answer of the server as rows; one row is a message, or all that one consumer holds. */
-function unackedRows(value) {
-  const list = Array.isArray(value) ? value : value?.items ?? value?.unacked ?? [];
-  return list.map((row, place) => ({
-    key: `${row.channel_details?.name ?? row.channel ?? ""} ${row.consumer_tag ?? ""} ${row.offset ?? row.delivery_tag ?? place}`,
-    channel: row.channel_details?.name ?? row.channel ?? "",
-    holder: row.connection_name ?? row.channel_details?.user_provided_name ?? row.channel_details?.name ?? row.channel ?? "–",
-    tag: row.consumer_tag ?? "",
-    messages: row.messages ?? row.count ?? 1,
-    offset: row.offset ?? row.oldest_offset ?? row.first_offset ?? null,
-    seconds: row.unacked_for_seconds ?? row.oldest_seconds ?? row.seconds ?? row.age ?? 0,
+/** The answer of the server as rows; a row is a run of deliveries of one consumer. */
+function unackedRows(value, names) {
+  return (value?.items ?? []).map((row) => ({
+    key: `${row.channel_name} ${row.delivery_tag}`,
+    channel: row.channel_name,
+    holder: names.get(connectionOf(row.channel_name)) || row.channel_name,
+    tag: row.consumer_tag,
+    messages: row.count,
+    offset: row.first_offset ?? null,
+    seconds: row.unacked_for_seconds,
   }));
+}
+
+/** The name of a channel is that of its connection, and its number in brackets. */
+const connectionOf = (channel) => channel.replace(/ \(\d+\)$/, "");
+
+/** By the name of a connection, the name that its client gave it. */
+function useClientNames() {
+  const connections = usePolled("connections?columns=name,user_provided_name", 15000);
+  return useMemo(() => new Map((connections.value ?? []).map((row) => [row.name, row.user_provided_name])), [connections.value]);
 }

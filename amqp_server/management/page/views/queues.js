@@ -43,7 +43,7 @@ export const QUEUE_FIELDS = {
 const ALL_COLUMNS = [
   { key: "vhost", title: "Virtual host", option: 3, value: (queue) => queue.vhost, cell: (queue) => html`<span class="soft">${queue.vhost}</span>` },
   { key: "type", title: "Type", option: 2, value: (queue) => queue.type, cell: (queue) => html`<${QueueMarks} queue=${queue} />` },
-  { key: "why", title: "Why", option: 1, value: (queue) => whyItGrows(queue).short, cell: (queue) => html`<${Why} queue=${queue} />` },
+  { key: "why", title: "Why", value: (queue) => whyItGrows(queue).short, cell: (queue) => html`<${Why} queue=${queue} />` },
   { key: "trend", title: "Trend", option: 2, cell: (queue) => html`<${Sparkline} values=${depthsOf(queue)} label=${`Messages: ${change(queueNumbers(queue).growth)}`} />` },
   { key: "ready", title: "Ready", isRight: true, value: (queue) => queue.messages_ready ?? 0, cell: (queue) => number(queue.messages_ready) },
   { key: "unacked", title: "Unacked", isRight: true, option: 1, value: (queue) => queue.messages_unacknowledged ?? 0, cell: (queue) => number(queue.messages_unacknowledged) },
@@ -51,7 +51,7 @@ const ALL_COLUMNS = [
   { key: "out", title: "Out", isRight: true, option: 2, value: (queue) => statRate(queue, "deliver_get"), cell: (queue) => speed(statRate(queue, "deliver_get")) },
   { key: "ack", title: "Acked", isRight: true, option: 2, value: (queue) => statRate(queue, "ack"), cell: (queue) => speed(statRate(queue, "ack")) },
   { key: "consumers", title: "Consumers", isRight: true, option: 2, value: (queue) => queue.consumers ?? 0, cell: (queue) => number(queue.consumers) },
-  { key: "utilisation", title: "Capacity", isRight: true, isHidden: true, option: 3, value: (queue) => queue.consumer_utilisation, cell: (queue) => (queue.consumers ? percent(queue.consumer_utilisation) : html`<span class="zero">–</span>`) },
+  { key: "utilisation", title: "Capacity", isRight: true, isHidden: true, option: 3, value: (queue) => queueNumbers(queue).utilisation, cell: (queue) => (queue.consumers ? percent(queueNumbers(queue).utilisation) : html`<span class="zero">–</span>`) },
   { key: "size", title: "Bytes", isRight: true, option: 3, isHidden: true, value: (queue) => queue.log_bytes ?? queue.message_bytes ?? 0, cell: (queue) => bytes(queue.log_bytes ?? queue.message_bytes) },
   { key: "oldest", title: "Oldest", isRight: true, option: 3, isHidden: true, value: (queue) => queue.oldest_message_age ?? null, cell: (queue) => (queue.oldest_message_age === undefined ? html`<span class="zero">–</span>` : duration(queue.oldest_message_age)) },
   { key: "policy", title: "Policy", option: 3, isHidden: true, value: (queue) => queue.policy ?? "", cell: (queue) => queue.policy ?? html`<span class="zero">–</span>` },

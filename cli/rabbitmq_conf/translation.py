@@ -1,0 +1,425 @@
+"""Makes settings of the entries of `rabbitmq.conf`.
+
+A value that cannot be honoured stops the start. So does a key that would make the server less
+strict if it were ignored. Other keys without a meaning here are named in a warning.
+"""
+
+import ipaddress
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from amqp_server.resource_sensor import available_memory_bytes
+from cli.rabbitmq_conf import values
+from cli.rabbitmq_conf.entries import Entry, find_files, read_entries
+from cli.rabbitmq_conf.keys import (
+    OPTIONS,
+    TLS,
+    TOGETHER,
+    WITHOUT_EFFECT,
+    Translate,
+    matches,
+    nearest,
+)
+
+EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - what a port without an address means in RabbitMQ
+PASSWORD_BYTES_MAX: Final = 1024
+_LOOPBACKS: Final = frozenset({"127.0.0.1", "::1"})
+_LOCAL_BACKENDS: Final = (
+    "local",
+    "local_filesystem",
+    "rabbit_definitions_import_local_filesystem",
+    "rabbitmq_definitions_import_local_filesystem",
+)
+_TLS_VERSIONS: Final[Mapping[str, str]] = {"tlsv1.2": "1.2", "tlsv1.3": "1.3"}
+_OLD_TLS_VERSIONS: Final = ("tlsv1.1", "tlsv1", "sslv3")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting that a file makes.
+
+    Attributes:
+        value: What a user would write behind our option; a truth value for a flag.
+        entry: The line that it comes from.
+    """
+
+    value: str | bool
+    entry: Entry
+
+
+@dataclass(slots=True)
+class Translation:
+    """What files say.
+
+    Attributes:
+        settings: Settings by the name of our option, without dashes.
+        password: Password of the default user, if a file has it.
+        trusts_proxies: Line that switches the PROXY protocol on, if there is one: which proxies are
+            trusted has to be set elsewhere.
+        key_password: Line with the password of the TLS key: our option takes a file.
+        warnings: Lines for the log, such as the keys that have no effect.
+    """
+
+    settings: dict[str, Setting] = field(default_factory=dict)
+    password: Setting | None = None
+    trusts_proxies: Entry | None = None
+    key_password: Entry | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def put(self, option: str, value: str | bool, entry: Entry) -> None:
+        """Add a setting.
+
+        Raises:
+            ConfMistakeError: Another key has set the option to another value.
+        """
+        before = self.settings.get(option)
+        if before is not None and before.value != value:
+            raise entry.mistake(
+                f"contradicts {before.entry.key} in line {before.entry.line} of "
+                f"{before.entry.path}: both are --{option} here"
+            )
+        self.settings[option] = Setting(value, entry)
+
+
+def read_rabbitmq_conf(
+    path: Path, options: Collection[str], environment: Mapping[str, str] = os.environ
+) -> Translation:
+    """Return the settings that a file, or the files of a directory, make.
+
+    Args:
+        path: File or directory; see `find_files`.
+        options: Names of the options that the server has.
+        environment: Values of `$(NAME)`.
+
+    Raises:
+        ConfMistakeError: A file cannot be read, or an entry cannot be used.
+    """
+    entries = [entry for file in find_files(path) for entry in read_entries(file, environment)]
+    translation = translate(entries, options)
+    advanced = path / "advanced.config" if path.is_dir() else path.with_name("advanced.config")
+    if advanced.exists():
+        translation.warnings.append(f"{advanced} is not read: it is for RabbitMQ")
+    return translation
+
+
+def translate(entries: Iterable[Entry], options: Collection[str]) -> Translation:
+    """Return the settings of entries; of a key that is there twice, the last entry counts.
+
+    Args:
+        entries: The entries, in the order in which they are read.
+        options: Names of the options that the server has.
+
+    Raises:
+        ConfMistakeError: An entry cannot be used.
+    """
+    latest: dict[tuple[str, ...], Entry] = {}
+    result = Translation()
+    for entry in entries:
+        before = latest.pop(entry.parts, None)
+        if before is not None and before.path == entry.path and before.value != entry.value:
+            result.warnings.append(f"{entry.place}: replaces the value of line {before.line}")
+        latest[entry.parts] = entry
+    useless = _put_single(latest, options, result)
+    found = _Entries(latest)
+    for put in _COMBINED:
+        useless += put(found, result)
+    known = [option for option in result.settings if option in options]
+    result.settings = {option: result.settings[option] for option in known}
+    if useless:
+        keys = ", ".join(f"{each.key} ({each.path}:{each.line})" for each in useless)
+        result.warnings.append(f"keys of RabbitMQ that have no effect here: {keys}")
+    return result
+
+
+def _put_single(
+    entries: Mapping[tuple[str, ...], Entry], options: Collection[str], result: Translation
+) -> list[Entry]:
+    """Put the keys that are one option each; return those without effect."""
+    useless = []
+    listens_for_tls = any(parts[:2] == ("listeners", "ssl") for parts in entries)
+    for parts, entry in entries.items():
+        key = ".".join(parts)
+        if key in OPTIONS or key in TLS:
+            option, translation = OPTIONS[key] if key in OPTIONS else TLS[key]
+            value = _value(entry, translation)
+            if option in options and (key in OPTIONS or listens_for_tls):
+                result.put(option, value, entry)
+            else:
+                useless.append(entry)
+        elif any(matches(pattern, parts) for pattern in TOGETHER):
+            continue
+        elif any(matches(pattern, parts) for pattern in WITHOUT_EFFECT):
+            useless.append(entry)
+        else:
+            near = nearest(key, parts)
+            advice = f": did you mean {near}?" if near else ""
+            raise entry.mistake(f"is no key that RabbitMQ has{advice}")
+    return useless
+
+
+def _value(entry: Entry, translation: Translate) -> str | bool:
+    try:
+        return translation(entry.value)
+    except ValueError as error:
+        raise entry.mistake(str(error)) from error
+
+
+class _Entries:
+    """The entries that count, by key."""
+
+    def __init__(self, entries: Mapping[tuple[str, ...], Entry]) -> None:
+        self._entries = entries
+
+    def get(self, key: str) -> Entry | None:
+        return self._entries.get(tuple(key.split(".")))
+
+    def below(self, pattern: str) -> list[Entry]:
+        """Return the entries that a pattern means, in the order of their keys."""
+        found = [parts for parts in self._entries if matches(pattern, parts)]
+        return [self._entries[parts] for parts in sorted(found, key=_by_number)]
+
+
+def _by_number(parts: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part) if part.isdecimal() else -1, part) for part in parts)
+
+
+# Each puts settings that several keys make together, and returns keys without effect.
+
+
+def _put_listeners(found: _Entries, result: Translation) -> list[Entry]:
+    plain = _addresses(found, "listeners.tcp")
+    encrypted = _addresses(found, "listeners.ssl")
+    for option, addresses in (("port", plain), ("tls-port", encrypted)):
+        for _, port, entry in addresses or ():
+            before = result.settings.get(option)
+            if before is not None and before.value != port:
+                raise entry.mistake(
+                    f"a second port beside {before.value} (line {before.entry.line}): this server "
+                    "listens on one port without TLS and on one with TLS"
+                )
+            result.put(option, port, entry)
+    _put_host([*(plain or ()), *(encrypted or ())], result)
+    none = found.get("listeners.tcp")
+    if none is not None and plain is not None and not plain and encrypted:
+        result.put("tls-only", True, none)
+    elif none is not None and not encrypted:
+        raise none.mistake("without listeners.ssl the server would not listen at all")
+    if plain is None and not encrypted:
+        result.warnings.append(
+            "rabbitmq.conf has no listeners: where --host does not say otherwise, the server is "
+            "reached from this machine only; RabbitMQ would be from everywhere. Write "
+            "listeners.tcp.default = 5672 for that"
+        )
+    return []
+
+
+def _addresses(found: _Entries, family: str) -> list[tuple[str, str, Entry]] | None:
+    """Return host, port and entry of each listener; None if the files say nothing."""
+    none = found.get(family)
+    if none is not None:
+        if none.value != "none":
+            raise none.mistake(f"{none.value!r} is not none: write {family}.default = PORT")
+        return []
+    entries = found.below(f"{family}.$")
+    return [(*_address(entry), entry) for entry in entries] or None
+
+
+def _address(entry: Entry) -> tuple[str, str]:
+    host, colon, port = entry.value.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    number = _value(entry, lambda _: values.port(port))
+    assert isinstance(number, str)
+    if not colon:
+        return EVERYWHERE, number
+    try:
+        return str(ipaddress.ip_address(host)), number
+    except ValueError:
+        raise entry.mistake(f"{host!r} is not an IP address") from None
+
+
+def _put_host(addresses: list[tuple[str, str, Entry]], result: Translation) -> None:
+    hosts = {host for host, _, _ in addresses}
+    if hosts == _LOOPBACKS:
+        hosts = {"localhost"}
+    if len(hosts) > 1:
+        first, second = addresses[0], next(e for e in addresses if e[0] != addresses[0][0])
+        raise second[2].mistake(
+            f"a second address beside {first[0]} (line {first[2].line}): this server listens on "
+            "one address, or on all of them by a port alone"
+        )
+    for host in hosts:
+        result.put("host", host, addresses[0][2])
+
+
+def _put_tls(found: _Entries, result: Translation) -> list[Entry]:
+    inline = [found.get("ssl_options.cert"), *found.below("ssl_options.key.$")]
+    for entry in (*inline, *found.below("ssl_options.cacerts.$")):
+        if entry is not None:
+            raise entry.mistake("write certificates and keys into files: certfile, keyfile")
+    crl_check = found.get("ssl_options.crl_check")
+    if crl_check is not None and crl_check.value != "false":
+        raise crl_check.mistake("this server checks no lists of revoked certificates")
+    versions = found.below("ssl_options.versions.$")
+    ciphers = found.below("ssl_options.ciphers.$")
+    password = found.get("ssl_options.password")
+    if "tls-port" not in result.settings:
+        return [*versions, *ciphers, *([password] if password else [])]
+    result.key_password = password
+    _put_versions(versions, result)
+    # Those of TLS 1.3 are fixed, and Erlang's own notation has commas.
+    names = [entry.value for entry in ciphers if not entry.value.startswith("TLS_")]
+    for entry in ciphers:
+        if "," in entry.value or ":" in entry.value:
+            raise entry.mistake("write one suite as OpenSSL does: ECDHE-ECDSA-AES256-GCM-SHA384")
+    if names:
+        result.put("tls-ciphers", ":".join(names), ciphers[0])
+    return []
+
+
+def _put_versions(versions: list[Entry], result: Translation) -> None:
+    wanted = []
+    for entry in versions:
+        if entry.value in _TLS_VERSIONS:
+            wanted.append(_TLS_VERSIONS[entry.value])
+        elif entry.value in _OLD_TLS_VERSIONS:
+            result.warnings.append(f"{entry.place}: {entry.value} is not offered: it is not safe")
+        else:
+            raise entry.mistake(f"{entry.value!r} is neither tlsv1.2 nor tlsv1.3")
+    if wanted:
+        result.put("tls-versions", ",".join(sorted(set(wanted))), versions[0])
+    elif versions:
+        raise versions[0].mistake("this server has TLS 1.2 and 1.3: add tlsv1.2 or tlsv1.3")
+
+
+def _put_default_user(found: _Entries, result: Translation) -> list[Entry]:
+    password = found.get("default_pass")
+    if password is not None:
+        if not 0 < len(password.value.encode()) <= PASSWORD_BYTES_MAX:
+            raise password.mistake(f"the password must have 1 to {PASSWORD_BYTES_MAX} bytes")
+        result.password = Setting(password.value, password)
+    for entry in found.below("default_permissions.$"):
+        if entry.value != ".*":
+            raise entry.mistake(
+                "the default user has all rights here: give others theirs by load_definitions, or "
+                "by `amqp-server permissions set`"
+            )
+    tags = found.below("default_user_tags.$")
+    given = {entry.parts[1] for entry in tags if _value(entry, values.truth)}
+    for entry in tags:
+        if "administrator" not in given:
+            raise entry.mistake(
+                "the default user is an administrator here: write default_user_tags.administrator "
+                "= true, or make the user by load_definitions"
+            )
+    return [entry for entry in tags if entry.parts[1] in given - {"administrator"}]
+
+
+def _put_loopback_users(found: _Entries, result: Translation) -> list[Entry]:
+    none = found.get("loopback_users")
+    if none is not None:
+        if none.value != "none":
+            raise none.mistake("write none, or loopback_users.USER = true")
+        result.put("guest-from-anywhere", True, none)
+        return found.below("loopback_users.$")
+    for entry in found.below("loopback_users.$"):
+        is_bound = _value(entry, values.truth)
+        if entry.parts[1] == "guest":
+            result.put("guest-from-anywhere", not is_bound, entry)
+        elif is_bound:
+            raise entry.mistake("only guest can be kept to this machine here")
+    return []
+
+
+def _check_logins(found: _Entries, _result: Translation) -> list[Entry]:
+    for entry in found.below("auth_backends.*"):
+        if entry.value not in ("internal", "rabbit_auth_backend_internal"):
+            raise entry.mistake(f"there is no backend {entry.value!r} here, only internal")
+    mechanisms = found.below("auth_mechanisms.$")
+    known = ("PLAIN", "AMQPLAIN", "EXTERNAL")
+    names = {entry.value for entry in mechanisms}
+    if mechanisms and not names & {"PLAIN", "AMQPLAIN"}:
+        raise mechanisms[0].mistake("logins by password cannot be switched off here: add PLAIN")
+    return [entry for entry in mechanisms if entry.value not in known]
+
+
+def _put_definitions(found: _Entries, result: Translation) -> list[Entry]:
+    backend = found.get("definitions.import_backend")
+    if backend is not None and backend.value not in _LOCAL_BACKENDS:
+        raise backend.mistake("only local_filesystem: fetch the file before the start")
+    url = found.get("definitions.https.url")
+    if url is not None:
+        raise url.mistake("fetch the file before the start, and write definitions.local.path")
+    for key in ("load_definitions", "management.load_definitions", "definitions.local.path"):
+        entry = found.get(key)
+        if entry is not None:
+            result.put("load-definitions", entry.value, entry)
+    return []
+
+
+def _put_disk(found: _Entries, result: Translation) -> list[Entry]:
+    relative = found.get("disk_free_limit.relative")
+    if relative is not None:
+        times = _value(relative, lambda text: str(values.factor(text)))
+        limit = int(float(times) * available_memory_bytes())
+        result.put("disk-free-limit", str(limit), relative)
+    return []
+
+
+def _put_log(found: _Entries, result: Translation) -> list[Entry]:
+    """Put level and format of the one log that there is: the console's count most."""
+    useless = []
+    for option, keys, translation in (
+        (
+            "log-level",
+            ("log.console.level", "log.file.level", "log.default.level", "log.level"),
+            values.log_level,
+        ),
+        ("log-format", ("log.console.formatter", "log.file.formatter"), values.log_format),
+    ):
+        given = [entry for key in keys if (entry := found.get(key)) is not None]
+        translated: list[tuple[Entry, str | bool]] = [
+            (entry, _value(entry, translation)) for entry in given
+        ]
+        for number, (entry, value) in enumerate(translated):
+            if number == 0:
+                result.put(option, value, entry)
+            elif value != translated[0][1]:
+                useless.append(entry)
+    return useless
+
+
+def _put_management(found: _Entries, result: Translation) -> list[Entry]:
+    origins = found.below("management.cors.allow_origins.$")
+    if origins:
+        result.put("management-cors-origin", ",".join(entry.value for entry in origins), origins[0])
+    encrypted, plain = found.get("management.ssl.port"), found.get("management.tcp.port")
+    if encrypted is not None and plain is None:
+        result.warnings.append(
+            f"{encrypted.place}: the API listens without TLS as well, on --management-port; "
+            "RabbitMQ would not"
+        )
+    return []
+
+
+def _note_proxies(found: _Entries, result: Translation) -> list[Entry]:
+    entry = found.get("proxy_protocol")
+    if entry is not None and _value(entry, values.truth):
+        result.trusts_proxies = entry
+    return []
+
+
+_COMBINED: Final[tuple[Callable[[_Entries, Translation], list[Entry]], ...]] = (
+    _put_listeners,
+    _put_tls,
+    _put_default_user,
+    _put_loopback_users,
+    _check_logins,
+    _put_definitions,
+    _put_disk,
+    _put_log,
+    _put_management,
+    _note_proxies,
+)

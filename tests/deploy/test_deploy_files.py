@@ -1,0 +1,236 @@
+"""The files of `deploy/` name options, variables, ports and files that exist, and fit together."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from amqp_server.config import ServerConfig
+from cli.exit_codes import EXIT_REFUSED
+from cli.main import command
+from cli.settings import ENVIRONMENT_PREFIX, ServerOption
+from tests.docs.test_commands import unknown_words
+from tests.docs.test_readme import REPOSITORY
+from tests.servers import NO_MANAGEMENT, RunningServer
+
+DEPLOY = REPOSITORY / "deploy"
+OPTIONS = {param.key: param for param in command.params if isinstance(param, ServerOption)}
+VARIABLES = {option.variable for option in OPTIONS.values()} | {
+    f"{ENVIRONMENT_PREFIX}REQUIRE_COMPILED",
+    "RABBITMQ_DEFAULT_USER",
+    "RABBITMQ_DEFAULT_PASS",
+}
+FILES = sorted(path for path in DEPLOY.iterdir() if path.is_file())
+
+
+def default_port(option: str) -> int:
+    return int(str(OPTIONS[option].default))
+
+
+PORTS = {
+    "amqp": default_port("port"),
+    "amqps": default_port("tls-port"),
+    "management": default_port("management-port"),
+    "metrics": default_port("metrics-port"),
+}
+
+
+def unit_settings() -> dict[str, list[str]]:
+    """Return the values of each setting of the unit."""
+    found: dict[str, list[str]] = {}
+    for line in (DEPLOY / "amqp-server.service").read_text().splitlines():
+        if "=" in line and not line.startswith("#"):
+            name, value = line.split("=", 1)
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return the instructions of the Dockerfile, each with its text on one line."""
+    text = (DEPLOY / "Dockerfile").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    joined = "\n".join(lines).replace("\\\n", " ")
+    return [(line.split(" ", 1)[0], line.split(" ", 1)[1]) for line in joined.splitlines() if line]
+
+
+def manifests() -> dict[str, dict[str, Any]]:
+    """Return the objects of the Kubernetes manifest by kind."""
+    found = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+    return {each["kind"]: each for each in found}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_variables_in_a_file_exist(path: Path) -> None:
+    names = set(re.findall(r"\b((?:AMQP_SERVER|RABBITMQ)_[A-Z_]+)", path.read_text()))
+    assert names <= VARIABLES
+
+
+def test_the_unit_starts_the_server_as_the_service_manager_expects() -> None:
+    settings = unit_settings()
+
+    assert settings["Type"] == ["notify"]
+    (start,) = settings["ExecStart"]
+    program, *options = shlex.split(start)
+    assert Path(program).name == "amqp-server"
+    assert unknown_words(shlex.join(["amqp-server", *options])) == []
+    assert settings["RestartPreventExitStatus"] == [str(EXIT_REFUSED)]
+    (variable,) = settings["Environment"]
+    assert variable == f"AMQP_SERVER_STORAGE_PATH=/var/lib/{settings['StateDirectory'][0]}"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    # The program and the user of the unit are not on this machine.
+    program = Path(sys.executable).with_name("amqp-server")
+    text = (DEPLOY / "amqp-server.service").read_text()
+    text = text.replace("/opt/amqp-server/bin/amqp-server", str(program))
+    unit = tmp_path / "amqp-server.service"
+    unit.write_text(re.sub(r"^(User|Group)=.*\n", "", text, flags=re.MULTILINE))
+
+    ended = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    complaints = [line for line in ended.stderr.splitlines() if "amqp-server" in line]
+    assert (ended.returncode, complaints) == (0, [])
+
+
+def test_the_image_is_not_root_and_has_the_servers_ports_and_directory() -> None:
+    found = instructions()
+    last_stage = found[max(n for n, (name, _) in enumerate(found) if name == "FROM") :]
+    values = dict(last_stage)
+
+    user, _, group = values["USER"].partition(":")
+    assert int(user) > 0
+    assert int(group) > 0
+    assert f"--uid {user}" in values["RUN"]
+    assert sorted(map(int, values["EXPOSE"].split())) == sorted(PORTS.values())
+    environment = dict(word.split("=", 1) for word in shlex.split(values["ENV"]))
+    assert environment["AMQP_SERVER_STORAGE_PATH"] == values["VOLUME"]
+    assert environment["AMQP_SERVER_HOST"] == "0.0.0.0"
+    assert "amqp-server status" in values["HEALTHCHECK"]
+
+
+def test_the_image_copies_files_that_exist_and_all_packages() -> None:
+    for name, text in instructions():
+        if name == "COPY" and "--from" not in text:
+            source = next(word for word in text.split() if not word.startswith("--"))
+            assert (REPOSITORY / source).exists()
+    kept = {
+        line.removeprefix("!")
+        for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    assert [name for name in kept if not (REPOSITORY / name).exists()] == []
+    packages = {path.parent.name for path in REPOSITORY.glob("*/__init__.py")}
+    assert packages - kept == {"bench", "tests"}
+
+
+def test_the_compose_file_is_one_broker_with_a_user_and_a_volume() -> None:
+    document = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    (service,) = document["services"].values()
+
+    assert (DEPLOY / service["build"]["context"]).resolve() == REPOSITORY
+    assert (REPOSITORY / service["build"]["dockerfile"]).is_file()
+    assert all(":?" in value for value in service["environment"].values())
+    volume, _, directory = service["volumes"][0].partition(":")
+    assert volume in document["volumes"]
+    assert ("VOLUME", directory) in instructions()
+    published = {int(port.rsplit(":", 1)[1]) for port in service["ports"]}
+    assert published == set(PORTS.values()) - {PORTS["amqps"]}
+
+
+def test_the_manifest_of_kubernetes_fits_together() -> None:
+    found = manifests()
+    stateful, service = found["StatefulSet"]["spec"], found["Service"]
+    (container,) = stateful["template"]["spec"]["containers"]
+
+    assert stateful["replicas"] == 1
+    assert stateful["serviceName"] == service["metadata"]["name"]
+    labels = stateful["template"]["metadata"]["labels"]
+    assert stateful["selector"]["matchLabels"] == labels == service["spec"]["selector"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {name: PORTS[name] for name in ports}
+    assert {port["targetPort"] for port in service["spec"]["ports"]} == ports.keys()
+    claims = {claim["metadata"]["name"] for claim in stateful["volumeClaimTemplates"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    (claim,) = claims
+    environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert environment["AMQP_SERVER_STORAGE_PATH"].startswith(mounts[claim] + "/")
+
+
+def test_the_probes_of_kubernetes_are_commands_and_ports() -> None:
+    (container,) = manifests()["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    names = {port["name"] for port in container["ports"]}
+
+    for probe in ("startupProbe", "livenessProbe"):
+        assert unknown_words(shlex.join(container[probe]["exec"]["command"])) == []
+    assert container["readinessProbe"]["tcpSocket"]["port"] in names
+    user = manifests()["StatefulSet"]["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+    assert ("USER", f"{user}:{user}") in instructions()
+
+
+def start_container(tmp_path: Path, *arguments: str, **variables: str) -> tuple[int, str, str]:
+    """Run the first process of the container with the real command; it ends by itself."""
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "AMQP_SERVER_STORAGE_PATH": str(tmp_path / "data"),
+        **variables,
+    }
+    ended = subprocess.run(
+        [str(DEPLOY / "container-start"), *arguments],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_a_container_with_a_new_directory_needs_a_user(tmp_path: Path) -> None:
+    code, _, error = start_container(tmp_path)
+
+    assert code == 2
+    assert "set RABBITMQ_DEFAULT_USER and RABBITMQ_DEFAULT_PASS" in error
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_container_with_a_user_is_the_server(tmp_path: Path) -> None:
+    # A wrong port: it is the server that complains.
+    code, _, error = start_container(
+        tmp_path, RABBITMQ_DEFAULT_USER="ops", RABBITMQ_DEFAULT_PASS="x", AMQP_SERVER_PORT="-1"
+    )
+    assert (code, error.partition(" is ")[0]) == (2, "amqp-server: error: AMQP_SERVER_PORT: -1")
+    assert "--port: -1" in start_container(tmp_path, "--port", "-1")[2]
+
+
+def test_a_container_with_a_command_is_that_command(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data").start() as server:
+        code, output, _ = start_container(tmp_path, "status")
+        assert code == 0
+        assert f"process {server.pid}" in output
+    assert start_container(tmp_path, "status")[0] == EXIT_REFUSED
+
+
+def test_a_container_with_data_needs_no_user(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data").start():
+        code, _, error = start_container(tmp_path, AMQP_SERVER_PORT="0", **NO_MANAGEMENT)
+    # It goes on to the server, which finds the directory in use.
+    assert code == 2
+    assert "in use" in error
+
+
+def test_the_ports_are_those_of_the_server() -> None:
+    assert PORTS["amqp"] == ServerConfig().port

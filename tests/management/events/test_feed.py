@@ -1,0 +1,134 @@
+"""A feed: many clients share one follower; who does not read is cut off; the broker may go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from amqp_server.management.broker_client import BrokerClient
+from amqp_server.management.following import feed as feeds
+from amqp_server.management.following.feed import Feed
+from amqp_server.management.http.answers import ApiError
+from tests.servers import RunningServer
+
+SECONDS_MAX = 30.0
+
+
+def everything(_value: object) -> bool:
+    return True
+
+
+async def next_event(stream: AsyncIterator[bytes]) -> bytes:
+    """Return the next part that is an event."""
+    async for part in stream:
+        if part.startswith(b"id:"):
+            return part
+    raise AssertionError("the stream has ended")
+
+
+def run(path: Path, test: Callable[[Feed, BrokerClient], Awaitable[None]]) -> None:
+    async def begin() -> None:
+        broker = BrokerClient(path)
+        feed = Feed(broker, "events.follow", "events")
+        try:
+            async with asyncio.timeout(SECONDS_MAX):
+                await test(feed, broker)
+        finally:
+            await feed.stop()
+            await broker.close()
+            # Closed transports close their sockets in the next turn.
+            await asyncio.sleep(0)
+
+    asyncio.run(begin())
+
+
+async def begun(feed: Feed) -> AsyncIterator[bytes]:
+    """Return a stream that follows."""
+    stream = feed.stream("", everything)
+    assert await anext(stream) == b":\n\n"
+    # The next part waits for something: its task has begun to follow when this is served.
+    while not feed._begun.is_set():  # noqa: ASYNC110 - no event says it without a part
+        await asyncio.sleep(0.001)
+    return stream
+
+
+def test_all_clients_get_the_same(server: RunningServer) -> None:
+    async def test(feed: Feed, broker: BrokerClient) -> None:
+        streams = [await begun(feed) for _ in range(3)]
+        await broker.call("vhosts.add", {"name": "v", "grants_default_user": False})
+        assert len({await next_event(stream) for stream in streams}) == 1
+
+    run(server.storage_path, test)
+
+
+def test_a_client_that_does_not_read_is_cut_off(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "WAITING_MAX", 3)
+
+    async def test(feed: Feed, broker: BrokerClient) -> None:
+        slow, quick = await begun(feed), await begun(feed)
+        await next_events(slow, broker, 1)
+        for number in range(6):
+            await broker.call("vhosts.add", {"name": f"v{number}", "grants_default_user": False})
+            await next_event(quick)
+        assert [part async for part in slow if part.startswith(b"id:")] == []
+
+    async def next_events(stream: AsyncIterator[bytes], broker: BrokerClient, count: int) -> None:
+        for number in range(count):
+            await broker.call(
+                "vhosts.add", {"name": f"first{number}", "grants_default_user": False}
+            )
+            await next_event(stream)
+
+    run(server.storage_path, test)
+
+
+def test_too_many_clients_are_refused(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "CLIENTS_MAX", 2)
+
+    async def test(feed: Feed, broker: BrokerClient) -> None:
+        del broker
+        streams = [await begun(feed) for _ in range(2)]
+        with pytest.raises(ApiError, match="503"):
+            feed.stream("", everything)
+        await streams[0].aclose()  # type: ignore[attr-defined]
+        await begun(feed)
+
+    run(server.storage_path, test)
+
+
+def test_it_follows_the_broker_again_after_a_restart(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "AGAIN_SECONDS", 0.01)
+
+    async def test(feed: Feed, broker: BrokerClient) -> None:
+        stream = await begun(feed)
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
+        waiting = asyncio.ensure_future(next_event(stream))
+        number = 0
+        while not waiting.done():
+            await broker.call("vhosts.add", {"name": f"v{number}", "grants_default_user": False})
+            number += 1
+        assert b"vhost.created" in await waiting
+
+    run(server.storage_path, test)
+
+
+def test_a_stream_ends_after_its_time(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "STREAM_SECONDS_MAX", 0.0)
+
+    async def test(feed: Feed, broker: BrokerClient) -> None:
+        del broker
+        assert [part async for part in feed.stream("", everything)] == [b":\n\n"]
+
+    run(server.storage_path, test)

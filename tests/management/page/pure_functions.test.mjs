@@ -1,0 +1,256 @@
+// Run by test_page_files.py with PAGE_URL, the address of a copy of the page's files.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+
+const load = (path) => import(`${process.env.PAGE_URL}/app/${path}`);
+const format = await load("format.js");
+const addresses = await load("addresses.js");
+const { rowFilter } = await load("row_filter.js");
+const { sorted } = await load("sorting.js");
+const samples = await load("samples.js");
+const { whyItGrows } = await load("why_it_grows.js");
+const commands = await load("command_lines.js");
+const bodies = await load("message_bodies.js");
+const { messageMatches } = await load("message_search.js");
+const { policyMatches } = await load("policy_match.js");
+const { alarmNames } = await load("alarms.js");
+
+const HOSTILE = ["/", "a/b", "%2F", "a b?c#d", "<img src=x onerror=alert(1)>", "\"'`\\", "émoji 🐰", "#", "?x=1&y", "."];
+
+describe("numbers", () => {
+  it("are read by people", () => {
+    assert.equal(format.count(1234567), "1,234,567");
+    assert.equal(format.count(undefined), "–");
+    assert.equal(format.shortCount(9999), "9,999");
+    assert.equal(format.shortCount(12345), "12.3k");
+    assert.equal(format.shortCount(2_500_000), "2.5M");
+    assert.equal(format.bytes(1536), "1.5 KiB");
+    assert.equal(format.bytes(0), "0 B");
+    assert.equal(format.rate(0.25), "0.25/s");
+    assert.equal(format.rate(1234.4), "1,234/s");
+    assert.equal(format.change(-3), "−3/s");
+    assert.equal(format.change(0), "±0/s");
+    assert.equal(format.plural(1, "message"), "1 message");
+    assert.equal(format.plural(2000, "message"), "2,000 messages");
+  });
+  it("never say all of something that is not all", () => {
+    assert.equal(format.percent(0.9999), "99.9 %");
+    assert.equal(format.percent(1), "100 %");
+    assert.equal(format.percent(0.004), "0.4 %");
+  });
+  it("say how long something takes", () => {
+    assert.equal(format.duration(93784), "1 d 2 h");
+    assert.equal(format.duration(60), "1 min");
+    assert.equal(format.duration(0.25), "250 ms");
+    assert.equal(format.duration(0), "0 s");
+    assert.equal(format.inWords(180), "3 minutes");
+    assert.equal(format.inWords(1), "1 second");
+    assert.equal(format.inWords(86400 * 3), "3 days");
+  });
+});
+
+describe("addresses", () => {
+  it("keep every name", () => {
+    for (const name of HOSTILE) {
+      const found = addresses.parseAddress(addresses.address("queues", [name, name, "messages"], { from: name }));
+      assert.deepEqual(found, { view: "queues", names: [name, name, "messages"], query: { from: name } });
+      const encoded = addresses.apiPath("queues", "/", name);
+      assert.equal(encoded.split("/").length, 3);
+      assert.equal(decodeURIComponent(encoded.split("/")[2]), name);
+    }
+  });
+  it("begin at the overview", () => {
+    assert.equal(addresses.parseAddress("").view, "overview");
+    assert.equal(addresses.parseAddress("#/").view, "overview");
+  });
+  it("survive a percent sign that somebody typed", () => {
+    assert.deepEqual(addresses.parseAddress("#/queues/%/q").names, ["%", "q"]);
+  });
+  it("leave empty parameters out", () => {
+    assert.equal(addresses.address("queues", [], { filter: "", sort: "name" }), "#/queues?sort=name");
+  });
+});
+
+describe("the filter of a list", () => {
+  const rows = [
+    { name: "orders", vhost: "/", type: "classic", ready: 1500, durable: true },
+    { name: "orders.dead", vhost: "team a", type: "quorum", ready: 0, durable: true },
+    { name: "<img src=x>", vhost: "/", type: "stream", ready: 10, durable: false },
+  ];
+  const fields = Object.fromEntries(["vhost", "type", "ready", "durable"].map((key) => [key, (row) => row[key]]));
+  const found = (text) => rows.filter(rowFilter(text, fields, (row) => [row.name])).map(({ name }) => name);
+  it("finds words, in any case", () => {
+    assert.deepEqual(found("ORDERS"), ["orders", "orders.dead"]);
+    assert.deepEqual(found("orders dead"), ["orders.dead"]);
+    assert.deepEqual(found("<img"), ["<img src=x>"]);
+    assert.deepEqual(found(""), rows.map(({ name }) => name));
+  });
+  it("compares numbers with their units", () => {
+    assert.deepEqual(found("ready>1k"), ["orders"]);
+    assert.deepEqual(found("ready<=10"), ["orders.dead", "<img src=x>"]);
+    assert.deepEqual(found("ready:0"), ["orders.dead"]);
+  });
+  it("knows texts, quotes and negation", () => {
+    assert.deepEqual(found("type:str"), ["<img src=x>"]);
+    assert.deepEqual(found('vhost:"team a"'), ["orders.dead"]);
+    assert.deepEqual(found("-orders"), ["<img src=x>"]);
+    assert.deepEqual(found("durable:false"), ["<img src=x>"]);
+  });
+  it("hides nothing while a condition is half typed", () => {
+    assert.equal(found("ready>").length, 3);
+  });
+});
+
+describe("the order of a list", () => {
+  it("puts empty values last, both ways", () => {
+    const rows = [{ v: 2 }, { v: null }, { v: 10 }, { v: 1 }];
+    assert.deepEqual(sorted(rows, ({ v }) => v, false).map(({ v }) => v), [1, 2, 10, null]);
+    assert.deepEqual(sorted(rows, ({ v }) => v, true).map(({ v }) => v), [10, 2, 1, null]);
+  });
+  it("counts inside of names, and changes no list", () => {
+    const rows = ["q10", "q2", "Q1"].map((name) => ({ name }));
+    assert.deepEqual(sorted(rows, ({ name }) => name, false).map(({ name }) => name), ["Q1", "q2", "q10"]);
+    assert.equal(rows[0].name, "q10");
+  });
+});
+
+describe("samples", () => {
+  const details = { samples: [{ timestamp: 15000, sample: 30 }, { timestamp: 10000, sample: 20 }, { timestamp: 5000, sample: 25 }] };
+  it("are in the order of time", () => {
+    assert.deepEqual(samples.gaugePoints(details), [[5, 25], [10, 20], [15, 30]]);
+  });
+  it("give rates, and none below zero after a restart", () => {
+    assert.deepEqual(samples.ratePoints(details), [[10, 0], [15, 2]]);
+    assert.deepEqual(samples.ratePoints(undefined), []);
+  });
+  it("share one axis", () => {
+    assert.deepEqual(samples.aligned([[[1, 5], [2, 6]], [[2, 7]]]), [[1, 2], [5, 6], [null, 7]]);
+    assert.deepEqual(samples.stacked([[1, 2], [10, null]]), [[1, 2], [11, null]]);
+  });
+});
+
+describe("why a queue grows", () => {
+  const queue = ({ rates = {}, growth = 0, ...rest }) => ({
+    name: "q", type: "classic", state: "running", messages: (rest.messages_ready ?? 0) + (rest.messages_unacknowledged ?? 0),
+    messages_details: { rate: growth }, ...rest,
+    message_stats: Object.fromEntries(Object.entries(rates).map(([name, value]) => [`${name}_details`, { rate: value }])),
+  });
+  const why = (row, alarms) => whyItGrows(queue(row), alarms);
+
+  it("nobody consumes", () => {
+    const found = why({ consumers: 0, messages_ready: 500, growth: 20, rates: { publish: 20 } });
+    assert.deepEqual([found.level, found.short, found.cause], ["bad", "no consumers", "consumers"]);
+    assert.match(found.headline, /grows by 20\/s because nobody consumes/);
+  });
+  it("nobody consumes, and dead letters make it grow", () => {
+    assert.match(why({ consumers: 0, messages_ready: 500, growth: 5 }).headline, /grows by 5\/s because nobody consumes/);
+  });
+  it("nobody consumes, and nothing comes in", () => {
+    const found = why({ consumers: 0, messages_ready: 1 });
+    assert.deepEqual([found.level, found.headline], ["warn", "1 message waits and nobody consumes. Nothing new comes in."]);
+  });
+  it("consumers are too slow: how many would keep up", () => {
+    const found = why({ consumers: 2, messages_ready: 900, messages_unacknowledged: 20, growth: 50, rates: { publish: 150, ack: 100, deliver_get: 100 }, consumer_details: [{ prefetch_count: 10 }, { prefetch_count: 10 }] });
+    assert.equal(found.short, "consumers too slow");
+    assert.match(found.headline, /publishers send 150\/s, consumers finish 100\/s/);
+    assert.match(found.advice, /3 consumers would keep up; there are 2/);
+    assert.match(found.advice, /20 unacknowledged of 20/);
+  });
+  it("a single active consumer is alone", () => {
+    const found = why({ consumers: 3, messages_ready: 900, growth: 50, arguments: { "x-single-active-consumer": true }, rates: { publish: 150, ack: 100 } });
+    assert.match(found.advice, /one consumer is active at a time/);
+    assert.doesNotMatch(found.advice, /would keep up/);
+  });
+  it("consumers are stuck", () => {
+    const found = why({ consumers: 1, messages_ready: 10, messages_unacknowledged: 50, growth: 3, rates: { publish: 3 }, consumer_details: [{ prefetch_count: 50 }] });
+    assert.equal(found.short, "consumers stuck");
+    assert.match(found.headline, /holds its full prefetch, 50 messages, and acknowledges none/);
+  });
+  it("messages go in circles", () => {
+    assert.equal(why({ consumers: 1, messages_ready: 10, rates: { redeliver: 90, deliver_get: 100, ack: 2 } }).short, "redelivers");
+  });
+  it("no prefetch limit lets one consumer take all", () => {
+    assert.equal(why({ consumers: 2, messages_ready: 0, messages_unacknowledged: 5000, rates: { ack: 3, deliver_get: 4 }, consumer_details: [{ prefetch_count: 0 }] }).short, "no prefetch limit");
+  });
+  it("it is full", () => {
+    assert.equal(why({ consumers: 1, messages_ready: 100, arguments: { "x-max-length": 100 } }).short, "full, drops");
+    assert.equal(why({ consumers: 1, messages_ready: 100, arguments: { "x-max-length": 100, "x-overflow": "reject-publish" } }).short, "full, refuses");
+  });
+  it("it will be full", () => {
+    assert.match(why({ consumers: 0, messages_ready: 100, growth: 10, rates: { publish: 10 }, arguments: { "x-max-length": 700 } }).advice, /In about 60 seconds it reaches its limit of 700/);
+  });
+  it("an operator has paused it", () => {
+    assert.equal(why({ state: "paused", messages_ready: 5 }).short, "paused");
+  });
+  it("a stream is meant to grow", () => {
+    assert.equal(why({ type: "stream", messages_ready: 5, growth: 5, rates: { publish: 5 } }).level, "info");
+  });
+  it("publishers are blocked", () => {
+    assert.equal(why({ consumers: 1 }, ["memory"]).cause, "publishers");
+  });
+  it("all is well", () => {
+    assert.equal(why({ consumers: 1 }).level, "good");
+    assert.equal(why({ consumers: 1, rates: { publish: 10, ack: 10, deliver_get: 10 } }).level, "good");
+    assert.match(why({ consumers: 1, messages_ready: 100, growth: -10, rates: { ack: 10, deliver_get: 10 } }).headline, /empty in about 10 seconds/);
+  });
+});
+
+describe("command lines", () => {
+  it("quote every name for the shell", () => {
+    assert.equal(commands.commandLine("amqp-server", "browse", "--queue", "it's; rm -rf /"), "amqp-server browse --queue 'it'\\''s; rm -rf /'");
+    assert.equal(commands.shellWord(""), "''");
+    assert.equal(commands.shellWord("$(x)"), "'$(x)'");
+  });
+  it("ask for the password instead of having it", () => {
+    const line = commands.curlLine({ method: "DELETE", path: "queues/%2F/q" }, "http://localhost:15672", "guest");
+    assert.equal(line, "curl -sS -u guest -X DELETE http://localhost:15672/api/queues/%2F/q");
+  });
+});
+
+describe("bodies of messages", () => {
+  it("are shown as what they are", () => {
+    assert.equal(bodies.readableBody({ body: '{"a":1}' }).text, '{\n  "a": 1\n}');
+    assert.equal(bodies.readableBody({ body: "{broken" }).kind, "text");
+    assert.equal(bodies.readableBody({ payload: "AAECAw==", payload_encoding: "base64" }).kind, "binary");
+    assert.equal(bodies.readableBody({ body_base64: "4pyT" }).text, "✓");
+    assert.equal(bodies.readableBody({ body: "" }).kind, "empty");
+  });
+  it("say where a dead letter was", () => {
+    assert.deepEqual(bodies.firstDeath({ "x-death": [{ queue: "b", reason: "expired" }, { queue: "a", reason: "rejected" }] }), { queue: "a", reason: "rejected" });
+    assert.equal(bodies.firstDeath({ customer: 7 }), null);
+    assert.equal(bodies.firstDeath(undefined), null);
+  });
+  it("lose the tags of types", () => {
+    assert.equal(bodies.headerText({ kind: "l", value: 7 }), "7");
+    assert.deepEqual(bodies.plainHeaders({ a: { kind: "l", value: 7 }, b: [{ kind: "T", value: 1 }] }), { a: 7, b: [1] });
+  });
+  it("are searched with their headers", () => {
+    const message = { exchange: "", routing_key: "orders", body: "two chairs", properties: { headers: { customer: 7 } } };
+    assert.ok(messageMatches(message, "CHAIRS customer=7"));
+    assert.ok(!messageMatches(message, "chairs table"));
+    assert.ok(messageMatches(message, '"two chairs"'));
+  });
+});
+
+describe("the preview of a policy", () => {
+  const queues = [{ name: "orders", vhost: "/", type: "classic" }, { name: "my orders", vhost: "/", type: "stream" }, { name: "orders", vhost: "b", type: "classic" }];
+  const found = (pattern, apply) => policyMatches({ vhost: "/", pattern, "apply-to": apply }, queues, [{ name: "", vhost: "/" }, { name: "orders.x", vhost: "/" }]);
+  it("searches names as the broker does", () => {
+    assert.equal(found("orders", "queues").queues.length, 2);
+    assert.equal(found("^orders", "queues").queues.length, 1);
+    assert.equal(found("orders", "streams").queues.length, 1);
+    assert.equal(found("orders", "all").exchanges.length, 1);
+  });
+  it("waits for a whole pattern", () => {
+    assert.equal(found("(", "queues"), null);
+  });
+});
+
+describe("alarms", () => {
+  it("come from the health check that fails", () => {
+    assert.deepEqual(alarmNames({ value: { status: "ok" }, error: null }), []);
+    assert.deepEqual(alarmNames({ error: { status: 503, details: { alarms: [{ resource: "disk" }, { resource: "disk" }] } } }), ["disk"]);
+    assert.equal(alarmNames({ error: { status: 0 } }), null);
+  });
+});
