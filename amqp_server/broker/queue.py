@@ -445,13 +445,16 @@ class Queue:
             return True
         if len(self.ready) and len(self.consumers) and not self.is_paused:
             consumer = dispatch(self, self._turn.time_slice)
-            self.consumer_waits.note(is_waiting=consumer is None and len(self.ready) > 0)
+            if consumer is None and len(self.ready):
+                self.consumer_waits.begin()
+            elif self.consumer_waits.since_seconds:
+                self.consumer_waits.end()
             if consumer is not None:
                 # A publisher does not pay for slow consumers, nor for a long queue.
                 self._line = consumer.channel.client.line
                 return True
-        elif self.consumer_waits.is_waiting:
-            self.consumer_waits.note(is_waiting=False)
+        elif self.consumer_waits.since_seconds:
+            self.consumer_waits.end()
         self._line = None
         return rules is not None and rules.after_delivery()
 
