@@ -114,7 +114,6 @@ class Exchange:
         try:
             return await route.handler(call)
         finally:
-            self._parts.mirror.expire()
             self._parts.rendered.forget()
 
     async def _admit(self, call: Call, route: Route) -> None:
@@ -140,7 +139,7 @@ class Exchange:
     async def _has_vhost(self, vhost: str) -> bool:
         """Return whether a virtual host exists now, even if the mirror does not show it yet."""
         if vhost not in self._parts.mirror.vhosts:
-            await self._parts.mirror.refresh(is_fresh=True)
+            await self._parts.mirror.refresh()
         return vhost in self._parts.mirror.vhosts
 
 

@@ -335,26 +335,3 @@ async def test_an_idle_queue_shows_since_when(observed: Observed) -> None:
         client.ready_count("q")
         await observed.tick()
         assert "idle_since" not in row.fields
-
-
-async def test_a_costly_look_is_not_repeated_at_once_but_for_who_must_see_the_present(
-    observed: Observed,
-) -> None:
-    mirror = observed.mirror
-
-    def declare(name: str) -> None:
-        # As if the look before had cost the broker ten milliseconds.
-        mirror._not_before_seconds = observed.time.now_seconds + 1
-        with a_client(observed) as client:
-            client.declare(name)
-
-    declare("one")
-    await mirror.refresh()
-    assert ("/", "one") not in mirror.queues
-    await mirror.refresh(is_fresh=True)
-    assert ("/", "one") in mirror.queues
-
-    declare("two")
-    mirror.expire()
-    await mirror.refresh()
-    assert ("/", "two") in mirror.queues
