@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from amqp_server.management.http.parts import Parts
 
 _SHA256: Final = "rabbit_password_hashing_sha256"
+_PROTOCOLS: Final = {"amqp091": "auth_attempts", "http": "auth_attempts_http"}
+"""By protocol the field of the overview with its counters."""
 _SHAPE: Final[Shape[Mapping[str, Any]]] = Shape(
     show=PLAIN.show, name=PLAIN.name, value=value_of_object, order=("protocol",)
 )
@@ -39,15 +41,11 @@ class _Auth:
     async def attempts(self, call: Call) -> AnyAnswer:
         self._demand_node(call)
         await self._parts.mirror.refresh()
-        found = self._parts.mirror.overview.fields.get("auth_attempts", {})
+        fields = self._parts.mirror.overview.fields
         rows = [
-            {
-                "protocol": protocol,
-                "auth_attempts": counts["failed"] + counts["succeeded"],
-                "auth_attempts_failed": counts["failed"],
-                "auth_attempts_succeeded": counts["succeeded"],
-            }
-            for protocol, counts in found.items()
+            {"protocol": protocol, **counts}
+            for protocol, name in _PROTOCOLS.items()
+            if (counts := fields.get(name, {})).get("auth_attempts")
         ]
         return await list_answer(call.query, rows, _SHAPE, is_paged=False)
 
