@@ -6,7 +6,8 @@
 #   conformance  every feature on the wire; AMQP_URL=amqp://... tests that broker instead of ours
 #   check-tools  all of conformance against the installed RabbitMQ, which it starts and stops: what
 #                we say of RabbitMQ holds, strictly; five minutes (`test` runs a part of it). Then
-#                the files of the pages for tests in Go and Java, and Prometheus with the dashboards
+#                the files of the pages for tests in Go and Java, tools of the management API,
+#                Prometheus with the dashboards, and the page in Chromium
 #   interop crash      parts of the tests alone
 #   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
 #                MUTANTS_WORKERS; docs/testing.md)
@@ -31,6 +32,7 @@ CREATED := .venv/.created
 INSTALLED := .venv/.installed
 COMPILED := .venv/.compiled
 NODE := tests/interop/node
+PAGE := tests/management/page
 
 # Sizes of check-long, to be given on the command line of make for a shorter or a longer night.
 LONG_EXAMPLES ?= 5000
@@ -97,6 +99,11 @@ $(NODE)/node_modules/.installed: $(wildcard $(NODE)/package.json $(NODE)/package
 	cd $(NODE) && npm $(if $(wildcard $(NODE)/package-lock.json),ci,install) --no-audit --no-fund
 	touch $@
 
+# puppeteer-core and axe-core, for the page in Chromium.
+$(PAGE)/node_modules/.installed: $(PAGE)/package.json $(PAGE)/package-lock.json
+	cd $(PAGE) && npm ci --no-audit --no-fund
+	touch $@
+
 demo: setup java
 	$(BIN)/amqp-server demo
 
@@ -117,11 +124,14 @@ conformance: setup
 
 # One test at a time: what RabbitMQ does not do is waited for, and some chunks of streams and some
 # timeouts differ when it has more to do.
-check-tools: tools clients setup
+check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m tests.conformance.rabbitmq $(BIN)/python -m pytest tests/conformance
 	$(BIN)/python -m pytest tests/management/writes/rabbitmq_conversation.py
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --group tools
+	$(BIN)/python -m pytest tests/management/tools/check_*.py
 	$(BIN)/python -m pytest tests/management/metrics/with_prometheus.py
+	$(BIN)/python -m pytest $(PAGE)/page_in_chromium.py
 
 interop: tools setup node
 	$(BIN)/python -m pytest tests/interop

@@ -15,8 +15,10 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import amqp_server
 from amqp_server import __version__
 from amqp_server.config import words
 
@@ -148,14 +150,23 @@ class ManagementProcess:
 
         In this thread: the kernel ends the process when the thread that started it ends.
         """
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", "amqp_server.management"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[each.bound.fileno() for each in self._sockets.sockets],
-            env=_environment(),
-            bufsize=0,
-        )
+        descriptors = [each.bound.fileno() for each in self._sockets.sockets]
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, True)
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "amqp_server.management"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                # All other descriptors close by themselves. To close those of 10,000 connections
+                # one by one would hold the event loop for 20 ms.
+                close_fds=False,
+                env=_environment(),
+                bufsize=0,
+            )
+        finally:
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
 
     def _write_settings(self, pipe: IO[bytes]) -> None:
         """Write the settings: fewer bytes than a pipe holds, so that this cannot block."""
@@ -222,8 +233,13 @@ class ManagementProcess:
 
 def _environment() -> dict[str, str]:
     """Return the environment: variables of settings may hold passwords that it does not need."""
-    return {
+    found = {
         name: text
         for name, text in os.environ.items()
         if not name.startswith(("AMQP_SERVER_", "RABBITMQ_"))
     }
+    home = Path(amqp_server.__file__).parent.parent
+    if home.name not in ("site-packages", "dist-packages"):
+        # Run from a checkout, where only the present directory leads to the package.
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), found.get("PYTHONPATH"))))
+    return found

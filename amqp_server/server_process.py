@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -30,6 +33,8 @@ announcements = logging.getLogger(f"{__name__}.announcements")
 """Logger of events that are logged at every `--log-level`."""
 announcements.setLevel(logging.INFO)
 
+COMPLETE = "Server startup complete; 0 plugins started."
+"""RabbitMQ's words for a server that is ready; testcontainers and others wait for them."""
 SWITCH_INTERVAL_SECONDS = 0.0005
 """Seconds that the flusher's thread may wait for the interpreter after each system call.
 
@@ -89,8 +94,8 @@ async def serve(config: ServerConfig, surroundings: Surroundings, manager: Servi
         announce(config.log_format, *running.tls_address, is_tls=True)
     if surroundings.announce is not None:
         surroundings.announce(host, port)
-    # Tools that wait for RabbitMQ in a container, Testcontainers for one, look for this line.
-    logger.info("Server startup complete; 0 plugins started.")
+    elif surroundings.watch is None:
+        announce_complete(config.log_format)
     manager.ready(f"listening on {host}:{port}")
     living = loop.create_task(manager.keep_alive(), name="signs of life")
     watching = None if surroundings.watch is None else loop.create_task(surroundings.watch())
@@ -126,6 +131,23 @@ def announce(log_format: str, host: str, port: int, *, is_tls: bool = False) -> 
     else:
         how = "listening with TLS on" if is_tls else "listening on"
         print(f"{how} {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
+
+
+def announce_complete(log_format: str) -> None:
+    """Write to standard output that the server is ready, as RabbitMQ does: programs wait for it.
+
+    Args:
+        log_format: `text` writes RabbitMQ's line, `json` an object on one line with the same text.
+    """
+    line = COMPLETE
+    if log_format == "json":
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = json.dumps({"time": moment, "level": "info", "logger": __name__, "event": COMPLETE})
+    # Who has closed standard output, or never had one, waits for nothing there. A buffer would try
+    # again at the end of the process.
+    if sys.stdout is not None:
+        with suppress(OSError, ValueError):
+            os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
 
 def run(config: ServerConfig, surroundings: Surroundings | None = None) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from metadata.directory_lock import DirectoryLock
-from tests.servers import RunningServer
+from tests.servers import NO_MANAGEMENT, RunningServer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -188,6 +188,33 @@ def test_with_json_logs_the_server_says_that_it_listens_at_every_level(tmp_path:
         server.wait_for_message('"event":"listening"')
         assert server.terminate() == 0
         assert len(server.messages) == 1
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_start_is_complete_for_programs_that_wait_for_rabbitmq(
+    environment: dict[str, str], tmp_path: Path, log_format: str
+) -> None:
+    """Testcontainers waits for `.*Server startup complete.*` on standard output."""
+    command = [sys.executable, "-m", "amqp_server", "--port", "0", "--log-format", log_format]
+    options = ["--storage-path", str(tmp_path / "data")]
+    with subprocess.Popen(
+        [*command, *options],
+        cwd=tmp_path,
+        env=environment | NO_MANAGEMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.terminate()
+        rest, _ = process.communicate(timeout=30)
+    if log_format == "json":
+        written = json.loads(line)
+        assert written["level"] == "info"
+        line = written["event"] + "\n"
+    assert (line, rest) == ("Server startup complete; 0 plugins started.\n", "")
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])

@@ -81,12 +81,6 @@ def test_a_server_works_without_the_service_manager_that_started_it(
     assert server.terminate() == 0
 
 
-def test_a_server_says_what_those_wait_for_who_wait_for_rabbitmq(
-    start_server: StartServer,
-) -> None:
-    assert "Server startup complete" in start_server().wait_for_message("startup complete")
-
-
 def test_processes_of_the_server_do_not_inherit_the_socket(tmp_path: Path) -> None:
     environment = {
         "NOTIFY_SOCKET": str(tmp_path / "socket"),

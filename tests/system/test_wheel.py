@@ -69,6 +69,20 @@ def test_every_kernel_of_an_installed_wheel_is_compiled(
     assert Path(where.strip()).is_relative_to(installed.parent)
 
 
+def test_an_installed_wheel_has_every_file_of_the_page(
+    installed: Path, without_compiler: dict[str, str]
+) -> None:
+    code = "import amqp_server.management as m; print(m.__path__[0])"
+    package = run(str(installed / "python"), "-P", "-c", code, environment=without_compiler)
+    page = Path(package.strip()) / "page"
+
+    assert page.is_relative_to(installed.parent)
+    source = REPOSITORY / "amqp_server" / "management" / "page"
+    wanted = {path.relative_to(source) for path in source.rglob("*") if path.is_file()}
+    assert wanted
+    assert {path.relative_to(page) for path in page.rglob("*") if path.is_file()} == wanted
+
+
 def test_an_installed_wheel_serves_a_client(
     installed: Path, without_compiler: dict[str, str], tmp_path: Path
 ) -> None:

@@ -44,7 +44,7 @@ def escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def value_reader(field: str, scale: float) -> Callable[[Fields], Any]:
+def value_reader(field: str, scale: float = 1) -> Callable[[Fields], Any]:
     """Return a function from an object's fields to a value; None where there is none.
 
     Args:

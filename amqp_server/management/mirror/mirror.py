@@ -30,7 +30,9 @@ logger = logging.getLogger(__name__)
 LOOP_SHARE: Final = 0.01
 """Share of the broker's event loop that refreshes may use."""
 PAUSE_SECONDS_MAX: Final = 1.0
-"""Longest time that a refresh waits for that share."""
+"""Longest pause between two refreshes for that share: what is shown may be as old."""
+WAIT_SECONDS_MAX: Final = 0.1
+"""Longest pause that a reader waits for: with a longer one it gets what is there."""
 _DEPTH_NAMES: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 
@@ -106,12 +108,14 @@ class Mirror:
     async def refresh(self) -> None:
         """Return when the mirror shows the broker at a moment after this call.
 
-        Where a look costs the broker much, one that is at most a second old will do.
+        Where a look costs the broker much, the mirror may show a moment up to a second ago.
 
         Raises:
             BrokerAway: The broker does not answer.
             BrokerRefused: The broker failed.
         """
+        if self._not_before_seconds - self._clock.seconds() > WAIT_SECONDS_MAX:
+            return
         if self._next is None:
             # The one that is under way may have passed what its caller wants to see.
             self._next = asyncio.get_running_loop().create_task(self._refresh_next())
@@ -134,6 +138,7 @@ class Mirror:
             at_seconds = (int(now) // STEP_SECONDS + 1) * STEP_SECONDS
             await self._clock.until(at_seconds)
             try:
+                await self._clock.until(self._not_before_seconds)
                 await self.refresh()
             except (BrokerAway, BrokerRefused) as error:
                 logger.warning("broker not seen reason=%s", error)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _SHA256: Final = "rabbit_password_hashing_sha256"
 _PROTOCOLS: Final = {"amqp091": "auth_attempts", "http": "auth_attempts_http"}
-"""By protocol the field of the overview with its counters."""
+"""Fields of the overview by protocol."""
+_COUNTS: Final = ("auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded")
 _SHAPE: Final[Shape[Mapping[str, Any]]] = Shape(
     show=PLAIN.show, name=PLAIN.name, value=value_of_object, order=("protocol",)
 )
@@ -41,11 +42,10 @@ class _Auth:
     async def attempts(self, call: Call) -> AnyAnswer:
         self._demand_node(call)
         await self._parts.mirror.refresh()
-        fields = self._parts.mirror.overview.fields
+        overview = self._parts.mirror.overview.fields
         rows = [
-            {"protocol": protocol, **counts}
-            for protocol, name in _PROTOCOLS.items()
-            if (counts := fields.get(name, {})).get("auth_attempts")
+            {"protocol": protocol, **dict.fromkeys(_COUNTS, 0), **overview.get(field, {})}
+            for protocol, field in _PROTOCOLS.items()
         ]
         return await list_answer(call.query, rows, _SHAPE, is_paged=False)
 

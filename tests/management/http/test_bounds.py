@@ -13,6 +13,7 @@ from amqp_server.management.http import bodies, responses
 from amqp_server.management.http.answers import ApiError, Octets, Stream
 from amqp_server.management.http.responses import send
 from amqp_server.management.http.sockets import BoundedServer
+from tests.management.conftest import ManagementServer
 
 Serve = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
@@ -94,7 +95,7 @@ def seconds_max(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def test_a_body_that_does_not_come_is_408() -> None:
     async def serve(request: BaseRequest) -> StreamResponse:
         try:
-            await bodies.read_octets(request)
+            await bodies.read_octets(request, 1000, lambda _size: None)
         except ApiError as error:
             return await send(request, error.answer(), {})
         raise AssertionError("it came")
@@ -151,3 +152,24 @@ async def test_a_stream_ends_when_its_client_has_gone(monkeypatch: pytest.Monkey
 
     await ended.wait()
     listening.close()
+
+
+def test_the_bodies_of_all_requests_share_a_budget() -> None:
+    budget = bodies.BodyBudget(100)
+    budget.take(60)
+    with pytest.raises(ApiError) as refused:
+        budget.take(41)
+    assert refused.value.status == 503
+    budget.release(60)
+
+    budget.take(100)
+
+
+def test_a_request_without_a_login_has_a_short_body_at_most(
+    shared_management_server: ManagementServer,
+) -> None:
+    body = {"username": "guest", "password": "x" * bodies.STRANGERS_BODY_BYTES_MAX}
+    reply = shared_management_server.post("/session", body, user=None)
+
+    assert reply.status == 400
+    assert reply.json["reason"] == "Exceeded HTTP request body size limit"

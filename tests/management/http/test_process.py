@@ -157,6 +157,18 @@ def test_a_taken_port_that_was_asked_for_stops_the_start(tmp_path: Path) -> None
     assert server.messages == [f"amqp-server: error: {expected}\n"]
 
 
+def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "none.pem"
+    options = ("--management-tls-certificate", str(path))
+    with RunningServer(tmp_path / "data", *options) as server:
+        server.begin()
+        code = server.wait()
+
+    assert code == 2
+    reason = "of the management server: No such file or directory"
+    assert server.messages == [f"amqp-server: error: cannot use the certificate {path} {reason}\n"]
+
+
 def test_without_a_port_there_is_none(server: RunningServer) -> None:
     assert not any("management" in line for line in server.messages)
 

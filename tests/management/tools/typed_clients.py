@@ -5,9 +5,9 @@ an error, and `rabbit-hole` (Go), the client of Terraform's provider, which fail
 another type but takes what is missing for 0. The tables are of the versions of August 2026.
 
 A field's type is `text`, `flag`, `count` (a whole number from 0), `small` (a count below 65536),
-`whole` (which may be negative), `number`, `map` (an object of any fields), `any`, a set of the texts
-that are known, a table of fields, or a list with the type of its items. `?` before the name, for
-tables `Maybe`, allows the field to be missing or null.
+`whole` (which may be negative), `number`, `map` (an object of any fields), `any`, a set of the
+texts that are known, a table of fields, or a list with the type of its items. `?` before the name,
+for tables `Maybe`, allows the field to be missing or null.
 """
 
 from __future__ import annotations
@@ -161,9 +161,8 @@ _NODE: Final = {
     "erlang_version": "?text",
     "erlang_full_version": "?text",
 }
-_MEMORY: Final = {
-    part: "count"
-    for part in (
+_MEMORY: Final = dict.fromkeys(
+    (
         "connection_readers",
         "connection_writers",
         "connection_channels",
@@ -188,8 +187,9 @@ _MEMORY: Final = {
         "other_system",
         "allocated_unused",
         "reserved_unallocated",
-    )
-} | {
+    ),
+    "count",
+) | {
     "other_ets": "whole",
     "strategy": "text",
     "total": {"rss": "count", "allocated": "count", "erlang": "count"},

@@ -15,7 +15,7 @@ export function openClose(connection) {
       <${TextField} label="Reason that the client gets" isFull value=${values.reason} onInput=${set("reason")} />`}
     request=${(values) => ({ method: "DELETE", path: apiPath("connections", connection.name), headers: { "X-Reason": values.reason } })}
     command=${(values) => commandLine("rabbitmqctl", "close_connection", connection.name, values.reason)}
-    done="The connection is closed." onDone=${() => go("connections")} />`);
+    done="The connection is closed." leaves onDone=${() => go("connections")} />`);
 }
 
 /** The name that the client gave itself, else its address. */

@@ -37,5 +37,5 @@ export function openDeleteExchange(exchange) {
       <${Notice} level="bad">Its bindings go with it, and publishes to it are errors from then on: the channel of the publisher is closed.<//>
       <${Check} label="Only if nothing is bound to it" checked=${values.ifUnused} onChange=${set("ifUnused")} />`}
     request=${(values) => ({ method: "DELETE", path: `${apiPath("exchanges", exchange.vhost, exchange.name)}${values.ifUnused ? "?if-unused=true" : ""}` })}
-    done=${`Deleted “${exchange.name}”.`} onDone=${() => go("exchanges")} />`);
+    done=${`Deleted “${exchange.name}”.`} leaves onDone=${() => go("exchanges")} />`);
 }

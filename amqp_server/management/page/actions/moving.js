@@ -25,7 +25,7 @@ export async function moveMessages(queue, targetOf, countMax, { onProgress = () 
     const page = await ask(apiQuery(path("messages"), { from: "first", state: "ready", limit, body_bytes: -1 }));
     // The oldest messages are taken below, in their order: one that stays ends the work here.
     const movable = [];
-    for (const message of page.messages) {
+    for (const message of page.items) {
       const target = targetOf(message);
       if (target === null) {
         result.kept += 1;

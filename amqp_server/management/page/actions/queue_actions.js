@@ -43,7 +43,7 @@ export function openDelete(queue) {
       path: queuePath(queue) + conditions(values),
     })}
     command=${(values) => commandLine("rabbitmqctl", "delete_queue", "-p", queue.vhost, queue.name, values.ifEmpty ? "--if-empty" : null, values.ifUnused ? "--if-unused" : null)}
-    done=${`Deleted “${queue.name}”.`} onDone=${() => go("queues")} />`);
+    done=${`Deleted “${queue.name}”.`} leaves onDone=${() => go("queues")} />`);
 }
 
 function conditions({ ifEmpty, ifUnused }) {
@@ -95,7 +95,7 @@ export function openGetMessages(queue) {
   openDialog((close) => html`<${ActionDialog} onClose=${close} isWide title=${`Get messages of “${queue.name}”`} confirm="Get messages"
     initial=${{ count: "5", ackmode: "ack_requeue_true" }}
     fields=${(values, set) => html`
-      <${Notice}>To look at messages without touching them, use <a href=${queueAddress(queue, "messages")}>Messages</a>: getting takes them from the queue for a moment.<//>
+      <${Notice}><p>To look at messages without touching them, use <a href=${queueAddress(queue, "messages")}>Messages</a>: getting takes them from the queue for a moment.</p><//>
       <div class="fields">
         <${TextField} label="Messages" type="number" min="1" max="1000" value=${values.count} onInput=${set("count")} />
         <${Select} label="Then" value=${values.ackmode} onInput=${set("ackmode")} options=${[
@@ -138,8 +138,8 @@ export function openReturnDeadLetters(queue, initial = {}) {
       </div>
       <${Check} label="Only count, move nothing" checked=${values.dryRun} onChange=${set("dryRun")} />`}
     request=${(values) => values.start === "" ? null : ({
-      method: "POST", path: queuePath(queue, "return-dead-letters"),
-      body: { start: values.start, until: values.until, filters: values.filter ? [values.filter] : [], dry_run: values.dryRun },
+      method: "POST", path: queuePath(queue, "dead-letters", "return"),
+      body: { from: values.start, until: values.until, filters: values.filter ? [values.filter] : [], dry_run: values.dryRun },
     })}
     result=${(answer) => html`<${Notice} level="good" role="status">${answer.is_dry_run ? "Would return" : "Returned"} <strong>${plural(answer.returned ?? 0, "dead letter")}</strong>${
       (answer.queues ?? []).length ? `: ${answer.queues.map(({ queue: name, returned }) => `${count(returned)} to ${name}`).join(", ")}` : ""}.
@@ -223,7 +223,7 @@ export function openReplay(queue, queues, initial = {}) {
     request=${(values) => values.start === "" || (queue.type === "stream" && values.to === "") ? null : ({
       method: "POST", path: queuePath(queue, "replay"),
       body: {
-        start: values.start, until: values.until, to: values.to, filters: values.filter ? [values.filter] : [],
+        from: values.start, until: values.until, to: values.to, filters: values.filter ? [values.filter] : [],
         include: values.all ? "all" : "settled", dry_run: values.dryRun,
       },
     })}

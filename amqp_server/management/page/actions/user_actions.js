@@ -58,7 +58,7 @@ export function openDeleteUser(user) {
       <${TextField} label="Type the name to confirm" isMono value=${values.typed} onInput=${set("typed")} />`}
     request=${(values) => values.typed !== user.name ? null : ({ method: "DELETE", path: apiPath("users", user.name) })}
     command=${() => commandLine("amqp-server", "users", "delete", user.name)}
-    done=${`Deleted “${user.name}”.`} onDone=${() => go("users")} />`);
+    done=${`Deleted “${user.name}”.`} leaves onDone=${() => go("users")} />`);
 }
 
 /** Set a row of permissions; existing: {vhost, configure, write, read}. */

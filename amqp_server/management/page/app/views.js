@@ -19,7 +19,7 @@ export const NAVIGATION = [
   { title: "Operations", views: [
     { view: "health", title: "Health", icon: "health", key: "t" },
     { view: "audit", title: "Audit log", icon: "audit", key: "a", tags: ["administrator"] },
-    { view: "log", title: "Live log", icon: "log", key: "l", tags: ["administrator"] },
+    { view: "log", title: "Live log", icon: "log", key: "l", tags: ["monitoring"] },
   ] },
 ];
 

@@ -71,13 +71,14 @@ export function Dialog({ title, onClose, onSubmit, isWide = false, isDestructive
  *   onDone(answer, values): Called after success.
  *   isDestructive: Deletes something for good; isCaution: takes something away.
  *   before(values, request, set): Does the work instead of the request; returns the answer.
+ *   leaves: Success goes to another view.
  *   shownRequest(request): The request as the curl line shows it: without passwords.
  *   showsCommands: False for work that is more than one request.
  *   result(answer): Shown in the dialog, which then stays open.
  */
 export function ActionDialog({
   title, confirm, initial = {}, fields, request, command = () => null, done, onDone, onClose,
-  isDestructive = false, isCaution = false, isWide = false, result = null, before = null, showsCommands = true, shownRequest = (wanted) => wanted,
+  isDestructive = false, isCaution = false, isWide = false, result = null, before = null, showsCommands = true, leaves = false, shownRequest = (wanted) => wanted,
 }) {
   const [values, setValues] = useState(initial);
   const [error, setError] = useState(null);
@@ -102,7 +103,8 @@ export function ActionDialog({
     setError(null);
     try {
       const given = before ? await before(values, wanted, set) : await ask(wanted.path, wanted);
-      announceChange();
+      // A dialog that leaves the view would make it ask for what is gone.
+      if (!leaves) announceChange();
       const text = typeof done === "function" ? done(given, values) : done;
       if (text) toast(text);
       if (result) setAnswer(given);

@@ -25,7 +25,7 @@ export function Shell() {
   useShortcuts();
   const mac = navigator.platform?.startsWith("Mac");
   return html`<div class="shell">
-    <a class="skip-link" href=${location.hash || "#/overview"} onClick=${skip}>Skip to content</a>
+    <nav aria-label="Skip"><a class="skip-link" href=${location.hash || "#/overview"} onClick=${skip}>Skip to content</a></nav>
     ${isOpen && html`<button type="button" class="side-scrim" aria-label="Close navigation" onClick=${() => setOpen(false)}></button>`}
     <nav class=${`side${isOpen ? " is-open" : ""}`} id="navigation" aria-label="Views">
       <a class="brand" href="#/overview"><img src="favicon.svg" alt="" /><span>amqp-server<small title=${overview.value?.cluster_name}>${overview.value?.cluster_name ?? ""}</small></span></a>
@@ -41,8 +41,8 @@ export function Shell() {
     <div>
       <header class="top">
         <button type="button" class="button plain icon-only menu-button" aria-label="Navigation" aria-expanded=${String(isOpen)} aria-controls="navigation" onClick=${() => setOpen(!isOpen)}><${Icon} name="menu" /></button>
-        <button type="button" class="button search-button" onClick=${openPalette} aria-label="Go to a queue, exchange or view">
-          <${Icon} name="search" small /><span class="label">Go to…</span><kbd>${mac ? "⌘" : "Ctrl"} K</kbd></button>
+        <button type="button" class="button search-button" onClick=${openPalette}>
+          <${Icon} name="search" small /><span class="label">Go to…</span><kbd aria-hidden="true">${mac ? "⌘" : "Ctrl"} K</kbd></button>
         <span class="grow"></span>
         <${HealthPill} />
         <${ThemeButton} />

@@ -72,7 +72,7 @@ export function Table({ label, columns, rows, rowKey, order, onOrder, selection 
   const isAll = selection !== null && ordered.length > 0 && selection.size >= ordered.length
     && ordered.every((row) => selection.has(rowKey(row)));
 
-  return html`<div class=${`table-wrap${isLong ? " tall" : ""}`} ref=${holder} tabindex="0" role="region" aria-label=${label}>
+  return html`<div class=${`table-wrap${isLong ? " tall" : ""}`} ref=${holder} tabindex="0" role="group" aria-label=${label}>
     <table aria-rowcount=${ordered.length + 1}>
       <caption class="visually-hidden">${label}</caption>
       <thead><tr>

@@ -21,8 +21,8 @@ export default function Audit({ query }) {
   const path = apiQuery("audit", { event, limit: PAGE });
   const answer = usePolled(path, 5000);
   const older = useOlder(path);
-  const rows = useMemo(() => [...(answer.value?.events ?? []), ...older.events], [answer.value, older.events]);
-  const next = older.next ?? answer.value?.next ?? "";
+  const rows = useMemo(() => [...(answer.value?.items ?? []), ...older.events], [answer.value, older.events]);
+  const next = (older.events.length ? older.next : answer.value?.next) ?? null;
   const [isShown, setShown] = useState(false);
   return html`<${ListView} title="Audit log" noun="event" answer=${answer} rows=${rows} query=${query} fields=${FIELDS} placeholder="Name, user, or event:deleted vhost:/"
     words=${(row) => [row.event, row.user ?? "", row.object ?? "", row.vhost ?? "", row.peer ?? "", JSON.stringify(row.details ?? "")]}
@@ -46,7 +46,7 @@ export default function Audit({ query }) {
     ${isShown && html`<${CommandLines} request=${{ method: "GET", path }} command=${commandLine("amqp-server", "audit", ...(event ? ["--event", event] : []))} />`}
     <${Failure} error=${older.error} what="Earlier events" />
   <//>
-  ${next !== "" && html`<div class="row"><button type="button" class="button" disabled=${older.isLoading} onClick=${() => older.load(next)}>${older.isLoading ? html`<span class="spinner"></span>` : null}Load earlier events</button></div>`}`;
+  ${next !== null && html`<div class="row"><button type="button" class="button" disabled=${older.isLoading} onClick=${() => older.load(next)}>${older.isLoading ? html`<span class="spinner"></span>` : null}Load earlier events</button></div>`}`;
 }
 
 /** Pages that are older than the newest one, which is asked again and again. */
@@ -58,7 +58,7 @@ function useOlder(path) {
     setState((last) => ({ ...last, isLoading: true, error: null }));
     try {
       const page = await ask(`${path}&${new URLSearchParams({ before })}`);
-      setState((last) => ({ events: [...last.events, ...page.events], next: page.next, isLoading: false, error: null }));
+      setState((last) => ({ events: [...last.events, ...page.items], next: page.next, isLoading: false, error: null }));
     } catch (error) {
       setState((last) => ({ ...last, isLoading: false, error }));
     }

@@ -50,7 +50,7 @@ function Unacked({ queue, answer, names }) {
 
 /** The answer of the server as rows; a row is a run of deliveries of one consumer. */
 function unackedRows(value, names) {
-  return (value?.rows ?? []).map((row) => ({
+  return (value?.items ?? []).map((row) => ({
     key: `${row.channel_name} ${row.delivery_tag}`,
     channel: row.channel_name,
     holder: names.get(connectionOf(row.channel_name)) || row.channel_name,

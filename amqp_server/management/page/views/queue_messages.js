@@ -80,7 +80,7 @@ function parameters({ state, header }, from, limit = PAGE, bodyBytes = 400) {
 }
 
 function useMessages(path, wanted, isTail) {
-  const [list, setList] = useState({ rows: [], next: null, until: null, searched: 0, isLoading: true, error: null });
+  const [list, setList] = useState({ rows: [], next: null, searched: 0, isLoading: true, error: null });
   const identity = JSON.stringify([path, wanted, isTail]);
   const abort = useRef(null);
 
@@ -90,22 +90,20 @@ function useMessages(path, wanted, isTail) {
     abort.current = own;
     let { rows, searched } = before;
     let next = from;
-    let until = before.until;
     setList({ ...before, isLoading: true, error: null });
     try {
       // A search reads on until it has found something to show.
       for (let page = 0; page < (wanted.search ? SEARCH_PAGES_MAX : 1); page += 1) {
         const answer = await ask(apiQuery(path, parameters(wanted, next, wanted.search ? 500 : PAGE, wanted.search ? -1 : 400)), { signal: own.signal });
-        searched += answer.messages.length;
-        rows = [...rows, ...answer.messages.filter((message) => messageMatches(message, wanted.search))];
+        searched += answer.items.length;
+        rows = [...rows, ...answer.items.filter((message) => messageMatches(message, wanted.search))];
         next = answer.next;
-        until = answer.until ?? answer.visible_end;
-        setList({ rows, next, until, searched, isLoading: true, error: null });
-        if (next >= until || rows.length - before.rows.length >= PAGE) break;
+        setList({ rows, next, searched, isLoading: true, error: null });
+        if (next === null || rows.length - before.rows.length >= PAGE) break;
       }
-      setList({ rows, next, until, searched, isLoading: false, error: null });
+      setList({ rows, next, searched, isLoading: false, error: null });
     } catch (error) {
-      if (!own.signal.aborted) setList({ rows, next, until, searched, isLoading: false, error });
+      if (!own.signal.aborted) setList({ rows, next, searched, isLoading: false, error });
     }
   }, [identity]);
 
@@ -116,21 +114,21 @@ function useMessages(path, wanted, isTail) {
     while (!signal.aborted) {
       try {
         const answer = await ask(apiQuery(path, parameters(wanted, next, 200)), { signal });
-        next = String(answer.next);
-        searched += answer.messages.length;
-        const fresh = answer.messages.filter((message) => messageMatches(message, wanted.search)).reverse();
+        next = String(answer.next ?? answer.until);
+        searched += answer.items.length;
+        const fresh = answer.items.filter((message) => messageMatches(message, wanted.search)).reverse();
         rows = [...fresh, ...rows].slice(0, TAIL_ROWS_MAX);
-        setList({ rows, next: null, until: null, searched, isLoading: false, error: null });
+        setList({ rows, next: null, searched, isLoading: false, error: null });
       } catch (error) {
         if (signal.aborted) return;
-        setList({ rows, next: null, until: null, searched, isLoading: false, error });
+        setList({ rows, next: null, searched, isLoading: false, error });
       }
       await new Promise((done) => setTimeout(done, TAIL_MS));
     }
   }, [identity]);
 
   useEffect(() => {
-    const empty = { rows: [], next: null, until: null, searched: 0, isLoading: true, error: null };
+    const empty = { rows: [], next: null, searched: 0, isLoading: true, error: null };
     if (isTail) {
       const own = new AbortController();
       setList(empty);
@@ -143,7 +141,7 @@ function useMessages(path, wanted, isTail) {
 
   return {
     ...list,
-    canContinue: !isTail && list.next !== null && list.until !== null && list.next < list.until,
+    canContinue: !isTail && list.next !== null,
     loadMore: () => load(String(list.next), list),
   };
 }
@@ -177,7 +175,7 @@ function MessageSheet({ message, path, queue, queues, onClose, onMove }) {
     if (!message.is_body_cut) return undefined;
     const own = new AbortController();
     ask(apiQuery(path, { from: message.offset, limit: 1, body_bytes: 1_000_000 }), { signal: own.signal })
-      .then(({ messages }) => setWhole(messages.find(({ offset }) => offset === message.offset) ?? null))
+      .then(({ items }) => setWhole(items.find(({ offset }) => offset === message.offset) ?? null))
       .catch((refused) => own.signal.aborted || setError(refused));
     return () => own.abort();
   }, [message.offset]);

@@ -69,7 +69,7 @@ function useGroups(streams) {
 }
 
 function groupRows(value) {
-  return Array.isArray(value) ? value : value?.groups ?? [];
+  return Array.isArray(value) ? value : value?.items ?? [];
 }
 
 export function GroupsTable({ rows, isLoading }) {

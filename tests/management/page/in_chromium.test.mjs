@@ -1,0 +1,595 @@
+// Chromium opens every view of the page and does every action, as an operator would.
+//
+// Run by page_in_chromium.py with PAGE_URL (of a management server with the objects that it made),
+// and CHROMIUM (the program).
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, afterEach, before, describe, it } from "node:test";
+import puppeteer from "puppeteer-core";
+
+const URL_OF_PAGE = process.env.PAGE_URL;
+const HOSTILE = ["<img src=x onerror=alert(1)>", "quote\"'`s & emoji 🐰", "a/b/c %2F ?#", "{{7*7}}", "x".repeat(255)];
+const VIEWS = ["overview", "queues", "exchanges", "connections", "channels", "streams", "users", "vhosts", "policies", "definitions", "exports", "health", "audit", "log"];
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const SECONDS_MAX = 15;
+
+let browser;
+let page;
+let problems = [];
+// An answer that is meant to be an error is one in the browser's console as well.
+let expectedErrors = [];
+
+before(async () => {
+  browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"], headless: true });
+  page = await browser.newPage();
+  page.setDefaultTimeout(SECONDS_MAX * 1000);
+  await page.setViewport({ width: 1440, height: 900 });
+  await page.emulateMediaFeatures([{ name: "prefers-reduced-motion", value: "reduce" }]);
+  page.on("console", (message) => {
+    if (["error", "warn"].includes(message.type())) problems.push(`${message.type()}: ${message.text()} ${message.location().url ?? ""}`);
+  });
+  page.on("pageerror", (error) => problems.push(String(error.stack)));
+  page.on("dialog", (dialog) => {
+    problems.push(`a script of a name ran: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(URL_OF_PAGE) && !url.startsWith("blob:")) problems.push(`asked another host: ${url}`);
+  });
+});
+
+after(() => browser?.close());
+
+afterEach(() => {
+  const unexpected = problems.filter((text) => !expectedErrors.some((part) => text.includes(part)));
+  problems = [];
+  expectedErrors = [];
+  assert.deepEqual(unexpected, []);
+});
+
+const encoded = (...names) => names.map(encodeURIComponent).join("/");
+
+async function open(path) {
+  await page.evaluate((hash) => { location.hash = hash; }, `#/${path}`);
+  await page.waitForSelector("main h1");
+  await settled();
+}
+
+/** Nothing says any more that it is loading. */
+async function settled() {
+  await page.waitForFunction(() => !document.querySelector(".skeleton, main .spinner, .dialog-foot .spinner"));
+}
+
+/** The button or link with this text or label, inside of a part of the page. */
+async function control(text, inside = "body") {
+  const handle = await page.waitForFunction((wanted, selector) => {
+    const parts = [...document.querySelectorAll(selector)];
+    const all = parts.flatMap((part) => [...part.querySelectorAll("button, a, summary")]);
+    const named = (node) => node.getAttribute("aria-label") ?? node.textContent.trim();
+    return all.find((node) => !node.disabled && named(node) === wanted) ?? all.find((node) => !node.disabled && named(node).startsWith(wanted));
+  }, {}, text, inside);
+  return handle.asElement();
+}
+
+async function click(text, inside) {
+  const found = await control(text, inside);
+  await found.evaluate((node) => node.click());
+}
+
+/** Fill the field with this label. */
+async function fill(label, value, inside = "dialog") {
+  const handle = await page.waitForFunction((wanted, selector) => {
+    const labels = [...document.querySelectorAll(`${selector} label`)];
+    const found = labels.find((node) => node.textContent.trim() === wanted) ?? labels.find((node) => node.textContent.trim().startsWith(wanted));
+    return found && (found.htmlFor ? document.getElementById(found.htmlFor) : found.querySelector("input"));
+  }, {}, label, inside);
+  await handle.evaluate((node, text) => {
+    const prototype = { INPUT: HTMLInputElement, SELECT: HTMLSelectElement, TEXTAREA: HTMLTextAreaElement }[node.tagName].prototype;
+    if (node.type === "checkbox") {
+      if (node.checked !== text) node.click();
+      return;
+    }
+    if (node.tagName === "SELECT" && ![...node.options].some((option) => option.value === text)) throw new Error(`no option ${text} in ${[...node.options].map((option) => option.value)}`);
+    Object.getOwnPropertyDescriptor(prototype, "value").set.call(node, text);
+    node.dispatchEvent(new Event("input", { bubbles: true }));
+    node.dispatchEvent(new Event("change", { bubbles: true }));
+  }, value);
+}
+
+async function sees(text, selector = "body") {
+  await page.waitForFunction((wanted, where) => [...document.querySelectorAll(where)].some((node) => node.textContent.includes(wanted)), {}, text, selector);
+}
+
+async function submit() {
+  const button = await page.waitForSelector("dialog button[type=submit]:not([disabled])");
+  await button.evaluate((node) => node.click());
+}
+
+async function dialogIsGone() {
+  await page.waitForFunction(() => !document.querySelector("dialog"), {}).catch(async () => {
+    const text = await page.$eval("dialog", (node) => node.textContent);
+    assert.fail(`the dialog stays open: ${text}`);
+  });
+}
+
+async function hasNoViolation(where) {
+  await page.evaluate(AXE);
+  const found = await page.evaluate(async () => {
+    const { violations } = await globalThis.axe.run(document, { resultTypes: ["violations"] });
+    return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.slice(0, 3).map(({ html }) => html.slice(0, 160)).join(" | ")}`);
+  });
+  assert.deepEqual(found, [], where);
+}
+
+/** Ask the API from the page's own session. */
+function api(path, method = "GET", body = undefined) {
+  return page.evaluate(async (...given) => {
+    const [wanted, way, sent] = given;
+    const { ask } = await import("/app/server.js");
+    return ask(wanted, { method: way, body: sent });
+  }, path, method, body);
+}
+
+describe("login", () => {
+  it("refuses a wrong password in words", async () => {
+    expectedErrors = ["401"];
+    await page.goto(URL_OF_PAGE);
+    await page.waitForSelector("#username");
+    await hasNoViolation("login");
+    await page.type("#username", "guest");
+    await page.type("#password", "wrong");
+    await page.keyboard.press("Enter");
+    await sees("Login failed", "[role=alert]");
+  });
+
+  it("opens the overview", async () => {
+    await page.$eval("#password", (node) => { node.value = ""; });
+    await page.type("#password", "guest");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".shell");
+    await sees("Needs attention");
+  });
+
+  it("lasts when the page is loaded again", async () => {
+    await page.reload();
+    await page.waitForSelector(".shell");
+    assert.equal(await page.evaluate(() => document.cookie), "");
+  });
+});
+
+describe("every view", () => {
+  for (const view of VIEWS) {
+    it(view, async () => {
+      await open(view);
+      await settled();
+      assert.equal(await page.$(".notice.bad"), null, await page.$eval("main", (node) => node.textContent));
+      assert.match(await page.title(), / · amqp-server$/);
+      await hasNoViolation(view);
+      assert.equal(await page.$$eval("main h1", (nodes) => nodes.length), 1);
+    });
+  }
+
+  it("in dark colours", async () => {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+    for (const view of ["overview", "queues", "queues/%2F/orders", "queues/%2F/orders/messages", "health"]) {
+      await open(view);
+      await hasNoViolation(`${view}, dark`);
+    }
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "light" }]);
+  });
+
+  it("on a phone, without a sideways scroll", async () => {
+    await page.setViewport({ width: 360, height: 740 });
+    for (const view of [...VIEWS, "queues/%2F/orders", "queues/%2F/orders/messages", `queues/${encoded("/", HOSTILE[4])}`]) {
+      await open(view);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wide <= 0, `${view} is ${wide} pixels too wide`);
+    }
+    await click("Navigation", "header");
+    await hasNoViolation("navigation on a phone");
+    await click("Queues", "nav");
+    await sees("Queues", "h1");
+    await page.setViewport({ width: 1440, height: 900 });
+  });
+
+  it("that does not exist", async () => {
+    await open("nowhere");
+    await sees("There is no such view");
+    await hasNoViolation("nowhere");
+  });
+
+  it("of a queue that does not exist", async () => {
+    expectedErrors = ["404"];
+    await open("queues/%2F/nothing");
+    await sees("The queue does not exist");
+  });
+});
+
+describe("hostile names", () => {
+  it("are text in every list and on their own pages", async () => {
+    for (const view of ["overview", "queues", "exchanges", "connections", "vhosts", "users", "policies"]) {
+      await open(view);
+      assert.equal(await page.$("main img"), null, view);
+    }
+    await open("queues");
+    for (const name of HOSTILE) {
+      await open(`queues/${encoded("/", name)}`);
+      await sees(name, "h1");
+      for (const tab of ["messages", "consumers", "bindings", "storage"]) {
+        await open(`queues/${encoded("/", name, tab)}`);
+        await sees(name, "h1");
+      }
+      await open(`exchanges/${encoded("/", name)}`);
+      await sees(name, "h1");
+      await open(`users/${encoded(name.slice(0, 40))}`);
+      await sees(name.slice(0, 40), "h1");
+    }
+    assert.equal(await page.$("main img"), null);
+  });
+
+  it("are found by the filter and by Ctrl+K", async () => {
+    await open("queues");
+    await page.keyboard.press("/");
+    await page.keyboard.type("<img");
+    await sees("1 of");
+    await page.keyboard.press("Escape");
+    await page.keyboard.down("Control");
+    await page.keyboard.press("k");
+    await page.keyboard.up("Control");
+    await page.waitForSelector(".palette");
+    await page.keyboard.type("emoji");
+    await sees("emoji", ".palette-item");
+    await hasNoViolation("palette");
+    await page.keyboard.press("Enter");
+    await sees(HOSTILE[1], "h1");
+  });
+});
+
+describe("keyboard", () => {
+  it("skips to the content, goes to views, and lists its shortcuts", async () => {
+    await page.reload();
+    await page.waitForSelector(".skip-link");
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "skip-link");
+    await page.keyboard.press("Enter");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "content");
+    await page.keyboard.press("g");
+    await page.keyboard.press("c");
+    await sees("Connections", "h1");
+    await page.keyboard.press("?");
+    await sees("Keyboard shortcuts", "dialog");
+    await hasNoViolation("shortcuts");
+    await page.keyboard.press("Escape");
+    await dialogIsGone();
+  });
+});
+
+describe("queues", () => {
+  const name = "made <b>here</b>";
+
+  it("are created", async () => {
+    await open("queues");
+    await click("New queue");
+    await fill("Name", name);
+    await fill("Arguments", "{broken");
+    await sees("not JSON", "dialog");
+    await fill("Arguments", '{"x-max-length": 100}');
+    await sees(`curl -sS -u guest -X PUT`, "dialog pre").catch(() => click("curl", "dialog"));
+    await hasNoViolation("new queue");
+    await submit();
+    await sees(name, "h1");
+  });
+
+  it("take a message and give it", async () => {
+    await click("Publish", "main");
+    await fill("Body", "<script>alert(1)</script>");
+    await fill("Headers", '{"<b>": "\\"><img src=x onerror=alert(1)>"}');
+    await submit();
+    await sees("Published and confirmed", "dialog");
+    await click("Close", "dialog .dialog-foot");
+    await dialogIsGone();
+    await click("Get", "main");
+    await submit();
+    await sees("<script>alert(1)</script>", "dialog .body-view");
+    await hasNoViolation("get");
+    await click("Close", "dialog .dialog-foot");
+    await dialogIsGone();
+  });
+
+  it("are bound and unbound", async () => {
+    await open(`queues/${encoded("/", name, "bindings")}`);
+    await click("Bind to an exchange");
+    await fill("Exchange", "amq.topic");
+    await fill("Routing key", "a/b #");
+    await submit();
+    await dialogIsGone();
+    await sees("a/b #", "td");
+    await click("Remove", "td");
+    await submit();
+    await dialogIsGone();
+    await page.waitForFunction(() => !document.body.textContent.includes("a/b #"));
+  });
+
+  it("are paused and resumed", async () => {
+    await open(`queues/${encoded("/", name)}`);
+    await click("More actions");
+    await click("Pause", ".menu-list");
+    await sees("An operator has paused this queue", ".why");
+    await click("More actions");
+    await click("Resume", ".menu-list");
+    await page.waitForFunction(() => !document.querySelector(".why").textContent.includes("paused"));
+  });
+
+  it("are purged, and the dialog says how many", async () => {
+    await click("Purge", ".page-head");
+    await sees("1 ready message", "dialog");
+    await hasNoViolation("purge");
+    await submit();
+    await dialogIsGone();
+    await sees("Empty and idle", ".why");
+  });
+
+  it("are deleted when their name is typed", async () => {
+    await click("Delete", ".page-head");
+    assert.ok(await page.$("dialog.destructive button[type=submit][disabled]"));
+    await hasNoViolation("delete");
+    await fill("Type the name", name);
+    await submit();
+    await sees("Queues", "h1");
+    await page.waitForFunction((gone) => ![...document.querySelectorAll("td")].some((node) => node.textContent === gone), {}, name);
+  });
+
+  it("show their messages without taking any", async () => {
+    await open("queues/%2F/orders/messages?from=first");
+    await sees("order 0", "td");
+    await fill("Search in keys", '"order 7"', "form");
+    await click("Show messages");
+    await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1);
+    await click("7", "tbody");
+    await sees("order 7", ".sheet .body-view");
+    await hasNoViolation("message");
+    await click("Publish a copy", ".sheet");
+    await submit();
+    await sees("Published and confirmed", "dialog");
+    await click("Close", "dialog .dialog-foot");
+    await click("Replay", ".sheet");
+    await fill("Only count", true);
+    await submit();
+    await sees("Would replay", "dialog");
+    await hasNoViolation("replay");
+    await click("Cancel", "dialog").catch(() => click("Close", "dialog .dialog-foot"));
+  });
+
+  it("show new messages as they come", async () => {
+    await open("queues/%2F/orders/messages?tail=1");
+    await sees("Waiting for new messages");
+    await api("exchanges/%2F/amq.default/publish", "POST", { properties: { delivery_mode: 2 }, routing_key: "orders", payload: "comes <i>live</i>", payload_encoding: "string" });
+    await sees("comes <i>live</i>", "td");
+  });
+
+  it("say who holds what", async () => {
+    await open("queues/%2F/orders/consumers");
+    await sees("holder <b>", "td");
+    await sees("Longest held", "th");
+    await hasNoViolation("consumers");
+  });
+
+  it("give dead letters back", async () => {
+    await open("queues/%2F/orders.dead");
+    await click("More actions");
+    await click("Return dead letters", ".menu-list");
+    await submit();
+    await sees("Would return", "dialog");
+    await hasNoViolation("dead letters");
+    await fill("Only count", false);
+    await submit();
+    await sees("Returned", "dialog [role=status]");
+    await click("Close", "dialog .dialog-foot");
+  });
+
+  it("move their messages", async () => {
+    await open("queues/%2F/move.from");
+    await click("More actions");
+    await click("Move messages", ".menu-list");
+    await sees("60 ready messages", "dialog");
+    await fill("To", "move.to");
+    await submit();
+    await dialogIsGone();
+    await sees("Moved 60 messages", ".toast");
+    assert.equal((await api("queues/%2F/move.to")).messages_ready, 60);
+    assert.equal((await api("queues/%2F/move.from")).messages, 0);
+  });
+
+  it("are purged and deleted many at once", async () => {
+    await open(`queues?filter=${encodeURIComponent("bulk.")}`);
+    await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 3);
+    await page.$eval("th input[type=checkbox]", (node) => node.click());
+    await sees("3 queues", ".selection-bar");
+    await hasNoViolation("selection");
+    await click("Purge", ".selection-bar");
+    await submit();
+    await dialogIsGone();
+    await sees("3 queues purged", ".toast");
+    await page.$eval("th input[type=checkbox]", (node) => node.click());
+    await click("Delete", ".selection-bar");
+    await fill("Type 3", "3");
+    await submit();
+    await dialogIsGone();
+    await sees("No queue matches");
+  });
+});
+
+describe("exchanges", () => {
+  it("are created, bound, tried and deleted", async () => {
+    await open("exchanges");
+    await click("New exchange");
+    await fill("Name", "<i>shop</i>");
+    await submit();
+    await sees("<i>shop</i>", "h1");
+    await sees("Nothing is bound to this exchange");
+    await click("Add binding");
+    await fill("Name", "orders");
+    await fill("Routing key", "new.#");
+    await submit();
+    await dialogIsGone();
+    await sees("new.#", "td");
+    await click("Publish", "main");
+    await fill("Routing key", "old");
+    await submit();
+    await sees("Not routed", "dialog");
+    await click("Close", "dialog .dialog-foot");
+    await dialogIsGone();
+    await hasNoViolation("exchange");
+    await click("Delete", ".page-head");
+    await fill("Only if nothing", false);
+    await submit();
+    await sees("Exchanges", "h1");
+  });
+});
+
+describe("administration", () => {
+  it("makes a user with permissions, and deletes both", async () => {
+    await open("users");
+    await click("New user");
+    await fill("Name", "shop & <b>co</b>");
+    await fill("Password", "secret");
+    await fill("monitoring", true);
+    assert.doesNotMatch(await page.$eval("dialog", (node) => node.textContent), /secret/);
+    await hasNoViolation("new user");
+    await submit();
+    await sees("shop & <b>co</b>", "h1");
+    await sees("No access to any virtual host");
+    await click("Add", "[aria-label=Permissions]");
+    await fill("Configure", "^$");
+    await hasNoViolation("permissions");
+    await submit();
+    await dialogIsGone();
+    await sees("^$", "td");
+    await click("Change", "[aria-label=Limits]");
+    await fill("At most", "5");
+    await submit();
+    await dialogIsGone();
+    await sees("5", "[aria-label=Limits] dd");
+    await click("Remove", "td");
+    await submit();
+    await dialogIsGone();
+    await sees("No access to any virtual host");
+    await click("Delete", ".page-head");
+    await fill("Type the name", "shop & <b>co</b>");
+    await submit();
+    await sees("Users and permissions", "h1");
+  });
+
+  it("shows what a policy matches before it is saved", async () => {
+    await open("policies");
+    await click("New policy");
+    await fill("Name", "<u>limit</u>");
+    await fill("Pattern", "(");
+    await sees("no regular expression yet", "dialog");
+    await fill("Pattern", "^move\\.");
+    await sees("Matches 2 queues now", "dialog");
+    await hasNoViolation("policy");
+    await submit();
+    await dialogIsGone();
+    await sees("<u>limit</u>", "td");
+    await sees("2 queues", "td");
+    await click("Delete", "td");
+    await submit();
+    await dialogIsGone();
+    await sees("No policies");
+  });
+
+  it("makes a virtual host and deletes it", async () => {
+    await open("vhosts");
+    await click("New virtual host");
+    await fill("Name", "team/<b>");
+    await submit();
+    await dialogIsGone();
+    await sees("team/<b>", "td");
+    await page.waitForFunction(() => [...document.querySelectorAll("tbody tr")].some((row) => row.textContent.includes("team/<b>")));
+    await page.evaluate(() => [...[...document.querySelectorAll("tbody tr")].find((row) => row.textContent.includes("team/<b>")).querySelectorAll("button")].find((button) => button.textContent === "Delete").click());
+    await fill("Type the name", "team/<b>");
+    await submit();
+    await dialogIsGone();
+    await page.waitForFunction(() => ![...document.querySelectorAll("td")].some((node) => node.textContent === "team/<b>"));
+  });
+
+  it("checks definitions before it imports them", async () => {
+    await open("definitions");
+    const input = await page.$("input[type=file]");
+    const file = process.env.DEFINITIONS_FILE;
+    await input.uploadFile(file);
+    await sees("1 queues", "[aria-label=Import]");
+    await click("Check", "[aria-label=Import]");
+    await sees("This would happen", "[aria-label=Import]");
+    await hasNoViolation("definitions");
+    await click("Import", "[aria-label=Import]");
+    await sees("This was done", "[aria-label=Import]");
+    assert.equal((await api("queues/%2F/imported")).name, "imported");
+  });
+
+  it("closes a connection", async () => {
+    await open("connections?filter=victim");
+    await click("victim", "td");
+    await sees("What the client says of itself");
+    await hasNoViolation("connection");
+    await click("Close", ".page-head");
+    await submit();
+    await sees("Connections", "h1");
+    await page.waitForFunction(() => document.querySelector("main").textContent.includes("Nobody is connected") || ![...document.querySelectorAll("td a")].some((node) => node.textContent === "victim"));
+  });
+
+  it("opens a channel and its consumers", async () => {
+    await open("channels");
+    await page.$eval("td a.name", (node) => node.click());
+    await sees("Consumers", "h2");
+    await hasNoViolation("channel");
+  });
+
+  it("tells who did all of that", async () => {
+    await open("audit?event=queue.*");
+    await sees("queue.deleted", "td");
+    await sees("made <b>here</b>", "td");
+    await hasNoViolation("audit");
+  });
+
+  it("shows the log as it is written", async () => {
+    await open("log");
+    await settled();
+    await api("vhosts/logged", "PUT", {});
+    await api("vhosts/logged", "DELETE");
+    await page.waitForSelector(".log-line");
+    await hasNoViolation("log");
+  });
+});
+
+describe("ten thousand queues", () => {
+  it("are filtered at once, and few rows are in the page", async () => {
+    const rows = await page.evaluate(async () => {
+      const { rowFilter } = await import("/app/row_filter.js");
+      const { sorted } = await import("/app/sorting.js");
+      const { QUEUE_FIELDS } = await import("/views/queues.js");
+      const queues = Array.from({ length: 10_000 }, (_, number) => ({ name: `team-${number % 50}.orders.${number}`, vhost: "/", type: "classic", messages_ready: number, consumers: number % 3, message_stats: {} }));
+      const began = performance.now();
+      const found = queues.filter(rowFilter("orders.99 ready>5000 -consumers:0", QUEUE_FIELDS, (row) => [row.name, row.vhost]));
+      const filtered = performance.now();
+      sorted(queues, (row) => row.name, true);
+      return { found: found.length, filter: filtered - began, sort: performance.now() - filtered };
+    });
+    assert.ok(rows.found > 0);
+    console.log(`filter of 10,000 queues: ${rows.filter.toFixed(1)} ms, sort by name: ${rows.sort.toFixed(1)} ms`);
+  });
+});
+
+describe("the session", () => {
+  it("ends", async () => {
+    await click("Account guest");
+    await click("Log out", ".menu-list");
+    await page.waitForSelector("#username");
+    assert.equal(await page.evaluate(async () => (await fetch("api/overview")).status), 401);
+    expectedErrors = ["401"];
+  });
+});
