@@ -60,7 +60,6 @@ WANTED: Final[tuple[Wanted, ...]] = (
     Wanted(
         r"GET /global-parameters \(as policymaker\)", "items", "internal_cluster_id: no cluster"
     ),
-    Wanted("GET /auth/attempts/.node. ", "items", "logins of AMQP alone are counted"),
     Wanted(
         r"GET /vhost-limits \(as monitoring\)",
         "items",
