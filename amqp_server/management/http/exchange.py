@@ -115,6 +115,7 @@ class Exchange:
             return await route.handler(call)
         finally:
             self._parts.rendered.forget()
+            self._parts.mirror.expect_change()
 
     async def _admit(self, call: Call, route: Route) -> None:
         """Check who asks, and whether what the path names exists.

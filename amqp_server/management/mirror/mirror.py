@@ -100,6 +100,9 @@ class Mirror:
         # Messages in the queues of each virtual host, by name: ready and unacknowledged.
         self._depths: dict[str, list[int]] = {}
         self._not_before_seconds = 0.0
+        # Changes by this process, and how many there were when the last refresh began.
+        self._change_count = 0
+        self._seen_change_count = 0
         self._under_way: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
@@ -125,12 +128,18 @@ class Mirror:
         # A caller that is cancelled must not cancel it for the others.
         await asyncio.shield(self._next)
 
+    def expect_change(self) -> None:
+        """Let the next refresh come at once: a client may look for what it has just changed."""
+        self._change_count += 1
+        self._not_before_seconds = 0.0
+
     async def _refresh_next(self) -> None:
         before = self._under_way
         if before is not None:
             await asyncio.wait((before,))
         await self._clock.until(self._not_before_seconds)
         self._under_way, self._next = self._next, None
+        self._seen_change_count = self._change_count
         await self._refresh()
 
     async def run(self) -> None:
@@ -218,7 +227,8 @@ class Mirror:
         self._overview.take(result, self._tables, self._depths)
         self.refreshed_seconds = self._clock.seconds()
         pause_seconds = min(result["work_seconds"] / LOOP_SHARE, PAUSE_SECONDS_MAX)
-        self._not_before_seconds = self.refreshed_seconds + pause_seconds
+        if self._seen_change_count == self._change_count:
+            self._not_before_seconds = self.refreshed_seconds + pause_seconds
 
     def _count_depth(self, vhost: str, fields: Mapping[str, Any], sign: int) -> None:
         """Add the messages of a queue to those of its virtual host, or subtract them."""
