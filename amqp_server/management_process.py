@@ -36,6 +36,7 @@ STEADY_SECONDS: Final = 30.0
 END_SECONDS_MAX: Final = 2.0
 """Seconds that the process has to end by itself when the broker stops."""
 _LINE_BYTES_MAX: Final = 64 * 1024
+_ENDED: Final = "it was told to"
 _LEVELS: Final = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.ERROR}
 
 
@@ -107,7 +108,10 @@ class ManagementProcess:
                 reason = await self._run_once()
                 if time.monotonic() - started >= STEADY_SECONDS:
                     wait_seconds = FIRST_WAIT_SECONDS
-                logger.warning(
+                # A service manager that stops the broker sends SIGTERM to this process as well.
+                level = logging.INFO if reason == _ENDED else logging.WARNING
+                logger.log(
+                    level,
                     "management server ended reason=%s note=it starts again in %.1f s",
                     reason,
                     wait_seconds,
@@ -143,6 +147,8 @@ class ManagementProcess:
         # Its standard output ends a moment before it does.
         code = await asyncio.to_thread(process.wait)
         process.stdin.close()
+        if code == 0:
+            return _ENDED
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def _spawn(self) -> subprocess.Popen[bytes]:

@@ -115,6 +115,7 @@ class Exchange:
             return await route.handler(call)
         finally:
             self._parts.rendered.forget()
+            self._parts.mirror.expect_change()
 
     async def _admit(self, call: Call, route: Route) -> None:
         """Check who asks, and whether what the path names exists.
@@ -147,9 +148,11 @@ def _route_of(match: Match, method: str) -> Route:
     """Return the route of a method.
 
     Raises:
-        ApiError: 405: the path has none.
+        ApiError: 405: the path has none. 404: there is no such path.
     """
     route = match.routes.get("GET" if method == "HEAD" else method)
+    if route is None and match.is_rest:
+        raise not_found()
     if route is None:
         raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": match.allow})
     return route

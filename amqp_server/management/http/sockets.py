@@ -61,13 +61,15 @@ class BoundedServer(web.Server):
         )
         self._serve_request = serve
         self._connections_max = connections_max
+        self._count = 0
         self._idle: dict[RequestHandler, None] = {}
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Keep a new connection, and end another one if there are too many."""
         super().connection_made(handler, transport)
         self._idle[handler] = None
-        if len(self._connections) > self._connections_max:
+        self._count += 1
+        if self._count > self._connections_max:
             oldest = next(iter(self._idle))
             del self._idle[oldest]
             # Not within the callback of the connection that has just begun.
@@ -76,6 +78,7 @@ class BoundedServer(web.Server):
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         """Forget a connection."""
         self._idle.pop(handler, None)
+        self._count -= 1
         super().connection_lost(handler, exc)
 
     async def _serve(self, request: BaseRequest) -> StreamResponse:

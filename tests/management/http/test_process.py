@@ -93,6 +93,15 @@ def test_clients_see_nothing_of_its_deaths(management_server: ManagementServer) 
     assert all("reason=signal 9" in line for line in warned)
 
 
+def test_signals_of_its_group_are_for_the_broker(management_server: ManagementServer) -> None:
+    process_id = management_server.process_id
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        os.kill(process_id, number)
+
+    assert management_server.get("/api/overview").status == 200
+    assert management_server.process_id == process_id
+
+
 def test_a_client_waits_while_it_starts_again(management_server: ManagementServer) -> None:
     os.kill(management_server.process_id, signal.SIGKILL)
 
