@@ -190,7 +190,10 @@ def test_each_user_who_reads_a_queue_is_recorded(tmp_path: Path) -> None:
     browse: dict[str, object] = {"vhost": "/", "queue": "q", "start": "earliest", "until": ""}
     browse |= {"state": "", "filters": [], "limit": 1, "body_bytes": -1}
     with ThreadedServer(storage_path):
-        Asking(storage_path).declare("q")
+        asking = Asking(storage_path)
+        asking.declare("q")
+        for name in ("alice", "bob"):
+            asking.add_user(name, "", "", ".*")
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(storage_path / "control.sock"))
             replies = connection.makefile("rb")

@@ -26,10 +26,12 @@ AMQP_OR_FILE = re.compile(
 
 @cache
 def source_paths() -> frozenset[str]:
-    """Return every Python file and its folders, each with a slash before and behind."""
+    """Return every Python file, the page's, and their folders, with a slash before and behind."""
     paths: set[str] = set()
     for room in ROOMS:
-        for path in (REPOSITORY / room).rglob("*.py"):
+        files = [*(REPOSITORY / room).rglob("*.py")]
+        files += (REPOSITORY / room / "management" / "page").rglob("*.js")
+        for path in files:
             inside = path.relative_to(REPOSITORY)
             paths |= {f"/{each.as_posix()}/" for each in (inside, *inside.parents)}
             paths.add(f"/{inside.with_suffix('').as_posix()}/")

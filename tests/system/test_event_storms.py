@@ -56,6 +56,18 @@ def names(client: AmqpClient, queue: str, count: int) -> list[str]:
     return found
 
 
+def events_of(client: AmqpClient, queue: str) -> tuple[str, dict[str, object]]:
+    """Return routing key and headers of the next event in a queue."""
+    while True:
+        message = client.get(queue)
+        if message is not None:
+            headers: dict[str, object] = {**(message.properties.headers or {})}
+            del headers["timestamp_in_ms"]
+            assert headers.pop("user_who_performed_action") == "rmq-cli"
+            assert isinstance(message.method, Basic.GetOk)
+            return str(message.method.routing_key), headers
+
+
 def test_nothing_is_made_while_nobody_listens(server: ThreadedServer) -> None:
     events = server.server.broker.events
 
@@ -144,6 +156,37 @@ def test_events_bound_to_another_exchange_are_routed_on(
     client.call(Queue.Bind(queue="behind", exchange="on"), Queue.BindOk)
     storm(server, 1)
     assert names(client, "behind", 1) == ["0"]
+
+
+def test_policies_limits_and_parameters_are_told_as_rabbitmq_does(
+    server: ThreadedServer, client: AmqpClient
+) -> None:
+    bind(client, "watch", "#")
+    # The binding itself.
+    while client.get("watch") is None:
+        pass
+    path = server.server.config.storage_path
+    policy = {"vhost": "/", "name": "p"}
+    definition = {"pattern": "^a", "apply_to": "queues", "priority": 2}
+    for kind in ("policies", "operator_policies"):
+        given = {**policy, **definition, "definition": {"max-length": 5}}
+        ask(path, f"{kind}.set", **given)
+        ask(path, f"{kind}.clear", **policy)
+    ask(path, "global_parameters.set", name="g", value={"value": "secret"})
+    ask(path, "limits.set", kind="user", name="guest", limits={"max-channels": 9}, replace=True)
+    told = [events_of(client, "watch") for _ in range(8)]
+    shown = {"pattern": "^a", "apply-to": "queues", "priority": 2, "definition": {"max-length": 5}}
+    place = {"vhost": "/", "name": "p"}
+    assert told == [
+        ("policy.set", {**place, **shown}),
+        ("policy.cleared", place),
+        ("parameter.set", {**place, "component": "operator_policy", "value": shown}),
+        ("policy.set", {**place, **shown}),
+        ("parameter.cleared", {**place, "component": "operator_policy"}),
+        ("operator.policy.cleared", place),
+        ("parameter.set", {"component": "global", "name": "g"}),
+        ("user.limits.set", {"name": "limits", "username": "guest", "max-channels": 9}),
+    ]
 
 
 def test_a_durable_queue_is_still_bound_after_a_kill(start_server: StartServer) -> None:

@@ -114,8 +114,8 @@ class Exchange:
         try:
             return await route.handler(call)
         finally:
-            self._parts.mirror.expire()
             self._parts.rendered.forget()
+            self._parts.mirror.expect_change()
 
     async def _admit(self, call: Call, route: Route) -> None:
         """Check who asks, and whether what the path names exists.
@@ -140,7 +140,7 @@ class Exchange:
     async def _has_vhost(self, vhost: str) -> bool:
         """Return whether a virtual host exists now, even if the mirror does not show it yet."""
         if vhost not in self._parts.mirror.vhosts:
-            await self._parts.mirror.refresh(is_fresh=True)
+            await self._parts.mirror.refresh()
         return vhost in self._parts.mirror.vhosts
 
 

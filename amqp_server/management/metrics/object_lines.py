@@ -33,7 +33,7 @@ def object_lines(
     """
     labels: list[str] = []
     objects: list[Fields] = []
-    for found in _paused(group.objects.find(mirror, wanted)):
+    for found in _paused(group, mirror, wanted):
         if found is None:
             yield ""
         else:
@@ -64,7 +64,7 @@ def sum_lines(group: FamilyGroup, mirror: ReadableMirror, wanted: ObjectFilter) 
         if value is None and family.field:
             if objects is None:
                 objects = []
-                for found in _paused(group.objects.find(mirror, wanted)):
+                for found in _paused(group, mirror, wanted):
                     if found is None:
                         yield ""
                     else:
@@ -84,10 +84,14 @@ def _summed(family: Family, value: float, objects: list[Fields]) -> float:
     return max(value, *values) if family.sum is Sum.LARGEST else value + sum(values)
 
 
-def _paused(found: Iterator[Labelled | None]) -> Iterator[Labelled | None]:
-    """Return the objects, and None where the caller may pause."""
-    for at, each in enumerate(found):
-        if not at % OBJECTS_IN_PIECE:
+def _paused(
+    group: FamilyGroup, mirror: ReadableMirror, wanted: ObjectFilter
+) -> Iterator[Labelled | None]:
+    """Return the objects of a group, and None where the caller may pause."""
+    # The search in one name may take milliseconds.
+    step = 1 if wanted.is_searching else OBJECTS_IN_PIECE
+    for at, each in enumerate(group.objects.find(mirror, wanted)):
+        if not at % step:
             yield None
         if each is not None:
             yield each

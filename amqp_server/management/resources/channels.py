@@ -87,8 +87,6 @@ class _Channels:
         mirror, name = self._parts.mirror, call.segments["name"]
         view = channel_view(self._node, parse_ranges(call.query))
         await mirror.refresh()
-        if name not in mirror.channels:
-            await mirror.refresh(is_fresh=True)
         row = mirror.channels.get(name)
         if row is None:
             raise not_found()

@@ -79,11 +79,8 @@ class _Vhosts:
 
     async def show(self, call: Call) -> AnyAnswer:
         view = vhost_view(self._node, parse_ranges(call.query))
-        vhost = call.segments["vhost"]
         await self._parts.mirror.refresh()
-        if vhost not in self._parts.mirror.vhosts:
-            await self._parts.mirror.refresh(is_fresh=True)
-        row = self._parts.mirror.vhosts.get(vhost)
+        row = self._parts.mirror.vhosts.get(call.segments["vhost"])
         if row is None:
             raise not_found()
         return ok(select_columns(view(row), parse_list_query(call.query).columns))

@@ -40,8 +40,6 @@ async def find_queue(parts: Parts, vhost: str, name: str) -> Row:
         ApiError: 404: there is none.
     """
     await parts.mirror.refresh()
-    if (vhost, name) not in parts.mirror.queues:
-        await parts.mirror.refresh(is_fresh=True)
     row = parts.mirror.queues.get((vhost, name))
     if row is None:
         raise not_found()
@@ -55,8 +53,6 @@ async def find_exchange(parts: Parts, vhost: str, name: str) -> Row:
         ApiError: 404: there is none.
     """
     await parts.mirror.refresh()
-    if (vhost, name) not in parts.mirror.exchanges:
-        await parts.mirror.refresh(is_fresh=True)
     row = parts.mirror.exchanges.get((vhost, name))
     if row is None:
         raise not_found()
@@ -70,8 +66,6 @@ async def find_connection(parts: Parts, name: str, user: User, *, is_change: boo
         ApiError: 404: there is none; 401: it is another user's.
     """
     await parts.mirror.refresh()
-    if name not in parts.mirror.connections:
-        await parts.mirror.refresh(is_fresh=True)
     row = parts.mirror.connections.get(name)
     if row is None:
         raise not_found()

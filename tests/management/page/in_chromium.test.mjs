@@ -277,7 +277,9 @@ describe("queues", () => {
     await fill("Arguments", "{broken");
     await sees("not JSON", "dialog");
     await fill("Arguments", '{"x-max-length": 100}');
-    await sees(`curl -sS -u guest -X PUT`, "dialog pre").catch(() => click("curl", "dialog"));
+    await sees("rabbitmqadmin --vhost=/ declare queue 'name=made <b>here</b>'", "dialog pre");
+    await click("curl", "dialog");
+    await sees("curl -sS -u guest -X PUT", "dialog pre");
     await hasNoViolation("new queue");
     await submit();
     await sees(name, "h1");

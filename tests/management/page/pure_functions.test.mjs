@@ -202,6 +202,10 @@ describe("command lines", () => {
     assert.equal(commands.shellWord(""), "''");
     assert.equal(commands.shellWord("$(x)"), "'$(x)'");
   });
+  it("name an object for rabbitmqadmin", () => {
+    const line = commands.adminLine("/", "declare queue", { name: "a b", durable: true, arguments: { "x-max-length": 1 }, none: undefined });
+    assert.equal(line, `rabbitmqadmin --vhost=/ declare queue 'name=a b' durable=true 'arguments={"x-max-length":1}'`);
+  });
   it("ask for the password instead of having it", () => {
     const line = commands.curlLine({ method: "DELETE", path: "queues/%2F/q" }, "http://localhost:15672", "guest");
     assert.equal(line, "curl -sS -u guest -X DELETE http://localhost:15672/api/queues/%2F/q");

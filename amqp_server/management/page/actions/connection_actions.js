@@ -2,7 +2,7 @@
 
 import { html } from "../app/html.js";
 import { apiPath } from "../app/addresses.js";
-import { commandLine } from "../app/command_lines.js";
+import { adminLine } from "../app/command_lines.js";
 import { go } from "../app/location.js";
 import { ActionDialog, openDialog } from "../parts/dialog.js";
 import { TextField } from "../parts/fields.js";
@@ -14,7 +14,7 @@ export function openClose(connection) {
       <p><strong>${connectionTitle(connection)}</strong> (${connection.user}) is closed with error 320. Messages that it holds unacknowledged go back to their queues. Most clients connect again by themselves.</p>
       <${TextField} label="Reason that the client gets" isFull value=${values.reason} onInput=${set("reason")} />`}
     request=${(values) => ({ method: "DELETE", path: apiPath("connections", connection.name), headers: { "X-Reason": values.reason } })}
-    command=${(values) => commandLine("rabbitmqctl", "close_connection", connection.name, values.reason)}
+    command=${() => adminLine(connection.vhost, "close connection", { name: connection.name })}
     done="The connection is closed." leaves onDone=${() => go("connections")} />`);
 }
 

@@ -2,6 +2,7 @@
 
 import { html } from "../app/html.js";
 import { apiPath } from "../app/addresses.js";
+import { adminLine } from "../app/command_lines.js";
 import { go } from "../app/location.js";
 import { ActionDialog, openDialog } from "../parts/dialog.js";
 import { Check, jsonObject, Select, TextArea, TextField } from "../parts/fields.js";
@@ -27,6 +28,7 @@ export function openDeclareExchange(vhosts, types) {
       body: { type: values.type, durable: values.durable, auto_delete: values.autoDelete, internal: values.internal,
         arguments: { ...(values.alternate ? { "alternate-exchange": values.alternate } : {}), ...jsonObject(values.arguments, "Arguments") } },
     })}
+    command=${(values) => adminLine(values.vhost, "declare exchange", { name: values.name || "NAME", type: values.type, durable: values.durable, auto_delete: values.autoDelete, internal: values.internal })}
     done=${(_, values) => `The exchange “${values.name}” is there.`} onDone=${(_, values) => go("exchanges", [values.vhost, values.name])} />`);
 }
 
@@ -37,5 +39,6 @@ export function openDeleteExchange(exchange) {
       <${Notice} level="bad">Its bindings go with it, and publishes to it are errors from then on: the channel of the publisher is closed.<//>
       <${Check} label="Only if nothing is bound to it" checked=${values.ifUnused} onChange=${set("ifUnused")} />`}
     request=${(values) => ({ method: "DELETE", path: `${apiPath("exchanges", exchange.vhost, exchange.name)}${values.ifUnused ? "?if-unused=true" : ""}` })}
+    command=${(values) => (values.ifUnused ? null : adminLine(exchange.vhost, "delete exchange", { name: exchange.name }))}
     done=${`Deleted “${exchange.name}”.`} leaves onDone=${() => go("exchanges")} />`);
 }

@@ -2,7 +2,7 @@
 
 import { html } from "../app/html.js";
 import { address, apiPath } from "../app/addresses.js";
-import { commandLine } from "../app/command_lines.js";
+import { adminLine, commandLine } from "../app/command_lines.js";
 import { count, plural } from "../app/format.js";
 import { plainHeaders } from "../app/message_bodies.js";
 import { go } from "../app/location.js";
@@ -23,7 +23,7 @@ export function openPurge(queue) {
       ${queue.messages_unacknowledged ? ` ${plural(queue.messages_unacknowledged, "message")} that consumers hold stay with them.` : ""}
       ${" "}The queue itself, its bindings and consumers stay.</p>`}
     request=${() => ({ method: "DELETE", path: queuePath(queue, "contents") })}
-    command=${() => commandLine("rabbitmqctl", "purge_queue", "-p", queue.vhost, queue.name)}
+    command=${() => adminLine(queue.vhost, "purge queue", { name: queue.name })}
     done=${`Purged “${queue.name}”.`} />`);
 }
 
@@ -42,7 +42,7 @@ export function openDelete(queue) {
       method: "DELETE",
       path: queuePath(queue) + conditions(values),
     })}
-    command=${(values) => commandLine("rabbitmqctl", "delete_queue", "-p", queue.vhost, queue.name, values.ifEmpty ? "--if-empty" : null, values.ifUnused ? "--if-unused" : null)}
+    command=${(values) => (values.ifEmpty || values.ifUnused ? null : adminLine(queue.vhost, "delete queue", { name: queue.name }))}
     done=${`Deleted “${queue.name}”.`} leaves onDone=${() => go("queues")} />`);
 }
 
@@ -85,6 +85,7 @@ export function openPublish({ vhost, exchange = "", routingKey = "", title, mess
         payload_encoding: "string",
       },
     })}
+    command=${(values) => adminLine(vhost, "publish", { exchange: exchange || "amq.default", routing_key: values.routingKey, payload: values.payload })}
     result=${(answer) => html`<${Notice} level=${answer.routed ? "good" : "warn"} role="status">${answer.routed
       ? "Published and confirmed: the message is in at least one queue."
       : "Not routed: no queue is bound for this routing key, so the message is gone."}<//>`} />`);
@@ -108,6 +109,7 @@ export function openGetMessages(queue) {
       method: "POST", path: queuePath(queue, "get"),
       body: { count: Number(values.count), ackmode: values.ackmode, encoding: "auto", truncate: 50000 },
     })}
+    command=${(values) => adminLine(queue.vhost, "get", { queue: queue.name, count: values.count, ackmode: values.ackmode })}
     result=${(messages) => messages.length === 0 ? html`<${Notice}>The queue has no ready messages.<//>`
       : html`<div class="stack" role="status">${messages.map((message, place) => html`<${MessageView} key=${place} message=${message} />`)}</div>`} />`);
 }
@@ -254,6 +256,7 @@ export function openDeclareQueue(vhosts, vhost) {
       method: "PUT", path: apiPath("queues", values.vhost, values.name),
       body: { durable: values.durable, auto_delete: values.autoDelete, arguments: { "x-queue-type": values.type, ...jsonObject(values.arguments, "Arguments") } },
     })}
+    command=${(values) => adminLine(values.vhost, "declare queue", { name: values.name || "NAME", durable: values.durable, auto_delete: values.autoDelete, arguments: { "x-queue-type": values.type, ...jsonObject(values.arguments, "Arguments") } })}
     done=${(_, values) => `The queue “${values.name}” is there.`} onDone=${(_, values) => go("queues", [values.vhost, values.name])} />`);
 }
 
@@ -272,6 +275,7 @@ export function openBind({ vhost, source = "", destination = "", destinationType
       method: "POST", path: apiPath("bindings", vhost, "e", values.source, values.destinationType === "queue" ? "q" : "e", values.destination),
       body: { routing_key: values.routingKey, arguments: jsonObject(values.arguments, "Arguments") },
     })}
+    command=${(values) => adminLine(vhost, "declare binding", { source: values.source || "EXCHANGE", destination_type: values.destinationType, destination: values.destination || "NAME", routing_key: values.routingKey, arguments: values.arguments.trim() ? jsonObject(values.arguments, "Arguments") : undefined })}
     done="The binding is there." />`);
 }
 
@@ -281,6 +285,7 @@ export function openUnbind(binding) {
     fields=${() => html`<p>Messages with the routing key <code>${binding.routing_key || "(empty)"}</code> no longer go from
       <strong> ${binding.source} </strong> to <strong>${binding.destination}</strong>.</p>`}
     request=${() => ({ method: "DELETE", path: apiPath("bindings", binding.vhost, "e", binding.source, kind, binding.destination, binding.properties_key) })}
+    command=${() => adminLine(binding.vhost, "delete binding", { source: binding.source, destination_type: binding.destination_type, destination: binding.destination, properties_key: binding.properties_key })}
     done="The binding is gone." />`);
 }
 
@@ -299,7 +304,7 @@ export function openBulk(queues, kind, onDone) {
       ${isDelete && html`<${TextField} label=${`Type ${queues.length} to confirm`} isMono value=${values.typed} onInput=${set("typed")} />`}`}
     request=${(values) => isDelete && values.typed !== String(queues.length) ? null : ({ method: "DELETE", path: path(queues[0]) })}
     before=${() => eachQueue(queues, (queue) => ask(path(queue), { method: "DELETE" }))}
-    command=${() => queues.slice(0, 200).map((queue) => commandLine("rabbitmqctl", isDelete ? "delete_queue" : "purge_queue", "-p", queue.vhost, queue.name)).join("\n")}
+    command=${() => queues.slice(0, 200).map((queue) => adminLine(queue.vhost, isDelete ? "delete queue" : "purge queue", { name: queue.name })).join("\n")}
     done=${(failed) => `${plural(queues.length - failed.length, "queue")} ${words[1]}.`}
     onDone=${(failed) => {
       for (const { queue, error } of failed.slice(0, 3)) toast(`${queue.name}: ${error.message}`, "bad");

@@ -12,6 +12,20 @@ export function commandLine(...words) {
 }
 
 /**
+ * A command of `rabbitmqadmin`, which talks to the same API.
+ *
+ * Args:
+ *   vhost: Virtual host.
+ *   verb: Words of the command, such as "purge queue".
+ *   values: What is given as `name=value`; objects as JSON, undefined values not at all.
+ */
+export function adminLine(vhost, verb, values) {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : value}`);
+  return commandLine("rabbitmqadmin", `--vhost=${vhost}`, ...verb.split(" "), ...given);
+}
+
+/**
  * The request as a curl command. The password is asked for by curl, so it gets into no history.
  *
  * Args:

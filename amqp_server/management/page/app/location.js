@@ -18,6 +18,16 @@ export function go(view, names = [], query = {}) {
   location.hash = address(view, names, query);
 }
 
+const TYPING_MS = 300;
+let typing = 0;
+
+/** Keep in the address what is typed in a filter, when the typing pauses. */
+export function keepTyped(changes) {
+  clearTimeout(typing);
+  const { hash } = location;
+  typing = setTimeout(() => location.hash === hash && replaceQuery(changes), TYPING_MS);
+}
+
 /** Change the parameters of the current address without a new entry in the history. */
 export function replaceQuery(changes) {
   const { view, names, query } = parseAddress(location.hash);

@@ -91,8 +91,10 @@ export function ActionDialog({
   };
   let wanted = null;
   let mistake = null;
+  let line = null;
   try {
     wanted = request(values);
+    line = command(values);
   } catch (invalid) {
     mistake = invalid.message; // a field that is no JSON, for example
   }
@@ -126,6 +128,6 @@ export function ActionDialog({
     ${mistake && html`<${Notice} level="warn">${mistake}<//>`}
     ${error && html`<${Notice} level="bad" role="alert">${error.message}<//>`}
     ${result && answer !== undefined && result(answer, values)}
-    ${showsCommands && html`<${CommandLines} request=${wanted && shownRequest(wanted)} command=${command(values)} />`}
+    ${showsCommands && html`<${CommandLines} request=${wanted && shownRequest(wanted)} command=${line} />`}
   <//>`;
 }

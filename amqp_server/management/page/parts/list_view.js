@@ -2,7 +2,7 @@
 
 import { html, useMemo, useState } from "../app/html.js";
 import { count, plural } from "../app/format.js";
-import { replaceQuery } from "../app/location.js";
+import { keepTyped, replaceQuery } from "../app/location.js";
 import { rowFilter } from "../app/row_filter.js";
 import { ListFilter } from "./list_filter.js";
 import { Failure } from "./notices.js";
@@ -25,7 +25,7 @@ export function ListView({ title, lead, actions, noun, answer, rows = answer.val
   const shown = useMemo(() => rows.filter(rowFilter(filter, fields, words)), [rows, filter]);
   const onFilter = (text) => {
     setFilter(text);
-    replaceQuery({ filter: text });
+    keepTyped({ filter: text });
   };
   const order = { key: query.sort ?? columns[0].key, isDescending: query.down === "1" };
   return html`

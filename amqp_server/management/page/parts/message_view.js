@@ -7,6 +7,9 @@ import { CopyButton } from "./copying.js";
 import { Facts } from "./facts.js";
 import { Badge } from "./notices.js";
 
+/** "content_type" -> "Content type". */
+const title = (name) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
+
 const STATE_LEVELS = { ready: "info", unacked: "warn", settled: "" };
 
 export function MessageView({ message }) {
@@ -24,10 +27,10 @@ export function MessageView({ message }) {
       ["Redelivered", message.redelivered === undefined ? null : message.redelivered ? "yes" : "no"],
       ["Exchange", exchangeName(message.exchange ?? "")],
       ["Routing key", html`<code>${message.routing_key}</code>`],
-      ...Object.entries(properties).filter(([name]) => name !== "headers").map(([name, value]) => [name.replaceAll("_", " "), html`<code>${headerText(value)}</code>`]),
+      ...Object.entries(properties).filter(([name]) => name !== "headers").map(([name, value]) => [title(name), html`<code>${headerText(value)}</code>`]),
     ]} />
     ${Object.keys(headers).length > 0 && html`<div class="stack tight"><h3>Headers</h3>
-      <dl class="facts">${Object.entries(headers).map(([name, value]) => html`<dt key=${name} class="mono">${name}</dt><dd key=${`${name} v`} class="mono">${headerText(value)}</dd>`)}</dl></div>`}
+      <dl class="facts">${Object.entries(headers).map(([name, value]) => html`<dt key=${name} class="mono">${name}</dt><dd key=${`${name} v`} class="mono">${headerText(value) || html`<span class="quiet">(empty)</span>`}</dd>`)}</dl></div>`}
     <div class="stack tight">
       <div class="row"><h3 class="grow">Body <span class="quiet small">${body.kind}, ${bytes(size)}${isCut ? ", shown in part" : ""}</span></h3>
         ${body.kind === "json" && html`<button type="button" class="button plain small" aria-pressed=${String(isRaw)} onClick=${() => setRaw(!isRaw)}>As sent</button>`}

@@ -16,17 +16,18 @@ const ROWS_BESIDE_WINDOW = 12;
  *     `option` hides it on narrow screens, 3 first.
  *   rows, rowKey: The rows, and a text that names each.
  *   order: {key, isDescending}, and `onOrder` to change it.
+ *   isOrdered: The rows come in that order already.
  *   selection: A set of row keys, and `onSelect(keys)`; without it there are no boxes.
  *   empty: {title, text, action} when there is no row.
  */
-export function Table({ label, columns, rows, rowKey, order, onOrder, selection = null, onSelect, empty, isLoading = false }) {
+export function Table({ label, columns, rows, rowKey, order, onOrder, selection = null, onSelect, empty, isLoading = false, isOrdered = false }) {
   const holder = useRef(null);
   const [view, setView] = useState({ top: 0, height: 900 });
   const lastChecked = useRef(null);
   const ordered = useMemo(() => {
     const column = columns.find(({ key }) => key === order?.key);
-    return column?.value ? sorted(rows, column.value, order.isDescending) : rows;
-  }, [rows, order?.key, order?.isDescending]);
+    return column?.value && !isOrdered ? sorted(rows, column.value, order.isDescending) : rows;
+  }, [rows, order?.key, order?.isDescending, isOrdered]);
   const isLong = ordered.length > ROWS_WITHOUT_WINDOW;
 
   useLayoutEffect(() => {

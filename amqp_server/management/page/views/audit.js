@@ -12,13 +12,19 @@ import { ListView } from "../parts/list_view.js";
 import { Select } from "../parts/fields.js";
 import { Badge, Failure } from "../parts/notices.js";
 
-const KINDS = [["", "Changes and sessions"], ["queue.*", "Queues"], ["exchange.*", "Exchanges"], ["binding.*", "Bindings"], ["user.*", "Users and logins"], ["permission.*", "Permissions"], ["policy.*", "Policies"], ["connection.*", "Connections"], ["vhost.*", "Virtual hosts"], ["definitions.*", "Definitions"]];
+// Logins and connections are many: who looks for a deletion does not want them in between.
+const CHANGES = [
+  "queue.*", "exchange.*", "binding.*", "vhost.*", "policy.*", "operator_policy.*", "permission.*", "topic.permission.*",
+  "user.created", "user.deleted", "user.password.*", "user.tags.*", "user.limits.*", "parameter.*", "definitions.*",
+  "offsets.*", "import.*", "server.*", "audit.*",
+].join(",");
+const KINDS = [["", "All changes"], ["*", "Everything, with logins and connections"], ["queue.*", "Queues"], ["exchange.*", "Exchanges"], ["binding.*", "Bindings"], ["user.*", "Users and logins"], ["permission.*", "Permissions"], ["policy.*", "Policies"], ["connection.*", "Connections"], ["vhost.*", "Virtual hosts"], ["definitions.*", "Definitions"]];
 const PAGE = 500;
 const FIELDS = { event: (row) => row.event, user: (row) => row.user ?? "", vhost: (row) => row.vhost ?? "", object: (row) => row.object ?? "" };
 
 export default function Audit({ query }) {
   const event = query.event ?? "";
-  const path = apiQuery("audit", { event, limit: PAGE });
+  const path = apiQuery("audit", { event: event || CHANGES, limit: PAGE });
   const answer = usePolled(path, 5000);
   const older = useOlder(path);
   const rows = useMemo(() => [...(answer.value?.items ?? []), ...older.events], [answer.value, older.events]);

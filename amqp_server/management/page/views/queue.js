@@ -96,7 +96,7 @@ function Why({ queue, alarms }) {
       <div class="flow-arrow"><${Icon} name="arrow" /></div>
       <div class=${`flow-stage${cause("consumers")}`}><span class="label">${plural(numbers.consumers, "consumer")}${held === null ? "" : html`, prefetch ${held}`}</span>
         <span class="value">${rate(numbers.out)}</span>
-        <span class="detail">${rate(numbers.acked)} acknowledged${numbers.consumers && numbers.utilisation !== null ? ` · capacity ${percent(numbers.utilisation)}` : ""}${numbers.redelivered > 0.005 ? ` · ${rate(numbers.redelivered)} again` : ""}</span></div>
+        <span class="detail">${rate(numbers.acked)} acknowledged${numbers.consumers && numbers.utilisation !== null ? ` · free ${percent(numbers.utilisation)} of the time` : ""}${numbers.redelivered > 0.005 ? ` · ${rate(numbers.redelivered)} again` : ""}</span></div>
     </div>
   </section>`;
 }

@@ -2,7 +2,7 @@
 
 import { html } from "../app/html.js";
 import { apiPath } from "../app/addresses.js";
-import { bytes, count, duration, moment } from "../app/format.js";
+import { bytes, count, duration, moment, plural } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
 import { openReplay } from "../actions/queue_actions.js";
 import { Facts } from "../parts/facts.js";
@@ -22,11 +22,11 @@ export function QueueStorage({ queue, queues }) {
         <div class="panel-head"><h2>On the disk</h2>
           <button type="button" class="button small" onClick=${() => openReplay(queue, queues)}><${Icon} name="replay" small />Replay…</button></div>
         <${Facts} rows=${[
-          ["Log", Number.isFinite(queue.log_bytes) ? `${bytes(queue.log_bytes)} in ${count(queue.segments)} segments` : null],
+          ["Log", Number.isFinite(queue.log_bytes) ? `${bytes(queue.log_bytes)} in ${plural(queue.segments, "segment")}` : null],
           ["Bodies waiting", Number.isFinite(queue.message_bytes) ? bytes(queue.message_bytes) : null],
           ["Offsets kept", Number.isFinite(start) ? html`${count(start)} to ${count(end)} <span class="quiet">(exclusive), ${count(end - start)} messages</span>` : null],
           ["Oldest waiting", oldest(queue)],
-          ["In memory", Number.isFinite(queue.messages_ram) ? `${count(queue.messages_ram)} messages` : null],
+          ["In memory", Number.isFinite(queue.messages_ram) ? plural(queue.messages_ram, "message") : null],
         ]} />
         ${Number.isFinite(start) ? null : html`<p class="quiet">This server tells nothing about the log of the queue.</p>`}
       </section>

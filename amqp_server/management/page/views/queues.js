@@ -3,12 +3,13 @@
 import { html, useMemo, useState } from "../app/html.js";
 import { bytes, change, count, duration, percent, plural, rate, shortCount } from "../app/format.js";
 import { depthsOf } from "../app/depth_history.js";
-import { replaceQuery } from "../app/location.js";
+import { keepTyped, replaceQuery } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
 import { usePreference } from "../app/preferences.js";
 import { useQueues } from "../app/queue_list.js";
 import { queueNumbers, statRate } from "../app/queue_numbers.js";
 import { rowFilter } from "../app/row_filter.js";
+import { sorted } from "../app/sorting.js";
 import { whyItGrows } from "../app/why_it_grows.js";
 import { openBulk, openBulkMove, openDeclareQueue, queueAddress } from "../actions/queue_actions.js";
 import { Icon } from "../parts/icon.js";
@@ -65,10 +66,15 @@ export default function Queues({ query }) {
   const [hidden, setHidden] = usePreference("queues.hidden", ALL_COLUMNS.filter(({ isHidden }) => isHidden).map(({ key }) => key));
   const order = { key: query.sort ?? "name", isDescending: query.down === "1" };
   const rows = queues.value ?? [];
-  const shown = useMemo(() => {
-    const matches = rowFilter(filter, QUEUE_FIELDS, (queue) => [queue.name, queue.vhost]);
-    return rows.filter(matches);
-  }, [rows, filter]);
+  // The order of all is kept while somebody types: only the filter runs again.
+  const ordered = useMemo(() => {
+    const valueOf = ALL_COLUMNS.find(({ key }) => key === order.key)?.value ?? ((queue) => queue.name);
+    return sorted(rows, valueOf, order.isDescending);
+  }, [rows, order.key, order.isDescending]);
+  const shown = useMemo(
+    () => ordered.filter(rowFilter(filter, QUEUE_FIELDS, (queue) => [queue.name, queue.vhost])),
+    [ordered, filter],
+  );
   const hasVhosts = useMemo(() => rows.some(({ vhost }) => vhost !== rows[0].vhost), [rows]);
   const columns = useMemo(() => [
     { key: "name", title: "Name", isMain: true, value: (queue) => queue.name, cell: (queue) => html`<a class="name" href=${queueAddress(queue)} title=${queue.name}>${queue.name}</a>` },
@@ -77,7 +83,7 @@ export default function Queues({ query }) {
   const chosen = useMemo(() => shown.filter((queue) => selection.has(rowKey(queue))), [shown, selection]);
   const onFilter = (text) => {
     setFilter(text);
-    replaceQuery({ filter: text });
+    keepTyped({ filter: text });
   };
   const waiting = useMemo(() => shown.reduce((sum, queue) => sum + (queue.messages_ready ?? 0), 0), [shown]);
 
@@ -95,7 +101,7 @@ export default function Queues({ query }) {
           onChange=${(event) => setHidden(event.target.checked ? hidden.filter((one) => one !== key) : [...hidden, key])} />${title}</label>`)}
       <//>
     </div>
-    <${Table} label="Queues" columns=${columns} rows=${shown} rowKey=${rowKey} order=${order} isLoading=${queues.isLoading}
+    <${Table} label="Queues" columns=${columns} rows=${shown} rowKey=${rowKey} order=${order} isOrdered isLoading=${queues.isLoading}
       onOrder=${({ key, isDescending }) => replaceQuery({ sort: key, down: isDescending ? "1" : "" })}
       selection=${selection} onSelect=${setSelection}
       empty=${filter ? { title: "No queue matches", text: "The filter looks at all queues.", icon: "search", action: html`<button type="button" class="button" onClick=${() => onFilter("")}>Clear the filter</button>` }
