@@ -123,5 +123,6 @@ WANTED: Final[tuple[Wanted, ...]] = (
         "the list shows it to monitors, the virtual host itself is not theirs",
     ),
     # HTTP
+    Wanted("PATCH /nosuch", "status", "what there is not is not found by any method"),
     Wanted("PATCH /(user|vhost)-limits", "allow", "HEAD works wherever GET does"),
 )

@@ -83,6 +83,22 @@ def test_publish_and_get_need_their_permissions(
     )
 
 
+def test_an_administrator_needs_a_permission_in_the_virtual_host(
+    shared_management_server: ManagementServer,
+) -> None:
+    server = shared_management_server
+    server.put(f"/api/queues/{V}/rq", {"durable": True})
+    add_user(server, "stranger", "administrator")
+    for method, path, body in (
+        ("POST", f"/api/exchanges/{V}/amq.default/publish", MESSAGE),
+        ("POST", f"/api/queues/{V}/rq/get", GET),
+        ("DELETE", f"/api/queues/{V}/rq", None),
+        ("POST", f"/api/bindings/{V}/e/amq.direct/q/rq", {}),
+    ):
+        reply = server.request(method, path, body, user="stranger")
+        assert (reply.status, reply.json["reason"]) == (401, "Access refused."), path
+
+
 @pytest.mark.parametrize(
     ("tag", "reason"),
     [
