@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SERVER: Final = "amqp-server"
+"""What answers call the server."""
 IDLE_SECONDS_MAX: Final = 75.0
 """Seconds until a request must have come with all its headers, since the connection or since the
 last answer."""
@@ -31,6 +33,30 @@ UNREAD_SECONDS_MAX: Final = 1.0
 _silent: Final = logging.Logger("aiohttp.server")
 """Takes what the library logs on malformed requests: with tracebacks, as often as clients like."""
 _silent.addHandler(logging.NullHandler())
+
+
+class _Handler(web.RequestHandler):
+    """Serves a connection; what is no HTTP is answered with a status alone.
+
+    The library would send back what came, and say which version it has.
+    """
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> StreamResponse:
+        """Return the answer; the connection ends with it."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("a part of another answer has been sent")
+        response = web.Response(status=status, headers={"server": SERVER})
+        response.headers.popall("content-type", None)
+        response.force_close()
+        return response
 
 
 class BoundedServer(web.Server):
@@ -63,6 +89,10 @@ class BoundedServer(web.Server):
         self._connections_max = connections_max
         self._count = 0
         self._idle: dict[RequestHandler, None] = {}
+
+    def __call__(self) -> web.RequestHandler:
+        """Return the handler of a new connection."""
+        return _Handler(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Keep a new connection, and end another one if there are too many."""
