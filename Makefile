@@ -6,8 +6,8 @@
 #   conformance  every feature on the wire; AMQP_URL=amqp://... tests that broker instead of ours
 #   check-tools  all of conformance against the installed RabbitMQ, which it starts and stops: what
 #                we say of RabbitMQ holds, strictly; five minutes (`test` runs a part of it). Then
-#                the files of the pages for tests in Go and Java, Prometheus with the dashboards,
-#                and the page in Chromium
+#                the files of the pages for tests in Go and Java, tools of the management API,
+#                Prometheus with the dashboards, and the page in Chromium
 #   interop crash      parts of the tests alone
 #   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
 #                MUTANTS_WORKERS; docs/testing.md)
@@ -126,7 +126,10 @@ conformance: setup
 # timeouts differ when it has more to do.
 check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m tests.conformance.rabbitmq $(BIN)/python -m pytest tests/conformance
+	$(BIN)/python -m pytest tests/management/writes/rabbitmq_conversation.py
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --group tools
+	$(BIN)/python -m pytest tests/management/tools/check_*.py
 	$(BIN)/python -m pytest tests/management/metrics/with_prometheus.py
 	$(BIN)/python -m pytest $(PAGE)/page_in_chromium.py
 

@@ -323,8 +323,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._outbox is None or self._is_ending:
             return
         self._has_sent = True
-        self.octets.send_oct += len(octets)
-        self.octets.send_cnt += 1
+        counters = self.octets
+        counters.send_oct += len(octets)
+        counters.send_cnt += 1
         self._outbox.write(octets)
         self._pause_if_clogged()
 

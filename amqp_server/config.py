@@ -348,6 +348,12 @@ class ServerConfig:
             raise ConfigError("ring_bytes", self.ring_bytes, "more than ring_bytes_total")
         self._check_tls()
         self._check_proxies()
+        if self.management_tls_key and not self.management_tls_certificate:
+            raise ConfigError(
+                "management_tls_key",
+                self.management_tls_key,
+                "useless without management_tls_certificate",
+            )
 
     def _check_tls(self) -> None:
         if not set(words(self.tls_versions)) <= set(TLS_VERSIONS) or not words(self.tls_versions):

@@ -15,8 +15,10 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import amqp_server
 from amqp_server import __version__
 from amqp_server.config import words
 
@@ -34,6 +36,7 @@ STEADY_SECONDS: Final = 30.0
 END_SECONDS_MAX: Final = 2.0
 """Seconds that the process has to end by itself when the broker stops."""
 _LINE_BYTES_MAX: Final = 64 * 1024
+_ENDED: Final = "it was told to"
 _LEVELS: Final = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.ERROR}
 
 
@@ -105,7 +108,10 @@ class ManagementProcess:
                 reason = await self._run_once()
                 if time.monotonic() - started >= STEADY_SECONDS:
                     wait_seconds = FIRST_WAIT_SECONDS
-                logger.warning(
+                # A service manager that stops the broker sends SIGTERM to this process as well.
+                level = logging.INFO if reason == _ENDED else logging.WARNING
+                logger.log(
+                    level,
                     "management server ended reason=%s note=it starts again in %.1f s",
                     reason,
                     wait_seconds,
@@ -141,6 +147,8 @@ class ManagementProcess:
         # Its standard output ends a moment before it does.
         code = await asyncio.to_thread(process.wait)
         process.stdin.close()
+        if code == 0:
+            return _ENDED
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def _spawn(self) -> subprocess.Popen[bytes]:
@@ -148,14 +156,23 @@ class ManagementProcess:
 
         In this thread: the kernel ends the process when the thread that started it ends.
         """
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", "amqp_server.management"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[each.bound.fileno() for each in self._sockets.sockets],
-            env=_environment(),
-            bufsize=0,
-        )
+        descriptors = [each.bound.fileno() for each in self._sockets.sockets]
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, True)
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "amqp_server.management"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                # All other descriptors close by themselves. To close those of 10,000 connections
+                # one by one would hold the event loop for 20 ms.
+                close_fds=False,
+                env=_environment(),
+                bufsize=0,
+            )
+        finally:
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
 
     def _write_settings(self, pipe: IO[bytes]) -> None:
         """Write the settings: fewer bytes than a pipe holds, so that this cannot block."""
@@ -222,8 +239,13 @@ class ManagementProcess:
 
 def _environment() -> dict[str, str]:
     """Return the environment: variables of settings may hold passwords that it does not need."""
-    return {
+    found = {
         name: text
         for name, text in os.environ.items()
         if not name.startswith(("AMQP_SERVER_", "RABBITMQ_"))
     }
+    home = Path(amqp_server.__file__).parent.parent
+    if home.name not in ("site-packages", "dist-packages"):
+        # Run from a checkout, where only the present directory leads to the package.
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), found.get("PYTHONPATH"))))
+    return found

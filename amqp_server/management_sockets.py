@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import socket
+import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -103,6 +104,7 @@ async def bind_management(config: ServerConfig) -> ManagementSockets:
     Raises:
         StartupError: A port that was asked for cannot be had.
     """
+    _check_certificate(config)
     found = ManagementSockets()
     has_tls = bool(config.tls_certificate or config.management_tls_certificate)
     wanted = [
@@ -130,6 +132,26 @@ async def bind_management(config: ServerConfig) -> ManagementSockets:
         found.close()
         raise
     return found
+
+
+def _check_certificate(config: ServerConfig) -> None:
+    """Try the certificate that only the management server uses.
+
+    Raises:
+        StartupError: It cannot be used.
+    """
+    if not config.management_tls_certificate:
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    key = config.management_tls_key or None
+    try:
+        # Without the empty password OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(config.management_tls_certificate, key, password="")
+    except OSError as error:
+        raise StartupError(
+            f"cannot use the certificate {config.management_tls_certificate} of the management "
+            f"server: {error.strerror or error}"
+        ) from error
 
 
 async def _bind(host: str, port: int) -> list[socket.socket]:

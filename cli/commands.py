@@ -89,6 +89,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "policies": LazyCommand(
             "cli.policies", "policies", "List, set and clear policies of the running server."
         ),
+        "queues": LazyCommand(
+            "cli.queues", "queues", "Pause queues, see who holds messages, return dead letters."
+        ),
         "recover": LazyCommand(
             "cli.recover", "recover", "Recover a data directory without starting a server."
         ),

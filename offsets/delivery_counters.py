@@ -46,13 +46,18 @@ class DeliveryCounters:
     def note_delivered(self, count: int, *, redelivered: bool, no_ack: bool = False) -> None:
         """Count a run of deliveries, which all are or are not marked as redelivered."""
         counters: DeliveryCounters | None = self
+        if redelivered or no_ack:
+            while counters is not None:
+                if no_ack:
+                    counters.deliver_no_ack += count
+                else:
+                    counters.deliver += count
+                if redelivered:
+                    counters.redelivered += count
+                counters = counters.whole
+            return
         while counters is not None:
-            if no_ack:
-                counters.deliver_no_ack += count
-            else:
-                counters.deliver += count
-            if redelivered:
-                counters.redelivered += count
+            counters.deliver += count
             counters = counters.whole
 
     def note_got(self, *, redelivered: bool, no_ack: bool) -> None:

@@ -211,6 +211,7 @@ class Broker:
             turn=self.turn,
             on_changed=self.queues_to_checkpoint.add,
         )
+        queue.is_hidden = False
         queue.policy = policy
         queue.counters.whole = vhost.counters.deliveries[settings.type]
         queue.dead_letter_counts = self.dead_letter_counts

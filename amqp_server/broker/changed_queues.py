@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 GONE_MAX: Final = 20_000
 """Deleted queues that are remembered; a reader that missed more of them reads all queues again."""
@@ -20,14 +23,26 @@ class ObservedQueue(Protocol):
     is_deleted: bool
 
 
+class QueueLook(Protocol):
+    """One look at the queues, on behalf of one reader; see `amqp_server.census.look`."""
+
+    @property
+    def since(self) -> int:
+        """Generation of the look whose result the reader knows; 0: none."""
+
+    @property
+    def found_in(self) -> int:
+        """Generation of a change that is found now."""
+
+
 class ChangedQueues:
     """Which queues have changed, in the order of their last change. The event loop owns it.
 
-    A queue notes its first change after each `begin`; the next ones cost it the test of a flag. So
+    A queue notes its first change after each look; the next ones cost it the test of a flag. So
     idle queues cost nothing, however many there are.
 
     Attributes:
-        generation: Number of the present period between two calls of `begin`; grows.
+        generation: Number of the latest look.
         lost_until: Deleted queues of this generation and of earlier ones may be forgotten.
     """
 
@@ -35,52 +50,56 @@ class ChangedQueues:
         self.generation = 0
         self.lost_until = 0
         self._noted: dict[ObservedQueue, None] = {}
+        # Those that a look takes from `_noted`, in steps; looks at the same time share the work.
+        self._taken: dict[ObservedQueue, None] = {}
         # In the order of the generation of their last change; dicts keep the order.
         self._ordered: dict[ObservedQueue, None] = {}
         self._gone: deque[tuple[int, int]] = deque()
         self._last_number = 0
 
     def note(self, queue: ObservedQueue) -> None:
-        """Note that a queue has changed; it does not call again before the next `begin`."""
+        """Note that a queue has changed; it does not call again before the next look."""
         if not queue.is_deleted:
             self._noted[queue] = None
 
     def end(self, queue: ObservedQueue) -> None:
         """Note that a queue is deleted; keep no reference to it."""
         self._noted.pop(queue, None)
+        self._taken.pop(queue, None)
         self._ordered.pop(queue, None)
         if queue.number:
             self._gone.append((self.generation, queue.number))
             if len(self._gone) > GONE_MAX:
                 self.lost_until, _ = self._gone.popleft()
 
-    def begin(self, generation: int) -> None:
-        """Begin a new period: a queue that changes from now on has changed in it or later."""
-        noted, self._noted = self._noted, {}
-        self.generation = generation
-        for queue in noted:
+    def changed(self, look: QueueLook) -> Generator[ObservedQueue | None, None, None]:
+        """Return the queues that have changed since a reader looked, in steps; None is a step.
+
+        What changes between two steps comes now or with the next look. A queue may be deleted when
+        it comes.
+        """
+        self._taken.update(self._noted)
+        self._noted = {}
+        while self._taken:
+            queue, _ = self._taken.popitem()
             queue.is_noted = False
-            self._ordered.pop(queue, None)
-            self._ordered[queue] = None
-            queue.changed_in = generation
+            queue.changed_in = look.found_in
             if queue.has_new_facts:
                 queue.has_new_facts = False
-                queue.facts_in = generation
+                queue.facts_in = queue.changed_in
             if not queue.number:
                 self._last_number += 1
                 queue.number = self._last_number
-
-    def since(self, generation: int) -> list[ObservedQueue]:
-        """Return the queues that changed after a period began; O(their number)."""
-        changed: list[ObservedQueue] = []
-        for queue in reversed(self._ordered):
-            if queue.changed_in <= generation:
+            self._ordered.pop(queue, None)
+            self._ordered[queue] = None
+            yield None
+        for queue in reversed(list(self._ordered)):
+            if queue.changed_in <= look.since:
                 break
-            changed.append(queue)
-        return changed
+            yield queue
 
     def gone_since(self, generation: int) -> list[int]:
-        """Return the numbers of queues that were deleted since a period began."""
+        """Return the numbers of queues that were deleted since a look."""
         gone: list[int] = []
         for ended_in, number in reversed(self._gone):
             if ended_in < generation:

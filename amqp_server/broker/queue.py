@@ -99,6 +99,7 @@ class Queue:
         purge_under_way: The last purge that dropped messages, until the disk has it, or None.
         is_paused: Whether an operator has paused it: it delivers nothing, and takes publishes.
         makes_persistent: Whether the queue stores every message as persistent.
+        is_hidden: Whether it is in no table of names: the messages of a delayed exchange.
         is_noted: Whether it is noted that the queue has changed; see `ChangedQueues`.
         has_new_facts: Whether what seldom changes, such as the policy, has changed too.
         changed_in: Generation of its last change; `ChangedQueues` sets it.
@@ -107,6 +108,7 @@ class Queue:
     """
 
     makes_persistent = False
+    is_hidden = True
     is_noted = False
     has_new_facts = True
     changed_in = 0
@@ -443,13 +445,16 @@ class Queue:
             return True
         if len(self.ready) and len(self.consumers) and not self.is_paused:
             consumer = dispatch(self, self._turn.time_slice)
-            self.consumer_waits.note(is_waiting=consumer is None and len(self.ready) > 0)
+            if consumer is None and len(self.ready):
+                self.consumer_waits.begin()
+            elif self.consumer_waits.since_seconds:
+                self.consumer_waits.end()
             if consumer is not None:
                 # A publisher does not pay for slow consumers, nor for a long queue.
                 self._line = consumer.channel.client.line
                 return True
-        elif self.consumer_waits.is_waiting:
-            self.consumer_waits.note(is_waiting=False)
+        elif self.consumer_waits.since_seconds:
+            self.consumer_waits.end()
         self._line = None
         return rules is not None and rules.after_delivery()
 

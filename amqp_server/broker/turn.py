@@ -308,8 +308,10 @@ class Turn:
         if self._waiting and not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
+        worked_seconds = now_seconds - worked_before_seconds
+        self._watch.busy_seconds += worked_seconds
         if self._note_work is not None:
-            self._note_work(now_seconds - worked_before_seconds)
+            self._note_work(worked_seconds)
 
     def _run_one(self, task: TurnTask, line: Line, began_seconds: float) -> float:
         """Run a task that begins now, in its line; return when it ended, by `perf_counter`."""

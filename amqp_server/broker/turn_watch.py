@@ -49,7 +49,7 @@ class TurnWatch:
     """The measured work of one event loop; the loop owns it.
 
     Attributes:
-        busy_seconds: Time of all pieces of work.
+        busy_seconds: Time of all pieces of work; the turn adds it.
         stall_count: Pieces of work above `STALL_SECONDS`.
         longest_seconds: The longest piece of work.
         stalls: The last stalls, oldest first.
@@ -73,7 +73,6 @@ class TurnWatch:
             seconds: How long it took.
             what: What was at work; its text is made only for a stall.
         """
-        self.busy_seconds += seconds
         if seconds <= BOUNDS_SECONDS[0]:
             self.buckets[0] += 1
             return

@@ -35,12 +35,17 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.census.row import Report
+    from amqp_server.clock import Timer
     from amqp_server.connections import Connection, OpenConnections
 
     Rows = Iterator[list[Any] | None]
 
 KINDS: Final = ("vhosts", "exchanges", "queues", "connections", "channels", "consumers")
 """Kinds of objects; an object comes after the kinds of those that it belongs to."""
+
+
+FORGET_SECONDS: Final = 60.0
+"""Seconds without a look after which the census forgets what readers know."""
 
 
 class Census:
@@ -66,6 +71,23 @@ class Census:
         self._known_connections: KnownObjects[Connection] = KnownObjects()
         self._channels: KnownObjects[Channel] = KnownObjects()
         self._consumers: KnownObjects[Consumer] = KnownObjects()
+        self._forgetting: Timer | None = None
+
+    @property
+    def _compared(self) -> tuple[KnownObjects[Any], ...]:
+        return (
+            self._vhosts,
+            self._exchanges,
+            self._known_connections,
+            self._channels,
+            self._consumers,
+        )
+
+    def run_turn(self) -> None:
+        """Forget what readers know: nobody asks any more, and closed channels take memory."""
+        self._forgetting = None
+        for known in self._compared:
+            known.forget_all(self.generation)
 
     def begin(self, since: int) -> Look:
         """Begin a look for a reader that knows the result of an earlier one.
@@ -75,14 +97,11 @@ class Census:
                 run, the look tells everything: its `since` is 0.
         """
         self.generation += 1
-        self._queues.begin(self.generation)
-        known = (
-            self._vhosts,
-            self._exchanges,
-            self._known_connections,
-            self._channels,
-            self._consumers,
-        )
+        self._queues.generation = self.generation
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+        self._forgetting = self._broker.turn.mark_after_real(FORGET_SECONDS, self)
+        known = self._compared
         lost_until = max(self._queues.lost_until, *(each.lost_until for each in known))
         if not self.run < since < self.generation or since <= lost_until:
             since = 0
@@ -108,27 +127,33 @@ class Census:
                 yield from makers[kind](look)
 
     def _of_queues(self, look: Look) -> Iterator[Report | None]:
-        changed = self._queues.since(look.since)
-        gone = self._queues.gone_since(look.since) if look.since else []
-        rows = (self._queue_row(cast("Queue", queue), look.since) for queue in changed)
-        return reports("queues", QUEUE_COLUMNS, rows, gone)
+        rows = (
+            None if queue is None else self._queue_row(cast("Queue", queue), look.since)
+            for queue in self._queues.changed(look)
+        )
+        yield from reports("queues", QUEUE_COLUMNS, rows, ())
+        if look.since:
+            yield from reports(
+                "queues", QUEUE_COLUMNS, iter(()), self._queues.gone_since(look.since)
+            )
 
     def _queue_row(self, queue: Queue, since: int) -> list[Any] | None:
-        vhost = self._broker.vhosts.get(queue.virtual_host.name)
-        if queue.is_deleted or vhost is None or vhost.queues.get(queue.name) is not queue:
-            # Or it is the hidden queue of a delayed exchange.
+        if queue.is_deleted or queue.is_hidden:
             return None
         facts = queue_facts(queue) if queue.facts_in > since else None
         return [queue.number, facts, *queue_values(queue)]
 
     def _of_vhosts(self, look: Look) -> Iterator[Report | None]:
-        for connection in self._connections:
-            connection.count_octets()
         rows = (
             self._vhosts.see(vhost, vhost_facts, vhost_values(vhost), look)
             for vhost in tuple(self._broker.vhosts.values())
         )
-        return _compared("vhosts", VHOST_COLUMNS, rows, self._vhosts, look)
+        return _told("vhosts", VHOST_COLUMNS, chain(self._count_octets(), rows), self._vhosts, look)
+
+    def _count_octets(self) -> Iterator[None]:
+        for connection in self._connections:
+            connection.count_octets()
+            yield
 
     def _of_exchanges(self, look: Look) -> Iterator[Report | None]:
         rows = (
@@ -139,7 +164,7 @@ class Census:
             for exchange in tuple(vhost.exchanges.values())
             if not exchange.is_deleted
         )
-        return _compared("exchanges", EXCHANGE_COLUMNS, rows, self._exchanges, look)
+        return _told("exchanges", EXCHANGE_COLUMNS, rows, self._exchanges, look)
 
     def _of_connections(self, look: Look) -> Iterator[Report | None]:
         known = self._known_connections
@@ -148,14 +173,14 @@ class Census:
             for each in self._connections
             if each.vhost
         )
-        return _compared("connections", CONNECTION_COLUMNS, rows, known, look)
+        return _told("connections", CONNECTION_COLUMNS, rows, known, look)
 
     def _of_channels(self, look: Look) -> Iterator[Report | None]:
         rows = (
             self._channels.see(channel, channel_facts, channel_values(channel), look)
             for channel in self._open_channels()
         )
-        return _compared("channels", CHANNEL_COLUMNS, rows, self._channels, look)
+        return _told("channels", CHANNEL_COLUMNS, rows, self._channels, look)
 
     def _of_consumers(self, look: Look) -> Iterator[Report | None]:
         rows = (
@@ -166,7 +191,7 @@ class Census:
             for consumer in tuple(channel.consumers.values())
             if consumer.tag in channel.consumers
         )
-        return _compared("consumers", CONSUMER_COLUMNS, rows, self._consumers, look)
+        return _told("consumers", CONSUMER_COLUMNS, rows, self._consumers, look)
 
     def _open_channels(self) -> Iterator[Channel]:
         for connection in self._connections:
@@ -176,7 +201,7 @@ class Census:
                         yield channel
 
 
-def _compared(
+def _told(
     kind: str, columns: tuple[str, ...], rows: Rows, known: KnownObjects[Any], look: Look
 ) -> Iterator[Report | None]:
     """Tell the rows of all objects that were looked at, then those that were not seen."""

@@ -80,6 +80,12 @@ class KnownObjects(Generic[ObjectT]):
                     self.lost_until, _ = self._gone.popleft()
             yield
 
+    def forget_all(self, generation: int) -> None:
+        """Forget everything that was told in a look, and before."""
+        self._known.clear()
+        self._gone.clear()
+        self.lost_until = generation
+
     def gone_since(self, generation: int) -> list[int]:
         """Return the numbers of the objects that went after a generation."""
         gone: list[int] = []

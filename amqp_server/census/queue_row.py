@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.consuming.single_active_consumer import SingleActiveConsumer
-from amqp_server.broker.stream import Stream
+from amqp_server.broker.queue_settings import QueueType
 from amqp_server.definitions_file.json_arguments import plain_from_table
 from amqp_server.protocol.property_octets import find_property
 from amqp_server.views.values import text_json
-from appendlog.layout.message import body_position, properties_position
+from appendlog.layout.message import body_position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,40 +78,60 @@ def queue_values(queue: Queue) -> list[Any]:
     store = queue.store
     log = store.log
     ring = store.ring
-    consumers = queue.consumers
+    counters = queue.counters
+    ready = queue.ready_count
+    end = store.end_offset
+    opened_end = queue.opened_end
+    ring_count, ring_bytes = len(ring), ring.held_bytes
     count = queue.consumer_count
     active = exclusive = None
+    waited_seconds = 0.0
     if count:
+        consumers = queue.consumers
         active = consumers.active if isinstance(consumers, SingleActiveConsumer) else None
         exclusive = consumers.first if consumers.has_exclusive else None
-    counters = queue.counters
+        waited_seconds = round(queue.consumer_waits.seconds, 3)
+    settlement = queue.settlement
+    floor = settlement.ack_floor
+    groups = None
+    if queue.settings.type is QueueType.STREAM:
+        unacked = queue.unacked_count
+        floor = queue.first_offset
+        groups = _groups(queue)
+    else:
+        unacked = max(end - floor - settlement.settled_above_floor - ready, 0)
+    recovery_point = checkpointed_floor = oldest_ns = None
+    if queue.is_journaled:
+        recovery_point, checkpointed_floor = store.recovery_point, queue.checkpointed_floor
+    log_bytes, log_start = 0, end
+    mean_bytes = ring_bytes / ring_count if ring_count else 0.0
     segments = log.segments
-    ring_count = len(ring)
-    ready = queue.ready_count
-    floor = queue.first_offset if isinstance(queue, Stream) else queue.settlement.ack_floor
-    is_journaled = queue.is_journaled
+    if segments:
+        log_bytes, log_start = log.size_bytes, log.log_start_offset
+        oldest_ns = _segment_ns(segments, floor)
+        mean_bytes = mean_bytes or _mean_bytes(segments)
     return [
         _state(queue),
         count,
-        round(queue.consumer_waits.seconds, 3),
+        waited_seconds,
         None if active is None else active.tag,
         None if exclusive is None else exclusive.tag,
         ready,
-        queue.unacked_count,
-        ring.held_bytes / ring_count if ring_count else _mean_bytes(segments),
+        unacked,
+        mean_bytes,
         ring_count,
-        ring.held_bytes,
+        ring_bytes,
         _head_timestamp(queue) if ready else None,
-        log.size_bytes,
+        log_bytes,
         len(segments),
-        log.log_start_offset,
-        store.end_offset,
-        store.recovery_point if is_journaled else None,
-        queue.checkpointed_floor if is_journaled else None,
+        log_start,
+        end,
+        recovery_point,
+        checkpointed_floor,
         floor,
-        _segment_ns(segments, floor),
-        _groups(queue),
-        store.end_offset - queue.opened_end,
+        oldest_ns,
+        groups,
+        end - opened_end,
         counters.deliver,
         counters.deliver_no_ack,
         counters.get,
@@ -120,7 +140,7 @@ def queue_values(queue: Queue) -> list[Any]:
         counters.ack,
         counters.get_empty,
         store.windows.reads,
-        store.written_end - queue.opened_end,
+        store.written_end - opened_end,
     ]
 
 
@@ -156,7 +176,8 @@ def _head_timestamp(queue: Queue) -> int | None:
     if first is None or not ring.window_start <= first.start < ring.cursor:
         return None
     (message,) = ring.read(first.start, first.start + 1)
-    at = properties_position(message)
+    at = 2 + message[1]
+    at += 5 + message[at]
     if not message[at + 1] & _TIMESTAMP:
         return None
     properties = message[at : body_position(message)]

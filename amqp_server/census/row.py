@@ -40,12 +40,14 @@ class Report:
 
 REPORT_ROWS = 128
 """Most rows of one report."""
+STEP_ROWS = 16
+"""Rows, or objects that have not changed, in one step."""
 
 
 def reports(
     kind: str, columns: Sequence[str], rows: Iterator[list[Any] | None], gone: Sequence[int]
 ) -> Iterator[Report | None]:
-    """Collect rows in reports; a step without a row, and every row, is a step of its own.
+    """Collect rows in reports, some in each step.
 
     Args:
         kind: Kind of the objects.
@@ -54,14 +56,15 @@ def reports(
         gone: Numbers of objects that are gone.
     """
     some: list[list[Any]] = []
-    for row in rows:
+    for number, row in enumerate(rows, 1):
         if row is not None:
             some.append(row)
             if len(some) == REPORT_ROWS:
                 yield Report(kind, columns, some, [])
                 some = []
                 continue
-        yield None
+        if number % STEP_ROWS == 0:
+            yield None
     for at in range(0, len(gone), 8 * REPORT_ROWS):
         yield Report(kind, columns, [], list(gone[at : at + 8 * REPORT_ROWS]))
     if some:

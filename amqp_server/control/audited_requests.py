@@ -7,7 +7,7 @@ import socket
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.audit.actor import os_actor
+from amqp_server.audit.actor import acting, os_actor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ class AuditedRequests:
 
     def __init__(self, audit: AuditLog) -> None:
         self._audit = audit
-        self._last_read: tuple[str, str, str] | None = None
+        self._last_read: tuple[str, str, str, str] | None = None
 
     def record(self, command: Command, arguments: Mapping[str, Any], error: str = "") -> None:
         """Record a request that has ended.
@@ -44,7 +44,8 @@ class AuditedRequests:
             return
         vhost, name = str(arguments.get("vhost", "")), str(arguments.get(audited.name, ""))
         if audited.is_read:
-            read = (audited.event, vhost, name)
+            # A program may ask for several users on one connection.
+            read = (acting.get().user, audited.event, vhost, name)
             if read == self._last_read:
                 return
             self._last_read = read

@@ -44,15 +44,15 @@ class _Reader:
         return self._report
 
     def _until_report(self) -> Iterator[None]:
-        began_seconds = time.perf_counter()
+        began_seconds = time.thread_time()
         for report in self._steps:
             if report is not None:
                 self._report = report
                 break
-            self.work_seconds += time.perf_counter() - began_seconds
+            self.work_seconds += time.thread_time() - began_seconds
             yield
-            began_seconds = time.perf_counter()
-        self.work_seconds += time.perf_counter() - began_seconds
+            began_seconds = time.thread_time()
+        self.work_seconds += time.thread_time() - began_seconds
 
 
 async def changes(

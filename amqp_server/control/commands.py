@@ -98,6 +98,12 @@ def control_commands(
         message_commands(broker, server.access, alarms),
         connection_commands(connections, broker.turn),
         parameter_commands(broker, server.definitions.parts, server.parameters),
-        login_commands(server.config, server.context.handshakes, server.access, server.audit),
+        login_commands(
+            server.config,
+            server.context.handshakes,
+            server.access,
+            server.audit,
+            broker.auth_attempts,
+        ),
     )
     return {command.name: command for commands in families for command in commands}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.access.passwords import SCRYPT, SHA256, SHA512, PasswordHash
 from amqp_server.audit.actor import Actor
 from amqp_server.authentication import GUEST, is_loopback
+from amqp_server.broker.counters.auth_attempts import HTTP
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from amqp_server.access.access_control import AccessControl
     from amqp_server.audit.audit_log import AuditLog
+    from amqp_server.broker.counters.auth_attempts import AuthAttempts
     from amqp_server.config import ServerConfig
     from amqp_server.handshakes import Handshakes
 
@@ -43,6 +45,7 @@ class LoginChecks:
         handshakes: Decides who may log in from where.
         access: Users and permissions.
         audit: Records logins and refusals.
+        attempts: Counts logins.
         now: Returns seconds that never decrease.
     """
 
@@ -52,12 +55,14 @@ class LoginChecks:
         handshakes: Handshakes,
         access: AccessControl,
         audit: AuditLog,
+        attempts: AuthAttempts,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._handshakes = handshakes
         self._access = access
         self._audit = audit
+        self._attempts = attempts
         self._now = now
         # When each user was recorded last, from each address.
         self._recorded: dict[tuple[str, str], float] = {}
@@ -80,11 +85,13 @@ class LoginChecks:
         actor = Actor(user, peer_host)
         found = self._access.users.get(user)
         if not is_accepted or found is None or len(octets) > PASSWORD_BYTES_MAX:
+            self._attempts.note(HTTP, accepted=False)
             self._audit.record_refusal(actor, authenticator.refusal or LOGIN_FAILED)
             is_remote_guest = user == GUEST and not (
                 self._config.guest_from_anywhere or is_loopback(peer_host)
             )
             raise _refused(ONLY_LOCALHOST if is_remote_guest else LOGIN_FAILED)
+        self._attempts.note(HTTP, accepted=True)
         self._record(actor)
         vhosts = sorted(name for name, users in self._access.permissions.items() if user in users)
         return {"name": found.name, "tags": list(found.tags), "vhosts": vhosts}
@@ -132,10 +139,14 @@ async def hash_password(password: str, algorithm: str = SCRYPT) -> dict[str, str
 
 
 def login_commands(
-    config: ServerConfig, handshakes: Handshakes, access: AccessControl, audit: AuditLog
+    config: ServerConfig,
+    handshakes: Handshakes,
+    access: AccessControl,
+    audit: AuditLog,
+    attempts: AuthAttempts,
 ) -> tuple[Command, ...]:
     """Return the commands that check and hash the passwords of a server with these parts."""
-    checks = LoginChecks(config, handshakes, access, audit)
+    checks = LoginChecks(config, handshakes, access, audit, attempts)
     return (
         Command(
             "logins.check",

@@ -78,13 +78,22 @@ async def set_one(
     if password:
         hashed = await hash_password(password)
         made = PasswordHash(hashed["hashing_algorithm"], hashed["password_hash"])
-    is_new = name not in access.users
-    if is_new:
-        await done(access.add_user(User(name, made, given)))
-    else:
+    is_new = name not in access.users and await _add(access, User(name, made, given))
+    if not is_new:
         await done(access.change_user(name, password=made, tags=given))
     logger.info("user set user=%r tags=%s", name, ",".join(given))
     return {"created": is_new}
+
+
+async def _add(access: AccessControl, user: User) -> bool:
+    """Create a user; return whether it is new: another request may have been quicker."""
+    try:
+        await done(access.add_user(user))
+    except ControlError as error:
+        if error.kind is ErrorKind.ALREADY_EXISTS:
+            return False
+        raise
+    return True
 
 
 async def change_password(

@@ -88,16 +88,25 @@ async def set_one(
     if size > DESCRIPTION_BYTES_MAX:
         reason = f"the description has {size} bytes, at most {DESCRIPTION_BYTES_MAX} are allowed"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
-    is_new = name not in broker.vhosts
-    if is_new:
-        user = requesting_user.get()
-        await _done(changes.create(name, grants_default_user=not user))
-        logger.info("vhost added vhost=%s", name)
-        if user in access.users:
-            await done(access.set_permissions(name, user, FULL))
+    is_new = name not in broker.vhosts and await _create(changes, access, name)
     if described:
         await _done(settings.describe_vhost(name, described))
     return {"created": is_new}
+
+
+async def _create(changes: VhostChanges, access: AccessControl, name: str) -> bool:
+    """Create a virtual host; return whether it is new: another request may have been quicker."""
+    user = requesting_user.get()
+    try:
+        await _done(changes.create(name, grants_default_user=not user))
+    except ControlError as error:
+        if error.kind is ErrorKind.ALREADY_EXISTS:
+            return False
+        raise
+    logger.info("vhost added vhost=%s", name)
+    if user in access.users:
+        await done(access.set_permissions(name, user, FULL))
+    return True
 
 
 async def delete(broker: Broker, changes: VhostChanges, name: str) -> None:

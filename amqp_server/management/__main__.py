@@ -18,6 +18,10 @@ def main() -> int:
     Returns:
         Exit code: 0.
     """
+    # A terminal or a script may send these to all processes of the group: they are for the broker,
+    # which ends this process when it stops.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     # The kernel kills us when the broker dies, even while this process is too busy to see that
     # its standard input has ended.
     if sys.platform == "linux":

@@ -60,10 +60,29 @@ class BrokerRefused(Exception):  # noqa: N818 - an answer of the broker
         self.details = dict(details or {})
 
 
+class _NotSentError(ConnectionError):
+    """The broker had closed the connection before it could see the request."""
+
+
+class _Replies(asyncio.StreamReader):
+    """What the broker sends, and whether it has closed its side, also while there is more to read.
+
+    Attributes:
+        is_ended: Whether the broker has closed its side.
+    """
+
+    is_ended = False
+
+    def feed_eof(self) -> None:
+        """Note the end."""
+        self.is_ended = True
+        super().feed_eof()
+
+
 class _Connection:
     """One connection to the control socket, for one request at a time."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: _Replies, writer: asyncio.StreamWriter) -> None:
         self.idle_since_seconds = 0.0
         self._reader = reader
         self._writer = writer
@@ -72,8 +91,7 @@ class _Connection:
     def is_fresh(self) -> bool:
         """Whether the broker is still there, as far as is known, and expects a request."""
         is_young = time.monotonic() - self.idle_since_seconds < IDLE_SECONDS_MAX
-        # What came without a request is the reason of a close.
-        return is_young and not self._reader.at_eof() and not self._writer.is_closing()
+        return is_young and not self._reader.is_ended and not self._writer.is_closing()
 
     def close(self) -> None:
         """Close the socket; a request that is under way gets no answer."""
@@ -84,10 +102,14 @@ class _Connection:
 
         Raises:
             OSError: The connection is lost.
+            _NotSentError: It was lost before.
             ControlError: The broker refused.
         """
-        self._writer.write(request)
-        await self._writer.drain()
+        try:
+            self._writer.write(request)
+            await self._writer.drain()
+        except OSError as error:
+            raise _NotSentError(str(error)) from error
         while True:
             async with asyncio.timeout(REPLY_SECONDS_MAX):
                 line = await self._next_line()
@@ -177,7 +199,22 @@ class BrokerClient:
         self._close_idle()
 
     async def _ask(self, request: bytes, on_progress: OnProgress | None) -> Any:  # noqa: ANN401
-        connection = self._take_idle() or await self._connect()
+        idle = self._take_idle()
+        if idle is not None:
+            try:
+                return await self._ask_on(idle, request, on_progress)
+            except _NotSentError:
+                pass
+            except ControlError as refusal:
+                # Perhaps the broker has closed this connection to make room for others: that is
+                # what it said before it saw the request.
+                if refusal.kind is not ErrorKind.LIMIT_REACHED:
+                    raise
+        return await self._ask_on(await self._connect(), request, on_progress)
+
+    async def _ask_on(
+        self, connection: _Connection, request: bytes, on_progress: OnProgress | None
+    ) -> Any:  # noqa: ANN401 - the result of any command
         is_reusable = False
         try:
             result = await connection.ask(request, on_progress)
@@ -207,8 +244,12 @@ class BrokerClient:
 
     async def _connect(self) -> _Connection:
         with socket_address(self._storage_path) as address:
-            reader, writer = await asyncio.open_unix_connection(address, limit=_BUFFER_BYTES)
-        return _Connection(reader, writer)
+            loop = asyncio.get_running_loop()
+            replies = _Replies(limit=_BUFFER_BYTES, loop=loop)
+            transport, protocol = await loop.create_unix_connection(
+                lambda: asyncio.StreamReaderProtocol(replies, loop=loop), address
+            )
+        return _Connection(replies, asyncio.StreamWriter(transport, protocol, replies, loop))
 
     def _close_idle(self) -> None:
         while self._idle:

@@ -12,6 +12,7 @@ from amqp_server.management.http.responses import send
 from amqp_server.management.http.targets import parse_target
 from amqp_server.management.metrics.identity import Identity
 from amqp_server.management.metrics.page_server import PageServer
+from amqp_server.management.resources.overview import compatible_version
 
 if TYPE_CHECKING:
     from aiohttp.web import BaseRequest, StreamResponse
@@ -34,7 +35,8 @@ class MetricsPort:
 
     def __init__(self, parts: Parts) -> None:
         settings = parts.settings
-        identity = Identity(settings.node_name, settings.presented_version)
+        version = compatible_version(settings.presented_version)
+        identity = Identity(settings.node_name, version)
         self._pages = PageServer(parts.mirror, identity)
         self._sent_bytes = 0
 

@@ -43,8 +43,6 @@ async def serve(settings: ManagementSettings) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
-    # A Ctrl-C in a terminal reaches this process too: the broker stops first.
-    loop.add_signal_handler(signal.SIGINT, lambda: None)
     await _watch_broker(stopping)
     async with AsyncExitStack() as opened:
         broker = BrokerClient(settings.storage_path)

@@ -301,6 +301,11 @@ def test_a_complaint_about_the_environment_names_the_variable(
             ["--proxy-protocol-trusted", "::1,10.0.0.1/8"],
             "--proxy-protocol-trusted: '10.0.0.1/8' is not a network such as 10.0.0.0/8",
         ),
+        (
+            ["--management-tls-key", "m.key"],
+            "--management-tls-key: 'm.key' is useless without management-tls-certificate",
+        ),
+        (["--management-port", "-2"], "--management-port: -2 is out of bounds: write -1 to 65535"),
         (["--log-level", "loud"], "--log-level: 'loud' is not one of"),
         (["--log-format", "xml"], "--log-format: 'xml' is not one of"),
     ],

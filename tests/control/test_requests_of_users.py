@@ -183,3 +183,47 @@ def test_a_message_may_name_its_user_only(asking: Asking) -> None:
     assert user.refused_text(406, "messages.publish", **other) == (
         "PRECONDITION_FAILED - user_id property set to 'guest' but authenticated user was 'u'"
     )
+
+
+def test_each_user_who_reads_a_queue_is_recorded(tmp_path: Path) -> None:
+    storage_path = tmp_path / "data"
+    browse: dict[str, object] = {"vhost": "/", "queue": "q", "start": "earliest", "until": ""}
+    browse |= {"state": "", "filters": [], "limit": 1, "body_bytes": -1}
+    with ThreadedServer(storage_path):
+        asking = Asking(storage_path)
+        asking.declare("q")
+        for name in ("alice", "bob"):
+            asking.add_user(name, "", "", ".*")
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(storage_path / "control.sock"))
+            replies = connection.makefile("rb")
+            for user in ("alice", "alice", "bob"):
+                request = {"command": "queues.browse", "arguments": browse}
+                request["actor"] = {"user": user, "peer": PEER}
+                connection.sendall(orjson.dumps(request) + b"\n")
+                assert "ok" in orjson.loads(replies.readline())
+            replies.close()
+    events = AuditReader(storage_path).new_events()
+    assert [each["user"] for each in events if each["event"] == "queue.browsed"] == [
+        "alice",
+        "bob",
+    ]
+
+
+def test_two_requests_may_create_the_same_thing_at_once(
+    threaded_server: ThreadedServer, asking: Asking
+) -> None:
+    path = threaded_server.server.config.storage_path / "control.sock"
+    requests = [("vhosts.set", {"name": "v"}), ("users.set", {"name": "u", "tags": []})]
+    for command, arguments in requests:
+        connections = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+        for connection in connections:
+            connection.connect(str(path))
+        for connection in connections:
+            request = {"command": command, "arguments": arguments}
+            connection.sendall(orjson.dumps(request) + b"\n")
+        answers = []
+        for connection in connections:
+            with connection, connection.makefile("rb") as replies:
+                answers.append(orjson.loads(replies.readline()))
+        assert sorted(answer["ok"]["created"] for answer in answers) == [False] * 3 + [True]

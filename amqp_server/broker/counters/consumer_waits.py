@@ -10,31 +10,32 @@ class ConsumerWaits:
 
     The rest of the time is the utilisation of its consumers, as RabbitMQ calls it: at 1 more
     prefetch, or more consumers, would make nothing faster.
+
+    Attributes:
+        since_seconds: Since when messages wait, by `time.monotonic`; 0 while none does.
     """
 
-    __slots__ = ("_since_seconds", "_waited_seconds")
+    __slots__ = ("_waited_seconds", "since_seconds")
 
     def __init__(self) -> None:
-        self._since_seconds = 0.0
+        self.since_seconds = 0.0
         self._waited_seconds = 0.0
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether messages wait now."""
-        return self._since_seconds > 0
+    def begin(self) -> None:
+        """Note that messages wait: the consumers were asked just now, perhaps not only now."""
+        now_seconds = monotonic()
+        if self.since_seconds:
+            self._waited_seconds += now_seconds - self.since_seconds
+        self.since_seconds = now_seconds
 
-    def note(self, *, is_waiting: bool) -> None:
-        """Note whether messages wait from now on; the consumers were asked just now."""
-        if self._since_seconds:
-            now_seconds = monotonic()
-            self._waited_seconds += now_seconds - self._since_seconds
-            self._since_seconds = now_seconds if is_waiting else 0.0
-        elif is_waiting:
-            self._since_seconds = monotonic()
+    def end(self) -> None:
+        """Note that messages have waited, and do so no more."""
+        self._waited_seconds += monotonic() - self.since_seconds
+        self.since_seconds = 0.0
 
     @property
     def seconds(self) -> float:
         """Time that messages have waited, so far."""
-        if not self._since_seconds:
+        if not self.since_seconds:
             return self._waited_seconds
-        return self._waited_seconds + monotonic() - self._since_seconds
+        return self._waited_seconds + monotonic() - self.since_seconds

@@ -256,6 +256,11 @@ def _user_limits(event: Event) -> list[Sent]:
     return [(event.name, headers)]
 
 
+def _global_parameter(event: Event) -> list[Sent]:
+    headers = {"component": "global", "name": event.object_name, **_who(event)}
+    return [(event.name.removeprefix("global_"), headers)]
+
+
 def _alarm(event: Event) -> list[Sent]:
     return [(event.name, {"source": event.object_name, "node": node_name()})]
 
@@ -294,6 +299,8 @@ _MAKERS: Final[Mapping[str, Callable[[Event], list[Sent]]]] = {
     "vhost.limits.cleared": _vhost_limits,
     "user.limits.set": _user_limits,
     "user.limits.cleared": _user_limits,
+    "global_parameter.set": _global_parameter,
+    "global_parameter.cleared": _global_parameter,
     "alarm.set": _alarm,
     "alarm.cleared": _alarm,
 }

@@ -491,35 +491,38 @@ class Publishing:
         if (watch := self._virtual_host.publish_watch) is not None:
             watch(queues, messages)
         replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
-        is_routed = bool(queues or replied)
-        self.count(target, len(messages), len(queues), is_routed=is_routed)
-        if target.mandatory and not is_routed:
-            self.basic_return(messages)
+        if queues:
+            self.count(target, len(messages), len(queues))
+        elif replied:
+            self.count(target, len(messages), 0)
+        else:
+            self.count_unroutable(target, len(messages))
+            if target.mandatory:
+                self.basic_return(messages)
         if self.confirms is not None:
             self._await_barriers(len(messages), barriers, refused=is_refused)
 
-    def count(
-        self, target: PublishTarget, count: int, queue_count: int, *, is_routed: bool
-    ) -> None:
-        """Count messages that were published.
+    def count(self, target: PublishTarget, count: int, queue_count: int) -> None:
+        """Count messages that were published and routed.
 
         Args:
             target: Where they went.
             count: Number of messages.
-            queue_count: Queues that got each of them.
-            is_routed: Whether somebody got them.
+            queue_count: Queues that got each of them; 0 if only consumers of replies did.
         """
         own, all_of_vhost = self._counters, self._vhost_counters
         exchange = target.exchange.counters
         own.publish += count
         exchange.publish += count
         all_of_vhost.publish += count
-        if is_routed:
-            routed = count * queue_count
-            exchange.routed += routed
-            all_of_vhost.routed += routed
-            return
-        for counters in (own, exchange, all_of_vhost):
+        routed = count * queue_count
+        exchange.routed += routed
+        all_of_vhost.routed += routed
+
+    def count_unroutable(self, target: PublishTarget, count: int) -> None:
+        """Count messages that were published and went nowhere."""
+        for counters in (self._counters, target.exchange.counters, self._vhost_counters):
+            counters.publish += count
             if target.mandatory:
                 counters.return_unroutable += count
             else:
@@ -527,8 +530,10 @@ class Publishing:
 
     def _count_groups(self, groups: Iterable[Group]) -> None:
         for target, messages in groups:
-            queue_count = len(target.queues)
-            self.count(target, len(messages), queue_count, is_routed=queue_count > 0)
+            if target.queues:
+                self.count(target, len(messages), len(target.queues))
+            else:
+                self.count_unroutable(target, len(messages))
 
     def _note_progress_between(self, queues: Iterable[TargetQueue]) -> None:
         """Apply what the disk reported between the steps of a publish, before it was noted."""

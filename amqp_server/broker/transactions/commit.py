@@ -295,9 +295,11 @@ class Commit:
             replied = publish.reply_keys and replies.deliver(publish.reply_keys, publish.messages)
             is_routed = bool(replied or not route.is_unroutable)
             is_lost = publish.target.mandatory and not is_routed
-            self._channel.publishing.count(
-                publish.target, len(publish.messages), len(route.queues), is_routed=is_routed
-            )
+            publishing, count = self._channel.publishing, len(publish.messages)
+            if is_routed:
+                publishing.count(publish.target, count, len(route.queues))
+            else:
+                publishing.count_unroutable(publish.target, count)
             if is_lost and not self._channel.is_closed:
                 self._channel.publishing.basic_return(publish.messages)
             if vhost.publish_watch is not None:

@@ -8,7 +8,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from amqp_server.management.http.answers import not_authorised, not_found
-from amqp_server.management.http.bodies import parse_object, read_octets
+from amqp_server.management.http.bodies import (
+    BODY_BYTES_MAX,
+    STRANGERS_BODY_BYTES_MAX,
+    BodyBudget,
+    parse_object,
+    read_octets,
+)
 
 if TYPE_CHECKING:
     from aiohttp.web import BaseRequest
@@ -106,7 +112,8 @@ class Call:
         user: Who asks; `NOBODY` where no login is needed.
         peer_host: Address of the client.
         peer_port: Port of the client.
-        request: The request of the HTTP library, for multipart bodies.
+        request: The request of the HTTP library.
+        budget: Memory that the bodies of all requests share.
     """
 
     method: str
@@ -117,8 +124,10 @@ class Call:
     peer_host: str
     peer_port: int
     request: BaseRequest
+    budget: BodyBudget
     user: User = NOBODY
     _octets: bytes | None = field(default=None, repr=False)
+    _held_bytes: int = 0
 
     @property
     def actor(self) -> dict[str, str]:
@@ -132,8 +141,18 @@ class Call:
             ApiError: It is too long, or came too slowly.
         """
         if self._octets is None:
-            self._octets = await read_octets(self.request)
+            bytes_max = STRANGERS_BODY_BYTES_MAX if self.user is NOBODY else BODY_BYTES_MAX
+            self._octets = await read_octets(self.request, bytes_max, self._hold)
         return self._octets
+
+    def end(self) -> None:
+        """Give back what the body took of the budget: the request is answered."""
+        self.budget.release(self._held_bytes)
+        self._held_bytes = 0
+
+    def _hold(self, size: int) -> None:
+        self.budget.take(size)
+        self._held_bytes += size
 
     async def body(self) -> dict[str, Any]:
         """Return the body, a JSON object whatever its content type is; empty is an empty object.

@@ -18,6 +18,7 @@ from amqp_server.management.http.answers import (
     not_found,
     vhost_not_found,
 )
+from amqp_server.management.http.bodies import BodyBudget
 from amqp_server.management.http.call import Call
 from amqp_server.management.http.cross_origin import cross_origin_headers, is_from_elsewhere
 from amqp_server.management.http.refusals import AWAY, error_of
@@ -51,6 +52,7 @@ class Exchange:
         self._table = table
         self._logins = logins
         self._origins = parts.settings.cors_origins
+        self._bodies = BodyBudget()
         self._room = asyncio.Semaphore(REQUESTS_MAX)
 
     async def serve(self, request: BaseRequest) -> StreamResponse:
@@ -98,7 +100,14 @@ class Exchange:
             peer_host=peer[0] if peer else "",
             peer_port=peer[1] if peer else 0,
             request=request,
+            budget=self._bodies,
         )
+        try:
+            return await self._serve(call, route)
+        finally:
+            call.end()
+
+    async def _serve(self, call: Call, route: Route) -> AnyAnswer:
         await self._admit(call, route)
         if call.method == "GET":
             return await route.handler(call)
@@ -106,6 +115,7 @@ class Exchange:
             return await route.handler(call)
         finally:
             self._parts.rendered.forget()
+            self._parts.mirror.expect_change()
 
     async def _admit(self, call: Call, route: Route) -> None:
         """Check who asks, and whether what the path names exists.
@@ -138,9 +148,11 @@ def _route_of(match: Match, method: str) -> Route:
     """Return the route of a method.
 
     Raises:
-        ApiError: 405: the path has none.
+        ApiError: 405: the path has none. 404: there is no such path.
     """
     route = match.routes.get("GET" if method == "HEAD" else method)
+    if route is None and match.is_rest:
+        raise not_found()
     if route is None:
         raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": match.allow})
     return route

@@ -25,6 +25,8 @@ STEP_SECONDS: Final = 0.002
 PATTERN_SECONDS_MAX: Final = 1.0
 """Longest search of all names for a user's regular expression."""
 _TOO_SLOW: Final = "the regular expression takes too long"
+_SEARCHES: Final = asyncio.Semaphore(2)
+"""Searches at a time: the workers have other work."""
 _CHUNK: Final = 64
 """Objects that are written in one call."""
 
@@ -146,7 +148,8 @@ async def _named(items: Sequence[Item], page: Page, shape: Shape[Item]) -> list[
     """
     names = [shape.name(item) for item in items]
     if page.is_pattern:
-        wanted = await asyncio.to_thread(_search, page.name, names)
+        async with _SEARCHES:
+            wanted = await asyncio.to_thread(_search, page.name, names)
         return [items[number] for number in wanted]
     text = page.name.lower()
     return [item for item, name in zip(items, names, strict=True) if text in name.lower()]

@@ -60,10 +60,12 @@ class Match:
     Attributes:
         routes: By method.
         segments: Decoded segments by name.
+        is_rest: Whether the path is only one of those that have no route of their own.
     """
 
     routes: dict[str, Route]
     segments: dict[str, str]
+    is_rest: bool = False
 
     @property
     def allow(self) -> str:
@@ -100,7 +102,7 @@ class RouteTable:
         rest = node.rest
         assert rest is not None, "found only with one of the two"
         begin = rest.path.count("/") - 1
-        return Match({rest.method: rest}, {_rest_name(rest): "/".join(segments[begin:])})
+        return Match({rest.method: rest}, {_rest_name(rest): "/".join(segments[begin:])}, True)
 
     def _add(self, route: Route) -> None:
         node, names = self._root, []

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SERVER: Final = "amqp-server"
+"""What answers call the server."""
 IDLE_SECONDS_MAX: Final = 75.0
 """Seconds until a request must have come with all its headers, since the connection or since the
 last answer."""
@@ -31,6 +33,30 @@ UNREAD_SECONDS_MAX: Final = 1.0
 _silent: Final = logging.Logger("aiohttp.server")
 """Takes what the library logs on malformed requests: with tracebacks, as often as clients like."""
 _silent.addHandler(logging.NullHandler())
+
+
+class _Handler(web.RequestHandler):
+    """Serves a connection; what is no HTTP is answered with a status alone.
+
+    The library would send back what came, and say which version it has.
+    """
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> StreamResponse:
+        """Return the answer; the connection ends with it."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("a part of another answer has been sent")
+        response = web.Response(status=status, headers={"server": SERVER})
+        response.headers.popall("content-type", None)
+        response.force_close()
+        return response
 
 
 class BoundedServer(web.Server):
@@ -61,13 +87,19 @@ class BoundedServer(web.Server):
         )
         self._serve_request = serve
         self._connections_max = connections_max
+        self._count = 0
         self._idle: dict[RequestHandler, None] = {}
+
+    def __call__(self) -> web.RequestHandler:
+        """Return the handler of a new connection."""
+        return _Handler(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Keep a new connection, and end another one if there are too many."""
         super().connection_made(handler, transport)
         self._idle[handler] = None
-        if len(self._connections) > self._connections_max:
+        self._count += 1
+        if self._count > self._connections_max:
             oldest = next(iter(self._idle))
             del self._idle[oldest]
             # Not within the callback of the connection that has just begun.
@@ -76,6 +108,7 @@ class BoundedServer(web.Server):
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         """Forget a connection."""
         self._idle.pop(handler, None)
+        self._count -= 1
         super().connection_lost(handler, exc)
 
     async def _serve(self, request: BaseRequest) -> StreamResponse:

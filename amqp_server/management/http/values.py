@@ -19,7 +19,7 @@ def boolean(body: Mapping[str, Any], key: str, default: bool = False) -> bool:
         return value
     if value in ("true", "false"):
         return bool(value == "true")
-    if value is None or value == "":
+    if value is None:
         return default
     raise bad_request(["not_boolean", value])
 

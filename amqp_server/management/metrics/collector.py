@@ -16,6 +16,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from amqp_server.management.resources.erlang import ERLANG_VERSION
+
 if TYPE_CHECKING:
     from amqp_server.management.metrics.identity import Identity
     from amqp_server.management.metrics.readable_mirror import ReadableMirror
@@ -26,8 +28,6 @@ BUILD_LABELS: Final = (
     "prometheus_client_version",
     "erlang_version",
 )
-_ERLANG_VERSION: Final = "26"
-"""Dashboards show it; the HTTP API says the same."""
 _LIBRARY_VERSION: Final = version("prometheus_client")
 IDENTITY_LABELS: Final = (
     "rabbitmq_node",
@@ -57,7 +57,7 @@ class IdentityCollector(Collector):
         build = UnknownMetricFamily(
             "rabbitmq_build_info", "RabbitMQ & Erlang/OTP version info", labels=BUILD_LABELS
         )
-        build.add_metric([shown, shown, _LIBRARY_VERSION, _ERLANG_VERSION], 1)
+        build.add_metric([shown, shown, _LIBRARY_VERSION, ERLANG_VERSION], 1)
         yield build
         identity = UnknownMetricFamily(
             "rabbitmq_identity_info",

@@ -44,12 +44,12 @@ def escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def value_reader(field: str, scale: float) -> Callable[[Fields], Any]:
+def value_reader(field: str, scale: float = 1) -> Callable[[Fields], Any]:
     """Return a function from an object's fields to a value; None where there is none.
 
     Args:
-        field: Where the value stands; one dot leads into an inner object.
-        scale: Factor for the value.
+        field: Where the value stands; one dot leads into an inner object. Empty: always 0.
+        scale: Factor for a value that is not in an inner object.
     """
     outer, _, inner = field.partition(".")
     if not field:

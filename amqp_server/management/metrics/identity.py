@@ -11,7 +11,7 @@ class Identity:
 
     Attributes:
         node: Name of the node, such as `rabbit@host`.
-        version: RabbitMQ's version that clients are shown.
+        version: RabbitMQ's version, as the HTTP API shows it.
     """
 
     node: str = "rabbit@localhost"

@@ -41,6 +41,11 @@ class ObjectFilter:
         self._pattern = _compile(queue_pattern) if queue_pattern else None
         self._searches_seconds = 0.0
 
+    @property
+    def is_searching(self) -> bool:
+        """Whether names are searched, which takes time."""
+        return self._pattern is not None
+
     def has_vhost(self, name: str) -> bool:
         """Return whether the page shows a virtual host, its queues and exchanges."""
         return self._vhosts is None or name in self._vhosts

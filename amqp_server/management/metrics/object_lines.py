@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.management.metrics.exposition import (
     header,
@@ -16,7 +16,7 @@ from amqp_server.management.metrics.family import Sum
 if TYPE_CHECKING:
     from amqp_server.management.metrics.family import Family, FamilyGroup
     from amqp_server.management.metrics.object_filter import ObjectFilter
-    from amqp_server.management.metrics.object_sets import Fields
+    from amqp_server.management.metrics.object_sets import Fields, Labelled
     from amqp_server.management.metrics.readable_mirror import ReadableMirror
 
 OBJECTS_IN_PIECE: Final = 250
@@ -33,10 +33,10 @@ def object_lines(
     """
     labels: list[str] = []
     objects: list[Fields] = []
-    for at, found in enumerate(group.objects.find(mirror, wanted)):
-        if not at % OBJECTS_IN_PIECE:
+    for found in _paused(group, mirror, wanted):
+        if found is None:
             yield ""
-        if found is not None:
+        else:
             labels.append(label_text(group.objects.labels, found[0]))
             objects.append(found[1])
     for family in group.families:
@@ -58,31 +58,40 @@ def object_lines(
 def sum_lines(group: FamilyGroup, mirror: ReadableMirror, wanted: ObjectFilter) -> Iterator[str]:
     """Return the text of a group in pieces, some of them empty, with one line for each metric."""
     families = [family for family in group.families if family.sum is not Sum.ABSENT]
-    totals = mirror.overview.fields
-    values: dict[Family, Any] = {}
-    added: list[tuple[Family, Any]] = []
+    objects: list[Fields] | None = None
     for family in families:
-        total = value_reader(family.total, family.scale)(totals) if family.total else None
-        values[family] = total or 0
-        if total is None:
-            added.append((family, value_reader(family.field, family.scale)))
-    if added:
-        for at, found in enumerate(group.objects.find(mirror, wanted)):
-            if not at % OBJECTS_IN_PIECE:
+        value = value_reader(family.total)(mirror.overview.fields) if family.total else None
+        if value is None and family.field:
+            if objects is None:
+                objects = []
+                for found in _paused(group, mirror, wanted):
+                    if found is None:
+                        yield ""
+                    else:
+                        objects.append(found[1])
+            value = 0
+            for at in range(0, len(objects), OBJECTS_IN_PIECE):
+                value = _summed(family, value, objects[at : at + OBJECTS_IN_PIECE])
                 yield ""
-            if found is not None:
-                _add(found[1], added, values)
-    for family in families:
         name = group.prefix + family.name
-        yield f"{header(name, family.kind, family.help)}{name} {value_text(values[family])}\n"
+        yield f"{header(name, family.kind, family.help)}{name} {value_text(value or 0)}\n"
 
 
-def _add(fields: Fields, added: list[tuple[Family, Any]], values: dict[Family, Any]) -> None:
-    for family, read in added:
-        value = read(fields)
-        if not value:
-            continue
-        if family.sum is Sum.LARGEST:
-            values[family] = max(values[family], value)
-        else:
-            values[family] += value
+def _summed(family: Family, value: float, objects: list[Fields]) -> float:
+    """Return the sum of a metric, or its largest value, with some more objects."""
+    read = value_reader(family.field, family.scale)
+    values = [read(fields) or 0 for fields in objects]
+    return max(value, *values) if family.sum is Sum.LARGEST else value + sum(values)
+
+
+def _paused(
+    group: FamilyGroup, mirror: ReadableMirror, wanted: ObjectFilter
+) -> Iterator[Labelled | None]:
+    """Return the objects of a group, and None where the caller may pause."""
+    # The search in one name may take milliseconds.
+    step = 1 if wanted.is_searching else OBJECTS_IN_PIECE
+    for at, each in enumerate(group.objects.find(mirror, wanted)):
+        if not at % step:
+            yield None
+        if each is not None:
+            yield each

@@ -171,8 +171,7 @@ def _groups(mirror: ReadableMirror, wanted: ObjectFilter) -> Iterator[Labelled |
             yield None
         else:
             for group in found[1].get("groups") or ():
-                # Names that are no UTF-8 come in base64.
-                yield (*found[0], group.get("group") or group["group_base64"]), group
+                yield (*found[0], group["group"]), group
 
 
 def _connections(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:

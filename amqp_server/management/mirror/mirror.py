@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 LOOP_SHARE: Final = 0.01
 """Share of the broker's event loop that refreshes may use."""
 PAUSE_SECONDS_MAX: Final = 1.0
-"""Longest time that a refresh waits for that share."""
+"""Longest pause between two refreshes for that share."""
 _DEPTH_NAMES: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 
@@ -100,18 +100,27 @@ class Mirror:
         # Messages in the queues of each virtual host, by name: ready and unacknowledged.
         self._depths: dict[str, list[int]] = {}
         self._not_before_seconds = 0.0
+        # Changes by this process, and how many there were when the last refresh began.
+        self._change_count = 0
+        self._seen_change_count = 0
         self._under_way: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
-    async def refresh(self) -> None:
+    async def refresh(self, max_age_seconds: float = 0.0) -> None:
         """Return when the mirror shows the broker at a moment after this call.
 
-        Where a look costs the broker much, one that is at most a second old will do.
+        So it shows what its caller has changed before. Where a look costs the broker much, the
+        next one is up to a second away: a caller that polls does not wait for it.
+
+        Args:
+            max_age_seconds: Return at once if the last refresh is not older.
 
         Raises:
             BrokerAway: The broker does not answer.
             BrokerRefused: The broker failed.
         """
+        if self._clock.seconds() - self.refreshed_seconds < max_age_seconds:
+            return
         if self._next is None:
             # The one that is under way may have passed what its caller wants to see.
             self._next = asyncio.get_running_loop().create_task(self._refresh_next())
@@ -119,12 +128,18 @@ class Mirror:
         # A caller that is cancelled must not cancel it for the others.
         await asyncio.shield(self._next)
 
+    def expect_change(self) -> None:
+        """Let the next refresh come at once: a client may look for what it has just changed."""
+        self._change_count += 1
+        self._not_before_seconds = 0.0
+
     async def _refresh_next(self) -> None:
         before = self._under_way
         if before is not None:
             await asyncio.wait((before,))
         await self._clock.until(self._not_before_seconds)
         self._under_way, self._next = self._next, None
+        self._seen_change_count = self._change_count
         await self._refresh()
 
     async def run(self) -> None:
@@ -134,11 +149,14 @@ class Mirror:
             at_seconds = (int(now) // STEP_SECONDS + 1) * STEP_SECONDS
             await self._clock.until(at_seconds)
             try:
+                await self._clock.until(self._not_before_seconds)
                 await self.refresh()
+                self.take_samples(at_seconds)
             except (BrokerAway, BrokerRefused) as error:
                 logger.warning("broker not seen reason=%s", error)
-                continue
-            self.take_samples(at_seconds)
+            except Exception:
+                # Without this the samples would end for good.
+                logger.exception("samples not taken")
 
     def take_samples(self, at_seconds: int) -> None:
         """Take samples of all that has changed since the last ones.
@@ -211,7 +229,8 @@ class Mirror:
         self._overview.take(result, self._tables, self._depths)
         self.refreshed_seconds = self._clock.seconds()
         pause_seconds = min(result["work_seconds"] / LOOP_SHARE, PAUSE_SECONDS_MAX)
-        self._not_before_seconds = self.refreshed_seconds + pause_seconds
+        if self._seen_change_count == self._change_count:
+            self._not_before_seconds = self.refreshed_seconds + pause_seconds
 
     def _count_depth(self, vhost: str, fields: Mapping[str, Any], sign: int) -> None:
         """Add the messages of a queue to those of its virtual host, or subtract them."""
@@ -224,7 +243,9 @@ class Mirror:
         """Show in each virtual host how many messages its queues have."""
         table = self._tables["vhosts"]
         for name in self._depths.keys() - self.vhosts.keys():
-            del self._depths[name]
+            # The queues of a deleted virtual host go one by one.
+            if not any(self._depths[name]):
+                del self._depths[name]
         for name, row in self.vhosts.items():
             ready, unacked = self._depths.get(name, (0, 0))
             sums = dict(zip(_DEPTH_NAMES, (ready + unacked, ready, unacked), strict=True))

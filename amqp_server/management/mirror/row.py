@@ -38,7 +38,7 @@ class Samples(NamedTuple):
     rate: float
     avg_rate: float
     avg: float
-    samples: list[tuple[int, int]]
+    samples: list[tuple[int, float]]
 
 
 class Ticks:
@@ -161,7 +161,7 @@ class Row:
         newest = now - now % incr_seconds
         history = self._history
         present = self._present(counter)
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, float]] = []
         for back in range(age_seconds // incr_seconds + 1):
             at = newest - back * incr_seconds
             value = None if history is None else history.value_at(counter, at, now)
@@ -175,11 +175,11 @@ class Row:
             found,
         )
 
-    def _present(self, counter: str) -> int:
+    def _present(self, counter: str) -> float:
         value: Any = self.fields
         for name in counter.split("."):
             value = value.get(name, 0) if isinstance(value, dict) else 0
-        return value if isinstance(value, int) else 0
+        return value if isinstance(value, int | float) else 0
 
     def _counters(self) -> dict[str, int]:
         """Return the present values that are sampled; those that are 0 may be missing."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from amqp_server.management.http.parts import Parts
 
 _SHA256: Final = "rabbit_password_hashing_sha256"
+_PROTOCOLS: Final = {"amqp091": "auth_attempts", "http": "auth_attempts_http"}
+"""Fields of the overview by protocol."""
 _COUNTS: Final = ("auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded")
 _SHAPE: Final[Shape[Mapping[str, Any]]] = Shape(
     show=PLAIN.show, name=PLAIN.name, value=value_of_object, order=("protocol",)
@@ -40,10 +42,10 @@ class _Auth:
     async def attempts(self, call: Call) -> AnyAnswer:
         self._demand_node(call)
         await self._parts.mirror.refresh()
-        found = self._parts.mirror.overview.fields.get("auth_attempts", {})
+        overview = self._parts.mirror.overview.fields
         rows = [
-            {"protocol": protocol, **{name: counts.get(name, 0) for name in _COUNTS}}
-            for protocol, counts in found.items()
+            {"protocol": protocol, **dict.fromkeys(_COUNTS, 0), **overview.get(field, {})}
+            for protocol, field in _PROTOCOLS.items()
         ]
         return await list_answer(call.query, rows, _SHAPE, is_paged=False)
 

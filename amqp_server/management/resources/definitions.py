@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 UPLOAD_CHARACTERS: Final = 128 * 1024
 """Characters of one part of the entries: a request has 1 MiB at most, and a character 6 bytes."""
+EXPORTS_MAX: Final = 2
+"""Exports that are made at the same time; others wait: each may take 100 MB of memory."""
 _UNPARSABLE: Final = "failed_to_parse_json"
 _REDIRECT_CHARACTERS_MAX: Final = 1000
 
@@ -52,8 +54,14 @@ class _Definitions:
         self._broker = parts.broker
         # One at a time: each takes much memory here, and the broker does one after the other.
         self._one_at_a_time = asyncio.Lock()
+        self._room = asyncio.Semaphore(EXPORTS_MAX)
 
     async def export(self, call: Call) -> AnyAnswer:
+        """Return all definitions, or those of one virtual host."""
+        async with self._room:
+            return await self._export(call)
+
+    async def _export(self, call: Call) -> AnyAnswer:
         vhost = call.segments.get("vhost", "")
         head: dict[str, Any] = {}
         sections: dict[str, list[bytes]] = {}

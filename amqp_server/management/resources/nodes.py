@@ -21,6 +21,7 @@ from amqp_server.management.resources.overview import (
     COMPATIBLE_VERSION,
     contexts,
     exchange_types,
+    listeners,
 )
 from amqp_server.management.resources.visible import without_unset
 
@@ -130,10 +131,15 @@ class _Nodes:
             "exchange_types": exchange_types(),
             "contexts": contexts(settings),
             "metrics_gc_queue_length": NO_METRICS_WAIT,
+            "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
         }
         shown["db_dir"] = shown["db_dir"] or str(settings.storage_path)
         shown["sockets_total"] = shown["sockets_total"] or shown["fd_total"]
         add_counters(shown, node, (*_GAUGES, *_IO, *_PROCESS, *NODE_COUNTERS), ranges.node_stats)
+        # Checks of Nagios take 0 for a value that is not known. The broker is one process, and has
+        # the sockets that it listens on.
+        shown["proc_used"] = shown["proc_used"] or 1
+        shown["sockets_used"] += len(listeners(settings))
         for name in CHURN:
             shown[name] = overview.fields.get(name, 0)
             shown[f"{name}_details"] = details(overview, name, ranges.node_stats)

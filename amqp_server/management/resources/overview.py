@@ -85,6 +85,7 @@ def contexts(settings: ManagementSettings) -> list[dict[str, Any]]:
             "ip": each.host,
             "port": str(each.port),
             "ssl_opts": [],
+            "cowboy_opts": "[]",
             "node": settings.node_name,
         }
         for each in settings.listeners
@@ -99,8 +100,7 @@ class _Overview:
         ranges = parse_ranges(call.query)
         mirror, settings = self._parts.mirror, self._parts.settings
         await mirror.refresh()
-        version = settings.presented_version
-        version = version if _is_compatible(version) else COMPATIBLE_VERSION
+        version = compatible_version(settings.presented_version)
         shown: dict[str, Any] = {
             "management_version": version,
             "rabbitmq_version": version,
@@ -131,9 +131,9 @@ class _Overview:
         return ok(select_columns(shown, parse_list_query(call.query).columns))
 
 
-def _is_compatible(version: str) -> bool:
-    """Return whether a version is one of RabbitMQ's that has this API: tools compare it."""
-    return version.partition(".")[0] in ("3", "4")
+def compatible_version(presented: str) -> str:
+    """Return the version that tools compare: what clients are shown, if RabbitMQ has this API."""
+    return presented if presented.partition(".")[0] in ("3", "4") else COMPATIBLE_VERSION
 
 
 def _add_totals(shown: dict[str, Any], mirror: Mirror, ranges: Ranges) -> None:

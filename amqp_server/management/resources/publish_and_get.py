@@ -31,6 +31,8 @@ ACK_MODES: Final = (
 )
 PART_CHARACTERS: Final = 512 * 1024
 """Characters of base64 in one request, a multiple of 4; a longer body is sent in parts."""
+_NOT_ALLOWED: Final = 530
+"""The user has no permission in the virtual host, as an administrator may not have."""
 _REJECTED: Final = "rejected Unable to publish message. Check queue limits."
 
 
@@ -164,18 +166,18 @@ def _publish_error(refused: BrokerRefused) -> Exception:
     code, fault = refused.details.get("code"), refused.details.get("fault")
     if fault is not None:
         return bad_request([fault, refused.details["property"]])
-    if refused.kind != "refused" or code == HTTPStatus.NOT_FOUND:
-        if code is None:
-            return refused
+    if refused.kind != "refused" or code == _NOT_ALLOWED:
+        return refused
+    if code == HTTPStatus.NOT_FOUND:
         return ApiError(HTTPStatus.NOT_FOUND, "not_found", f"{code} {refused.reason}")
     return bad_request(f"{code} {refused.reason}")
 
 
 def _get_error(refused: BrokerRefused) -> Exception:
     """Return what a client gets who may take no messages."""
-    if refused.kind != "refused":
-        return refused
     code = refused.details.get("code")
+    if refused.kind != "refused" or code == _NOT_ALLOWED:
+        return refused
     if code == HTTPStatus.FORBIDDEN:
         return not_authorised(refused.reason)
     if code == HTTPStatus.NOT_FOUND:

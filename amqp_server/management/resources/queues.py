@@ -94,6 +94,8 @@ class QueueView:
         add_counters(shown, row, DEPTHS, self._ranges.lengths)
         add_message_stats(shown, row, QUEUE_STATS, self._ranges.msg_rates)
         shown.setdefault("effective_policy_definition", {})
+        # The name of the same before RabbitMQ 3.8.
+        shown["consumer_utilisation"] = shown.get("consumer_capacity", 0)
         shown["backing_queue_status"] = {}
         add_process(shown)
         return shown

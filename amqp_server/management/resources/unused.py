@@ -26,6 +26,7 @@ _LISTS: Final[tuple[tuple[str, Tag], ...]] = (
     ("/api/stream/connections/{vhost}", Tag.MANAGEMENT),
     ("/api/stream/publishers", Tag.MANAGEMENT),
     ("/api/stream/publishers/{vhost}", Tag.MANAGEMENT),
+    ("/api/stream/publishers/{vhost}/{name}", Tag.MANAGEMENT),
     ("/api/stream/consumers", Tag.MANAGEMENT),
     ("/api/stream/consumers/{vhost}", Tag.MANAGEMENT),
 )

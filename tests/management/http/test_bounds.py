@@ -7,12 +7,17 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import BaseRequest, Response, StreamResponse
 
-from amqp_server.management.http import bodies, responses
+from amqp_server.management.http import bodies, rendered, responses
 from amqp_server.management.http.answers import ApiError, Octets, Stream
+from amqp_server.management.http.bodies import BodyBudget
+from amqp_server.management.http.call import Call, User
+from amqp_server.management.http.rendered import RenderedLists
 from amqp_server.management.http.responses import send
 from amqp_server.management.http.sockets import BoundedServer
+from tests.management.conftest import ManagementServer
 
 Serve = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
@@ -94,7 +99,7 @@ def seconds_max(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def test_a_body_that_does_not_come_is_408() -> None:
     async def serve(request: BaseRequest) -> StreamResponse:
         try:
-            await bodies.read_octets(request)
+            await bodies.read_octets(request, 1000, lambda _size: None)
         except ApiError as error:
             return await send(request, error.answer(), {})
         raise AssertionError("it came")
@@ -151,3 +156,55 @@ async def test_a_stream_ends_when_its_client_has_gone(monkeypatch: pytest.Monkey
 
     await ended.wait()
     listening.close()
+
+
+def test_the_bodies_of_all_requests_share_a_budget() -> None:
+    budget = bodies.BodyBudget(100)
+    budget.take(60)
+    with pytest.raises(ApiError) as refused:
+        budget.take(41)
+    assert refused.value.status == 503
+    budget.release(60)
+
+    budget.take(100)
+
+
+def test_a_request_without_a_login_has_a_short_body_at_most(
+    shared_management_server: ManagementServer,
+) -> None:
+    body = {"username": "guest", "password": "x" * bodies.STRANGERS_BODY_BYTES_MAX}
+    reply = shared_management_server.post("/session", body, user=None)
+
+    assert reply.status == 400
+    assert reply.json["reason"] == "Exceeded HTTP request body size limit"
+
+
+async def test_a_costly_answer_is_given_again_until_something_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rendered, "COSTLY_SECONDS", 0.0)
+    lists = RenderedLists()
+    made = []
+
+    def call_of(user: User, query: dict[str, str]) -> Call:
+        request = make_mocked_request("GET", "/")
+        return Call("GET", "/api/queues", {}, query, {}, "", 0, request, BodyBudget(), user)
+
+    async def ask(user: User, **query: str) -> bytes:
+        async def make() -> Octets:
+            made.append(user.name)
+            return Octets(200, "application/json", b"%d" % len(made))
+
+        answer = await lists.answer(call_of(user, query), make)
+        assert isinstance(answer, Octets)
+        return answer.body
+
+    one, other = (User(name, ("administrator",), frozenset()) for name in ("a", "b"))
+    limited = User("c", ("management",), frozenset({"/"}))
+    assert set(await asyncio.gather(ask(one), ask(one), ask(other))) == {b"1"}
+    assert await ask(other) == b"1", "the same rights"
+    assert await ask(limited) == b"2", "other rights"
+    assert await ask(one, columns="name") == b"3", "another question"
+
+    lists.forget()
+    assert await ask(one) == b"4"

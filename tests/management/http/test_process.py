@@ -93,6 +93,15 @@ def test_clients_see_nothing_of_its_deaths(management_server: ManagementServer) 
     assert all("reason=signal 9" in line for line in warned)
 
 
+def test_signals_of_its_group_are_for_the_broker(management_server: ManagementServer) -> None:
+    process_id = management_server.process_id
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        os.kill(process_id, number)
+
+    assert management_server.get("/api/overview").status == 200
+    assert management_server.process_id == process_id
+
+
 def test_a_client_waits_while_it_starts_again(management_server: ManagementServer) -> None:
     os.kill(management_server.process_id, signal.SIGKILL)
 
@@ -155,6 +164,18 @@ def test_a_taken_port_that_was_asked_for_stops_the_start(tmp_path: Path) -> None
     assert code == 2
     expected = f"cannot listen on 127.0.0.1:{port} for management: Address already in use"
     assert server.messages == [f"amqp-server: error: {expected}\n"]
+
+
+def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "none.pem"
+    options = ("--management-tls-certificate", str(path))
+    with RunningServer(tmp_path / "data", *options) as server:
+        server.begin()
+        code = server.wait()
+
+    assert code == 2
+    reason = "of the management server: No such file or directory"
+    assert server.messages == [f"amqp-server: error: cannot use the certificate {path} {reason}\n"]
 
 
 def test_without_a_port_there_is_none(server: RunningServer) -> None:

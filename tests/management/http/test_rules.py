@@ -27,6 +27,13 @@ def test_a_path_that_does_not_exist_is_404(
     assert reply.json == {"error": "Object Not Found", "reason": "Not Found"}
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "POST", "DELETE"])
+def test_it_is_404_for_every_method(
+    method: str, shared_management_server: ManagementServer
+) -> None:
+    assert shared_management_server.request(method, "/api/nosuch", user=None).status == 404
+
+
 def test_the_root_of_the_api_leads_to_its_list(shared_management_server: ManagementServer) -> None:
     reply = shared_management_server.get("/api", user=None)
     page = shared_management_server.get("/api/index.html", user=None)
@@ -183,6 +190,8 @@ def test_booleans_may_be_texts(shared_management_server: ManagementServer) -> No
         (b"[1]", "not_json"),
         (b'"x"', "not_json"),
         (b'{"durable":"x"}', ["not_boolean", "x"]),
+        (b'{"durable":5}', ["not_boolean", 5]),
+        (b'{"auto_delete":""}', ["not_boolean", ""]),
         (b'{"arguments":{"a":null}}', "null_not_allowed"),
     ],
 )

@@ -30,6 +30,23 @@ def test_every_family_that_is_scraped_exists() -> None:
     assert set(families[1].split(", ")) <= set(CHOSEN_BY_NAME)
 
 
+def test_every_family_is_on_the_page_of_the_documentation() -> None:
+    page = (MONITORING.parent / "metrics.md").read_text()
+    assert [name for name in CHOSEN_BY_NAME if f"`{name}`" not in page] == []
+
+
+def test_every_metric_of_ours_is_on_the_page_of_the_documentation() -> None:
+    page = (MONITORING.parent / "metrics.md").read_text()
+    ours = [
+        name
+        for name in metric_names()
+        if name.startswith("amqp_server_")
+        and not name.startswith("amqp_server_detailed_")
+        and not name.endswith(("_bucket", "_count", "_sum"))
+    ]
+    assert [name for name in ours if f"`{name}`" not in page] == []
+
+
 def test_every_panel_of_the_dashboard_has_a_place_of_its_own() -> None:
     dashboard = json.loads((MONITORING / "grafana-log.json").read_text())
     places = [tuple(panel["gridPos"].items()) for panel in dashboard["panels"]]

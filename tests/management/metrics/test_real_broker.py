@@ -257,6 +257,15 @@ def test_our_own_metrics(pages: Pages) -> None:
     assert value(pages.sums, "amqp_server_checkpoint_age_seconds") >= 0
 
 
+def test_the_identity_is_that_of_the_http_api(pages: Pages) -> None:
+    overview = pages.server.get("/api/overview").json
+    name = "rabbitmq_build_info"
+    assert value(pages.sums, name, rabbitmq_version=overview["rabbitmq_version"]) == 1
+    name = "rabbitmq_identity_info"
+    assert value(pages.sums, name, rabbitmq_node=overview["node"]) == 1
+    assert value(pages.sums, name, rabbitmq_cluster=overview["cluster_name"]) == 1
+
+
 def test_headers(pages: Pages) -> None:
     reply = pages.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")

@@ -81,6 +81,14 @@ def test_every_object_is_in_exactly_one_piece(count: int) -> None:
     assert [sample.labels["queue"] for sample in read] == names
 
 
+@pytest.mark.parametrize(("pattern", "pauses"), [("", 1), ("q", 100)])
+def test_the_reader_may_pause_after_each_name_that_was_searched(pattern: str, pauses: int) -> None:
+    mirror = mirror_of_queues(*(f"q{number}" for number in range(100)))
+    wanted = ObjectFilter(queue_pattern=pattern)
+    pieces = list(object_lines(QUEUE_COARSE, "rabbitmq_", mirror, wanted))
+    assert pieces.count("") == pauses
+
+
 def test_sums_have_no_labels_and_add_up() -> None:
     text = "".join(sum_lines(QUEUE_COARSE, mirror_of_queues("a", "b", "c"), ObjectFilter()))
     assert "\nrabbitmq_queue_messages_ready 6\n" in text

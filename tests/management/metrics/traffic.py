@@ -27,10 +27,10 @@ def declare_objects(client: AmqpClient) -> None:
     client.call(Queue.Bind(queue=QUEUE, exchange=EXCHANGE, routing_key="#"), Queue.BindOk)
 
 
-def follow_stream(client: AmqpClient) -> None:
+def follow_stream(client: AmqpClient, group: str = GROUP) -> None:
     """Open a channel, and consume from the stream in a group; one message is never acked."""
     client.open_channel()
-    arguments = {"x-consumer-group": GROUP, "x-stream-offset": "first"}
+    arguments = {"x-consumer-group": group, "x-stream-offset": "first"}
     client.consume(STREAM, prefetch=1, arguments=arguments)
 
 

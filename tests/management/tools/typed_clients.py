@@ -5,9 +5,9 @@ an error, and `rabbit-hole` (Go), the client of Terraform's provider, which fail
 another type but takes what is missing for 0. The tables are of the versions of August 2026.
 
 A field's type is `text`, `flag`, `count` (a whole number from 0), `small` (a count below 65536),
-`whole` (which may be negative), `number`, `map` (an object of any fields), `any`, a set of the texts
-that are known, a table of fields, or a list with the type of its items. `?` before the name, for
-tables `Maybe`, allows the field to be missing or null.
+`whole` (which may be negative), `number`, `map` (an object of any fields), `any`, a set of the
+texts that are known, a table of fields, or a list with the type of its items. `?` before the name,
+for tables `Maybe`, allows the field to be missing or null.
 """
 
 from __future__ import annotations
@@ -161,9 +161,8 @@ _NODE: Final = {
     "erlang_version": "?text",
     "erlang_full_version": "?text",
 }
-_MEMORY: Final = {
-    part: "count"
-    for part in (
+_MEMORY: Final = dict.fromkeys(
+    (
         "connection_readers",
         "connection_writers",
         "connection_channels",
@@ -188,8 +187,9 @@ _MEMORY: Final = {
         "other_system",
         "allocated_unused",
         "reserved_unallocated",
-    )
-} | {
+    ),
+    "count",
+) | {
     "other_ets": "whole",
     "strategy": "text",
     "total": {"rss": "count", "allocated": "count", "erlang": "count"},
@@ -433,9 +433,33 @@ RABBITMQADMIN_2: Final[Mapping[str, Any]] = {
             "upstream": "text",
         }
     ],
+    "/shovels/%2F": ["map"],
     "/stream/connections": [_CONNECTION],
+    "/stream/connections/%2F": [_CONNECTION],
     "/stream/publishers": ["map"],
+    "/stream/publishers/%2F": ["map"],
+    "/stream/publishers/%2F/walk-stream": ["map"],
     "/stream/consumers": ["map"],
+    "/stream/consumers/%2F": ["map"],
+    "/vhosts/%2F/channels": [_CHANNEL],
+    "/vhosts/%2F/connections": [_CONNECTION],
+    "/vhosts/walk/permissions": [_PERMISSION | {"configure": "text"}],
+    "/vhosts/walk/topic-permissions": [_PERMISSION | {"exchange": "text"}],
+    "/users/walker/permissions": [_PERMISSION | {"configure": "text"}],
+    "/users/walker/topic-permissions": [_PERMISSION | {"exchange": "text"}],
+    "/user-limits/walker": [{"user": "text", "value": "map"}],
+    "/vhost-limits/walk": [{"vhost": "text", "value": "map"}],
+    "/exchanges/%2F": [_EXCHANGE | _VHOSTED],
+    "/exchanges/%2F/walk/bindings/source": [_BINDING | _VHOSTED],
+    "/bindings/%2F": [_BINDING | _VHOSTED],
+    "/bindings/%2F/e/walk/e/walk-inner": [_BINDING | _VHOSTED],
+    "/policies/%2F": [_POLICY | _VHOSTED],
+    "/policies/%2F/walk": _POLICY | _VHOSTED,
+    "/operator-policies/%2F/walk": _POLICY | _VHOSTED,
+    "/parameters/vhost-limits": [_PARAMETER | _VHOSTED],
+    "/parameters/vhost-limits/walk": [_PARAMETER | _VHOSTED],
+    "/parameters/vhost-limits/walk/limits": _PARAMETER | _VHOSTED,
+    "/global-parameters/walk": {"name": "text", "value": "any"},
 }
 
 # rabbit-hole: what is there must have this type.
