@@ -8,7 +8,11 @@ export function useLocation() {
   useEffect(() => {
     const onChange = () => setPlace(parseAddress(location.hash));
     addEventListener("hashchange", onChange);
-    return () => removeEventListener("hashchange", onChange);
+    addEventListener("queryreplaced", onChange);
+    return () => {
+      removeEventListener("hashchange", onChange);
+      removeEventListener("queryreplaced", onChange);
+    };
   }, []);
   return place;
 }
@@ -32,5 +36,6 @@ export function keepTyped(changes) {
 export function replaceQuery(changes) {
   const { view, names, query } = parseAddress(location.hash);
   history.replaceState(null, "", address(view, names, { ...query, ...changes }));
-  dispatchEvent(new HashChangeEvent("hashchange"));
+  // Not `hashchange`: the view stays, and an open dialog with it.
+  dispatchEvent(new Event("queryreplaced"));
 }

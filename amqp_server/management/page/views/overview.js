@@ -26,7 +26,6 @@ export default function Overview() {
   const overview = usePolled(`overview?${new URLSearchParams(rangeParameters(range))}`);
   const nodes = usePolled(mayAs(session, "monitoring") ? "nodes" : null);
   const health = usePolled("health/checks/alarms", 10000);
-  const queues = useQueues();
   const alarms = alarmNames(health) ?? [];
   const data = overview.value;
   const node = nodes.value?.[0];
@@ -67,7 +66,7 @@ export default function Overview() {
         ]} />
       </div>
       <div class="stack loose">
-        <${Attention} queues=${queues} alarms=${alarms} />
+        <${Attention} alarms=${alarms} />
         ${node && html`<${Node} node=${node} />`}
         <${Listeners} overview=${data} />
       </div>
@@ -95,7 +94,9 @@ function Blocked({ alarms, node }) {
   <//>`;
 }
 
-function Attention({ queues, alarms }) {
+function Attention({ alarms }) {
+  // Asked for after the numbers above are there: the list of 10,000 queues takes its time.
+  const queues = useQueues();
   const found = useMemo(() => (queues.value ?? [])
     .map((queue) => ({ queue, why: whyItGrows(queue, alarms) }))
     .filter(({ why }) => why.level in LEVELS)
