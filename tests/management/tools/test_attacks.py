@@ -310,6 +310,18 @@ def test_a_pattern_that_never_ends_is_stopped(server: ManagementServer, pattern:
     assert reply.status in {200, 400}, reply
 
 
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern[:20])
+def test_a_pattern_for_metrics_that_never_ends_is_stopped(
+    server: ManagementServer, pattern: str
+) -> None:
+    assert server.put("/api/queues/%2F/" + "a" * 120).status in {201, 204}
+
+    path = f"/metrics/detailed?family=queue_coarse_metrics&queue={quote(pattern)}"
+    reply = server.get(path, user=None, url=server.metrics_url)
+
+    assert reply.status in {200, 400}, reply
+
+
 def test_a_pattern_of_a_permission_that_never_ends_is_stopped(server: ManagementServer) -> None:
     body = {"configure": "^(a+)+$", "write": "(a|aa)+$", "read": "(.*a){40}b"}
     assert server.put("/api/users/slow", {"password": "slow", "tags": "management"}).status == 201
