@@ -13,7 +13,7 @@ from struct import pack
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
-from amqp_server.broker.consuming.delivery_times import DeliveryTimes
+from amqp_server.broker.consuming.delivery_times import MARK_SECONDS, DeliveryTimes
 from amqp_server.broker.consuming.unacked import (
     STEP_MESSAGES,
     STEP_RUNS,
@@ -99,6 +99,7 @@ class Channel:
         self._timeouts: DeliveryTimeouts | None = None
         self._times: DeliveryTimes | None = None
         self._timed_turn = -1
+        self._next_mark_seconds = 0.0
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
 
     @property
@@ -233,13 +234,17 @@ class Channel:
         return self._times.age_seconds(tag, self.broker.turn.clock.monotonic())
 
     def _note_time(self, first_tag: int) -> None:
-        """Record when deliveries go out, once in a turn."""
+        """Record when deliveries go out; asked once in a turn, and seldom more than a look."""
         turn = self.broker.turn
         self._timed_turn = turn.number
+        now_seconds = turn.clock.monotonic()
+        if now_seconds < self._next_mark_seconds:
+            return
+        self._next_mark_seconds = now_seconds + MARK_SECONDS
         if self._times is None:
             self._times = DeliveryTimes()
         oldest = self.unacked.first_tag
-        self._times.note(first_tag, turn.clock.monotonic(), first_tag if oldest is None else oldest)
+        self._times.note(first_tag, now_seconds, first_tag if oldest is None else oldest)
 
     def settle_ranges(self, ranges: list[int]) -> Iterator[None] | None:
         """Settle acknowledged tags: flat pairs first, last; first 0 means all up to last.

@@ -58,6 +58,8 @@ class Job:
 async def done_in_turns(turn: Turn, line: Line, steps: Iterator[None], name: str) -> None:
     """Take all steps in the turns of a line; return when they are done.
 
+    A caller that is cancelled does not wait; the steps are taken all the same.
+
     Args:
         turn: Turn that runs them.
         line: Line that pays for them.
@@ -69,10 +71,13 @@ async def done_in_turns(turn: Turn, line: Line, steps: Iterator[None], name: str
     def and_report() -> Iterator[None]:
         try:
             yield from steps
-        except Exception as error:  # noqa: BLE001 - the caller gets it
+        except Exception as error:
+            if done.done():
+                raise
             done.set_exception(error)
         else:
-            done.set_result(None)
+            if not done.done():
+                done.set_result(None)
 
     Job(turn, line, and_report(), name).start()
     await done

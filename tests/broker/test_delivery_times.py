@@ -3,10 +3,9 @@
 from amqp_server.broker.consuming.delivery_times import MARKS_MAX, DeliveryTimes
 
 
-def test_a_delivery_is_as_old_as_the_first_of_its_half_second() -> None:
+def test_a_delivery_is_as_old_as_the_first_of_its_mark() -> None:
     times = DeliveryTimes()
     times.note(1, 10.0, 1)
-    times.note(5, 10.4, 1)
     times.note(9, 11.0, 1)
     assert times.age_seconds(1, 12.0) == 2.0
     assert times.age_seconds(8, 12.0) == 2.0

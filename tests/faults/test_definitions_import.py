@@ -9,7 +9,7 @@ import pytest
 from pamqp.commands import Queue
 
 from amqp_server.access.permissions import FULL
-from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES
+from amqp_server.broker.virtual_host import EVENT_EXCHANGES, PREDECLARED_EXCHANGES
 from amqp_server.definitions_file.errors import ImportFailedError
 from amqp_server.definitions_file.file_content import FileContent, parse_definitions
 from amqp_server.definitions_file.import_report import Outcome
@@ -50,7 +50,7 @@ DEFINITIONS = {
         for number in range(6)
     ],
 }
-PREDECLARED = {name for name, _, _ in PREDECLARED_EXCHANGES}
+PREDECLARED = {name for name, _, _ in PREDECLARED_EXCHANGES + EVENT_EXCHANGES}
 KEPT = "kept"
 """A queue that was there before."""
 GONE = "q3"

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import Final
 
 MARK_SECONDS: Final = 0.5
-"""Deliveries within this time share a mark, and count from its beginning."""
+"""Deliveries within this time may share a mark, and count from its beginning."""
 MARKS_MAX: Final = 256
 """Most marks; above it every other one is removed, and its deliveries count from the one before."""
 
@@ -26,8 +26,6 @@ class DeliveryTimes:
             now_seconds: Now, on a clock that never goes back.
             oldest_tag: The lowest tag that is not acknowledged: earlier ones are forgotten.
         """
-        if self._seconds and now_seconds - self._seconds[-1] < MARK_SECONDS:
-            return
         self._tags.append(first_tag)
         self._seconds.append(now_seconds)
         if len(self._tags) > MARKS_MAX:

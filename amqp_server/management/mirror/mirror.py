@@ -151,10 +151,12 @@ class Mirror:
             try:
                 await self._clock.until(self._not_before_seconds)
                 await self.refresh()
+                self.take_samples(at_seconds)
             except (BrokerAway, BrokerRefused) as error:
                 logger.warning("broker not seen reason=%s", error)
-                continue
-            self.take_samples(at_seconds)
+            except Exception:
+                # Without this the samples would end for good.
+                logger.exception("samples not taken")
 
     def take_samples(self, at_seconds: int) -> None:
         """Take samples of all that has changed since the last ones.

@@ -53,8 +53,13 @@ afterEach(() => {
 const encoded = (...names) => names.map(encodeURIComponent).join("/");
 
 async function open(path) {
-  await page.evaluate((hash) => { location.hash = hash; }, `#/${path}`);
-  await page.waitForSelector("main h1");
+  await page.evaluate((hash) => {
+    const viewOf = (address) => (address || "#/overview").split("?")[0].split("/").slice(1, 4).join("/");
+    // The heading of another view goes; that of another tab of the same view stays.
+    if (viewOf(location.hash) !== viewOf(hash)) document.querySelector("main h1")?.setAttribute("data-old", "");
+    location.hash = hash;
+  }, `#/${path}`);
+  await page.waitForSelector("main h1:not([data-old])");
   await settled();
 }
 

@@ -1,6 +1,6 @@
 // Dialogs: one at a time, opened by any view, with the browser's own focus trap.
 
-import { html, useEffect, useId, useRef, useState } from "../app/html.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../app/html.js";
 import { announceChange } from "../app/polling.js";
 import { ask } from "../app/server.js";
 import { CommandLines } from "./copying.js";
@@ -38,7 +38,7 @@ export function DialogHost() {
 export function Dialog({ title, onClose, onSubmit, isWide = false, isDestructive = false, footer, children, className = "" }) {
   const node = useRef(null);
   const titleId = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     node.current.showModal();
     node.current.querySelector("[data-autofocus]")?.focus();

@@ -1,6 +1,6 @@
 // Ctrl+K: type a few letters of a queue, an exchange or a view, and go there.
 
-import { html, useEffect, useMemo, useRef, useState } from "../app/html.js";
+import { html, useLayoutEffect, useMemo, useRef, useState } from "../app/html.js";
 import { address } from "../app/addresses.js";
 import { exchangeName } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
@@ -21,7 +21,8 @@ function Palette({ onClose }) {
   const [place, setPlace] = useState(0);
   const queues = useQueues();
   const exchanges = usePolled("exchanges?columns=name,vhost,type", 0);
-  useEffect(() => {
+  // Before the next key: a letter that is typed at once belongs here.
+  useLayoutEffect(() => {
     node.current.showModal();
     node.current.querySelector("input").focus();
   }, []);

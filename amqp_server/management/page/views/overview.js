@@ -46,7 +46,7 @@ export default function Overview() {
     <${Failure} error=${overview.error} what="The overview" />
     ${alarms.length > 0 && html`<${Blocked} alarms=${alarms} node=${node} />`}
     <div class="tiles">
-      <${Tile} label="Messages waiting" href="#/queues" value=${shortCount(totals.messages_ready ?? 0)} detail=${`${change(totals.messages_details?.rate ?? 0)} · ${count(totals.messages_unacknowledged ?? 0)} unacked`} />
+      <${Tile} label="Messages ready" href="#/queues" value=${shortCount(totals.messages_ready ?? 0)} detail=${`${change(totals.messages_details?.rate ?? 0)} · ${count(totals.messages_unacknowledged ?? 0)} unacked`} />
       <${Tile} label="Published" value=${rate(rateOf("publish"))} detail=${`${rate(rateOf("confirm"))} confirmed`} />
       <${Tile} label="Delivered" value=${rate(rateOf("deliver_get"))} detail=${`${rate(rateOf("redeliver"))} again`} />
       <${Tile} label="Acknowledged" value=${rate(rateOf("ack"))} detail=${unroutable(rateOf)} />

@@ -1,8 +1,8 @@
 // What a queue keeps on the disk, for how long, and which groups read it.
 
 import { html } from "../app/html.js";
-import { apiPath } from "../app/addresses.js";
-import { bytes, count, duration, moment, plural } from "../app/format.js";
+import { apiPath, apiQuery } from "../app/addresses.js";
+import { ago, bytes, count, duration, moment, plural } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
 import { openReplay } from "../actions/queue_actions.js";
 import { Facts } from "../parts/facts.js";
@@ -13,6 +13,7 @@ import { GroupsTable } from "./streams.js";
 export function QueueStorage({ queue, queues }) {
   const isStream = queue.type === "stream";
   const groups = usePolled(isStream ? apiPath("queues", queue.vhost, queue.name, "groups") : null);
+  const first = usePolled(isStream ? null : apiQuery(apiPath("queues", queue.vhost, queue.name, "messages"), { from: "first", state: "ready", limit: 1, body_bytes: 0 }), 0);
   const settings = { ...queue.arguments, ...queue.effective_policy_definition };
   const start = queue.log_start_offset;
   const end = queue.log_end_offset;
@@ -25,7 +26,7 @@ export function QueueStorage({ queue, queues }) {
           ["Log", Number.isFinite(queue.log_bytes) ? `${bytes(queue.log_bytes)} in ${plural(queue.segments, "segment")}` : null],
           ["Bodies waiting", Number.isFinite(queue.message_bytes) ? bytes(queue.message_bytes) : null],
           ["Offsets kept", Number.isFinite(start) ? html`${count(start)} to ${count(end)} <span class="quiet">(exclusive), ${count(end - start)} messages</span>` : null],
-          ["Oldest waiting", oldest(queue)],
+          ["Oldest waiting", oldest(queue, first.value)],
           ["In memory", Number.isFinite(queue.messages_ram) ? plural(queue.messages_ram, "message") : null],
         ]} />
         ${Number.isFinite(start) ? null : html`<p class="quiet">This server tells nothing about the log of the queue.</p>`}
@@ -50,8 +51,10 @@ export function QueueStorage({ queue, queues }) {
     </section>`}`;
 }
 
-function oldest(queue) {
+function oldest(queue, page) {
   if (Number.isFinite(queue.oldest_message_age)) return `${duration(queue.oldest_message_age)} old`;
+  const [message] = page?.items ?? [];
+  if (message?.timestamp) return `${ago(Date.parse(message.timestamp))}, offset ${count(message.offset)}`;
   return queue.head_message_timestamp ? moment(queue.head_message_timestamp * 1000) : null;
 }
 
