@@ -258,7 +258,7 @@ def test_a_hostile_body_is_refused(server: ManagementServer, body: bytes) -> Non
     assert reply.json["error"] == "bad_request"
 
 
-VALUES: Final = (
+VALUES: Final[tuple[object, ...]] = (
     None,
     True,
     5,
