@@ -232,7 +232,7 @@ def run_session(api: Api, directory: Path) -> list[Printed]:
     """Run the whole session against a broker that has nothing yet; return what was printed."""
     printed: list[Printed] = []
     broker = ["-H", api.host, "-P", str(api.port)]
-    with _client(api) as connection, _tool(directory) as run:
+    with _client(api) as connection, tool(directory) as run:
         for step in SESSION:
             if isinstance(step, Until):
                 _wait(api, step)
@@ -251,7 +251,7 @@ def run_session(api: Api, directory: Path) -> list[Printed]:
 
 
 @contextmanager
-def _tool(home: Path) -> Iterator[Callable[[list[str], str], tuple[int, str, str]]]:
+def tool(home: Path) -> Iterator[Callable[[list[str], str], tuple[int, str, str]]]:
     """Give a function that runs the tool; it takes arguments and input."""
     (program,) = _PACKAGED.glob("rabbitmq_server-*/plugins/rabbitmq_management-*/" + _PATH)
     process = subprocess.Popen(

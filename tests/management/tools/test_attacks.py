@@ -258,6 +258,110 @@ def test_a_hostile_body_is_refused(server: ManagementServer, body: bytes) -> Non
     assert reply.json["error"] == "bad_request"
 
 
+VALUES: Final[tuple[object, ...]] = (
+    None,
+    True,
+    5,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "x",
+    "\u0000",
+    "é" * 300,
+    [],
+    [1],
+    [[]],
+    [None],
+    ["x", "x"],
+    {},
+    {"a": None},
+    {"a": {"b": [1.5, {"c": None}]}},
+    {"": ""},
+)
+_POLICY: Final = {
+    "pattern": "^z",
+    "definition": {"max-length": 1},
+    "priority": 1,
+    "apply-to": "all",
+}
+_PERMISSION: Final = {"configure": "", "write": "", "read": ""}
+GOOD_BODIES: Final[dict[str, dict[str, object]]] = {
+    "PUT /vhosts/z": {
+        "description": "",
+        "tags": "a",
+        "default_queue_type": "classic",
+        "tracing": False,
+    },
+    "PUT /users/z": {"password": "z", "tags": "management"},
+    "PUT /users/zh": {"password_hash": "", "hashing_algorithm": "", "tags": []},
+    "POST /users/bulk-delete": {"users": ["zz"]},
+    "PUT /permissions/%2F/guest": {"configure": ".*", "write": ".*", "read": ".*"},
+    "PUT /topic-permissions/%2F/guest": {"exchange": "amq.topic", "write": ".*", "read": ".*"},
+    "PUT /vhost-limits/%2F/max-queues": {"value": 10_000},
+    "PUT /user-limits/guest/max-channels": {"value": 10_000},
+    "PUT /policies/%2F/z": _POLICY,
+    "PUT /operator-policies/%2F/z": _POLICY,
+    "PUT /parameters/shovel/%2F/z": {"value": {}},
+    "PUT /global-parameters/z": {"value": 1},
+    "PUT /cluster-name": {"name": "z"},
+    "PUT /queues/%2F/z": {"durable": True, "auto_delete": False, "arguments": {"x-max-length": 1}},
+    "PUT /exchanges/%2F/z": {"type": "topic", "durable": True, "internal": False, "arguments": {}},
+    "POST /bindings/%2F/e/amq.topic/q/z": {"routing_key": "z", "arguments": {"a": 1}},
+    "POST /exchanges/%2F/amq.topic/publish": {
+        "routing_key": "z",
+        "properties": {"headers": {"a": 1}},
+        "payload": "z",
+        "payload_encoding": "string",
+    },
+    "POST /queues/%2F/z/get": {
+        "count": 1,
+        "ackmode": "ack_requeue_true",
+        "encoding": "auto",
+        "truncate": 1,
+    },
+    "POST /queues/%2F/z/actions": {"action": "sync"},
+    "POST /queues/%2F/z/replay": {"from": "earliest", "until": "", "to": "z", "filters": []},
+    "POST /queues/%2F/z/dead-letters/return": {"from": "earliest", "until": "", "filters": []},
+    "POST /definitions": {
+        "users": [],
+        "vhosts": [],
+        "permissions": [],
+        "topic_permissions": [],
+        "parameters": [],
+        "global_parameters": [],
+        "policies": [],
+        "queues": [],
+        "exchanges": [],
+        "bindings": [],
+    },
+    "POST /definitions/%2F": {"queues": [{"name": "zd", "durable": True, "arguments": {}}]},
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("target", GOOD_BODIES)
+def test_a_value_of_any_type_is_taken_or_refused(server: ManagementServer, target: str) -> None:
+    assert server.put("/api/queues/%2F/z", {"durable": True}).status in {201, 204, 400}
+    method, path = target.split()
+    good = GOOD_BODIES[target]
+    failed = []
+    for key in good:
+        for value in (*VALUES, *([item] for item in VALUES), *({"x": item} for item in VALUES)):
+            body = {**good, key: value}
+            headers = {"Content-Type": "application/json"}
+            reply = server.request(method, f"/api{path}", body, headers=headers)
+            if reply.status >= 500 or (reply.status >= 400 and not reply.json["reason"]):
+                failed.append((body, reply.status, reply.body))
+    if path.startswith("/permissions"):
+        assert server.put(f"/api{path}", good).status in {201, 204}
+
+    assert not failed, failed
+    for read in ("/definitions", "/overview", f"/{path.split('/')[1]}"):
+        assert server.get(f"/api{read}").status in {200, 404}, read
+    assert server.get("/metrics/per-object", user=None, url=server.metrics_url).status == 200
+
+
 def test_slow_clients_keep_nobody_waiting(server: ManagementServer) -> None:
     parts = urlsplit(server.url)
     with ExitStack() as opened:
@@ -306,6 +410,18 @@ def test_a_pattern_that_never_ends_is_stopped(server: ManagementServer, pattern:
     assert server.put("/api/queues/%2F/" + "a" * 120).status in {201, 204}
 
     reply = server.get(f"/api/queues?page=1&use_regex=true&name={quote(pattern)}")
+
+    assert reply.status in {200, 400}, reply
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern[:20])
+def test_a_pattern_for_metrics_that_never_ends_is_stopped(
+    server: ManagementServer, pattern: str
+) -> None:
+    assert server.put("/api/queues/%2F/" + "a" * 120).status in {201, 204}
+
+    path = f"/metrics/detailed?family=queue_coarse_metrics&queue={quote(pattern)}"
+    reply = server.get(path, user=None, url=server.metrics_url)
 
     assert reply.status in {200, 400}, reply
 
