@@ -85,6 +85,7 @@ class Alarms:
         self.is_memory_low = False
         self.is_disk_low = False
         self.last: Reading | None = None
+        self._held: set[str] = set()
         self._sensor = sensor
         self._changed = changed
         self._relieve_memory = relieve_memory
@@ -115,6 +116,20 @@ class Alarms:
             await asyncio.sleep(interval_seconds)
             await self.look()
 
+    def hold(self, resource: str, *, is_on: bool) -> None:
+        """Keep an alarm on whatever is measured, or let it follow the measurements again.
+
+        Args:
+            resource: `memory` or `disk`.
+            is_on: Whether the alarm is kept on.
+        """
+        if is_on:
+            self._held.add(resource)
+        else:
+            self._held.discard(resource)
+        if self.last is not None:
+            self.take(self.last)
+
     def take(self, reading: Reading) -> None:
         """Evaluate a measurement, and call `changed` if an alarm begins or ends."""
         self.last = reading
@@ -127,6 +142,8 @@ class Alarms:
             or reading.memory_bytes > self.memory_bytes_max * CERTAIN_SHARE
         )
         is_disk_low = reading.disk_free_bytes < self.disk_free_bytes_min
+        is_memory_low = is_memory_low or "memory" in self._held
+        is_disk_low = is_disk_low or "disk" in self._held
         has_changed = (is_memory_low, is_disk_low) != (self.is_memory_low, self.is_disk_low)
         self.is_memory_low = is_memory_low
         self.is_disk_low = is_disk_low

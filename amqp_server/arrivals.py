@@ -33,9 +33,10 @@ class Arrivals:
         return len(self._arrivals)
 
     def admit(self, arrival: Arrival) -> bool:
-        """Add a socket; return False if there are too many or the server is stopping."""
+        """Add a socket; return False if there are too many or none is let in."""
         open_count = len(self._arrivals) + len(self._connections)
-        if self._connections.is_closing or open_count >= self._count_max:
+        is_closed = self._connections.is_closing or self._connections.is_suspended
+        if is_closed or open_count >= self._count_max:
             return False
         self._arrivals.add(arrival)
         return True

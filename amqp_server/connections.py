@@ -110,10 +110,12 @@ class OpenConnections:
 
     Attributes:
         is_closing: Whether the server stops: it admits no more connections.
+        is_suspended: Whether an operator lets no client connect for now.
     """
 
     def __init__(self, count_max: int) -> None:
         self.is_closing = False
+        self.is_suspended = False
         self._count_max = count_max
         self._open: set[Connection] = set()
         self._all_gone = asyncio.Event()
@@ -127,8 +129,8 @@ class OpenConnections:
         return iter(tuple(self._open))
 
     def admit(self, connection: Connection) -> bool:
-        """Register a connection; return False if there are too many or the server is stopping."""
-        if self.is_closing or len(self._open) >= self._count_max:
+        """Register a connection; return False if there are too many or none is let in."""
+        if self.is_closing or self.is_suspended or len(self._open) >= self._count_max:
             return False
         self._open.add(connection)
         return True
@@ -151,6 +153,13 @@ class OpenConnections:
         for connection in self:
             if connection.user == user:
                 yield from connection.force_close(f"user '{user}' is deleted")
+            yield
+
+    def suspend(self, reason: str) -> Iterator[None]:
+        """Admit no more connections until `is_suspended` is False, and close all, in steps."""
+        self.is_suspended = True
+        for connection in self:
+            yield from connection.force_close(reason)
             yield
 
     def on_alarms_changed(self) -> Iterator[None]:

@@ -77,6 +77,18 @@ class ManagementProcess:
             "starts": self.starts,
         }
 
+    @property
+    def listeners(self) -> list[dict[str, Any]]:
+        """Protocol, host and port of every listener of the server."""
+        found = [
+            {"protocol": protocol, "host": host, "port": port}
+            for host, port, protocol in self._amqp_listeners
+        ]
+        for each in self._sockets.sockets:
+            protocol = "http/prometheus" if each.kind == "metrics" else "http" + "s" * each.is_tls
+            found.append({"protocol": protocol, "host": each.host, "port": each.port})
+        return found
+
     def start(self, amqp_listeners: list[tuple[str, int, str]]) -> None:
         """Let clients connect, and start the process; returns at once.
 
@@ -87,9 +99,9 @@ class ManagementProcess:
             StartupError: Another process has taken a port that was asked for.
         """
         self._sockets.listen()
+        self._amqp_listeners = amqp_listeners
         if not self._sockets.sockets:
             return
-        self._amqp_listeners = amqp_listeners
         self._running = asyncio.create_task(self._keep_running(), name="management server")
 
     async def stop(self) -> None:

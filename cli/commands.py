@@ -72,6 +72,11 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "inspect": LazyCommand(
             "cli.inspect", "inspect", "Show the contents of a data directory's files."
         ),
+        "install-rabbitmq-tools": LazyCommand(
+            "cli.rabbitmq_tools.install",
+            "install_rabbitmq_tools",
+            "Write rabbitmqctl and RabbitMQ's other tools into a directory.",
+        ),
         "limits": LazyCommand(
             "cli.limits", "limits", "List, set and clear limits of virtual hosts and users."
         ),

@@ -14,6 +14,7 @@ from amqp_server.control.connections import connection_commands
 from amqp_server.control.definitions import definitions_commands
 from amqp_server.control.exchange_changes import exchange_commands
 from amqp_server.control.following import following_commands
+from amqp_server.control.held_alarms import alarm_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.logins import login_commands
@@ -72,6 +73,7 @@ def control_commands(
     )
     node = NodeState(sources, checkpointer, server.filesystem)
     families = (
+        alarm_commands(alarms),
         audit_commands(server.config.storage_path),
         browse_commands(broker, server.access),
         changes_commands(Census(broker, connections), broker.turn, node),

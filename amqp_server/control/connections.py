@@ -1,4 +1,4 @@
-"""The commands `connections.close` and `connections.close_user`."""
+"""The commands that close connections, and let clients connect or not."""
 
 from __future__ import annotations
 
@@ -54,15 +54,20 @@ async def close_user(open_connections: OpenConnections, turn: Turn, user: str, r
     return count
 
 
+def _check(reason: str) -> None:
+    """Refuse a reason that is too long for AMQP."""
+    if len(reason.encode("utf-8", "surrogatepass")) > _REASON_BYTES_MAX:
+        text = f"the reason has more than {_REASON_BYTES_MAX} bytes"
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, text)
+
+
 async def _close(
     open_connections: OpenConnections,
     turn: Turn,
     reason: str,
     is_wanted: Callable[[Connection], bool],
 ) -> int:
-    if len(reason.encode("utf-8", "surrogatepass")) > _REASON_BYTES_MAX:
-        text = f"the reason has more than {_REASON_BYTES_MAX} bytes"
-        raise ControlError(ErrorKind.INVALID_ARGUMENT, text)
+    _check(reason)
     closed: list[Connection] = []
 
     def steps() -> Iterator[None]:
@@ -76,9 +81,40 @@ async def _close(
     return len(closed)
 
 
+async def suspend(open_connections: OpenConnections, turn: Turn, reason: str) -> int:
+    """Close all connections (320), and admit none until `resume`; return how many were closed.
+
+    Raises:
+        ControlError: The reason is too long.
+    """
+    _check(reason)
+    count = len(open_connections)
+    steps = open_connections.suspend(reason)
+    await done_in_turns(turn, turn.upkeep, steps, "suspension of clients by a command")
+    logger.warning("clients suspended reason=%r count=%d", reason, count)
+    return count
+
+
+async def resume(open_connections: OpenConnections) -> None:
+    """Let clients connect again."""
+    open_connections.is_suspended = False
+    logger.info("clients resumed")
+
+
 def connection_commands(open_connections: OpenConnections, turn: Turn) -> tuple[Command, ...]:
     """Return the commands that close connections of a server with these parts."""
     return (
+        Command(
+            "clients.suspend",
+            partial(suspend, open_connections, turn),
+            {"reason": str},
+            audited=Audited("clients.suspended", details=("reason",)),
+        ),
+        Command(
+            "clients.resume",
+            partial(resume, open_connections),
+            audited=Audited("clients.resumed"),
+        ),
         Command(
             "connections.close",
             partial(close, open_connections, turn),

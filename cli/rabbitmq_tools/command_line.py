@@ -1,0 +1,174 @@
+"""Reads the command line of a tool: options anywhere, the verb, its arguments."""
+
+from __future__ import annotations
+
+from cli.rabbitmq_tools.asking import ANSWER_SECONDS_MAX
+from cli.rabbitmq_tools.failures import UsageError
+from cli.rabbitmq_tools.output import FORMATTERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SHORT = {
+    "-n": "node",
+    "-q": "quiet",
+    "-s": "silent",
+    "-l": "longnames",
+    "-t": "timeout",
+    "-p": "vhost",
+    "-h": "help",
+    "-?": "help",
+    "-m": "minimal",
+    "-e": "enabled",
+    "-E": "implicitly-enabled",
+    "-v": "verbose",
+    "-d": "aliases-file",
+}
+SWITCHES = frozenset(
+    [
+        "quiet",
+        "silent",
+        "longnames",
+        "help",
+        "no-table-headers",
+        "table-headers",
+        "dry-run",
+        "script-name",
+        "minimal",
+        "enabled",
+        "implicitly-enabled",
+        "verbose",
+        "offline",
+        "online",
+        "local",
+        "global",
+        "if-empty",
+        "if-unused",
+        "offline",
+        "all-vhosts",
+        "pre-hashed-password",
+        "print-stacktrace",
+        "disabled",
+        "force",
+        "unavailable",
+    ]
+)
+"""Options without a value."""
+VALUES = frozenset(
+    [
+        "node",
+        "timeout",
+        "vhost",
+        "formatter",
+        "printer",
+        "file",
+        "script-name",
+        "priority",
+        "apply-to",
+        "user",
+        "format",
+        "erlang-cookie",
+        "aliases-file",
+        "mnesia-dir",
+        "rabbitmq-home",
+        "output",
+        "per-connection-delay",
+        "limit",
+        "reason",
+        "address",
+        "unit",
+        "hostname",
+    ]
+)
+"""Options with a value."""
+
+
+class CommandLine:
+    """A command line.
+
+    Args:
+        words: What stands behind the name of the tool.
+
+    Attributes:
+        verb: The verb; None: nothing is asked for.
+        arguments: What stands behind the verb, without options.
+        options: Values of the options by name without dashes; those of switches are empty.
+
+    Raises:
+        UsageError: An option is unknown, or its value is missing or not valid.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.options: dict[str, str] = {}
+        self.arguments: list[str] = []
+        self.verb: str | None = None
+        found: list[str] = []
+        bad: list[str] = []
+        rest = iter(words)
+        for word in rest:
+            if word == "--":
+                found += rest
+            elif word.startswith("--"):
+                name, sign, value = word[2:].partition("=")
+                self._take(name, value if sign else None, word, rest, bad)
+            elif word in SHORT:
+                self._take(SHORT[word], None, word, rest, bad)
+            elif word.startswith("-") and len(word) > 2 and word[:2] in SHORT and word[2] == "=":
+                self._take(SHORT[word[:2]], word[3:], word, rest, bad)
+            elif word.startswith("-") and word != "-" and not word[1:].isdecimal():
+                bad.append(f"{word} : ")
+            else:
+                found.append(word)
+        if found:
+            self.verb, self.arguments = found[0], found[1:]
+        self._check(bad)
+
+    @property
+    def formatter(self) -> str:
+        """Format of the result."""
+        return self.options.get("formatter", "table")
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing but the result is written."""
+        return "quiet" in self.options or "silent" in self.options
+
+    @property
+    def has_header(self) -> bool:
+        """Whether tables begin with the names of their columns."""
+        return not ("silent" in self.options or "no-table-headers" in self.options)
+
+    @property
+    def seconds_max(self) -> float:
+        """Seconds that an answer may take."""
+        given = self.options.get("timeout", "")
+        return float(given) if given.isdecimal() and int(given) > 0 else ANSWER_SECONDS_MAX
+
+    def _take(self, name: str, value: str | None, word: str, rest: object, bad: list[str]) -> None:
+        if name in SWITCHES:
+            self.options[name] = ""
+        elif name not in VALUES or (value is None and (following := next(rest, None)) is None):
+            bad.append(f"{word} : ")
+        else:
+            self.options[name] = following if value is None else value
+
+    def _check(self, bad: list[str]) -> None:
+        for name, is_valid in (
+            ("priority", _is_whole),
+            ("timeout", _is_timeout),
+            ("formatter", FORMATTERS.__contains__),
+        ):
+            value = self.options.get(name)
+            if value is not None and not is_valid(value):
+                bad.append(f"--{name} : {value}")
+        if bad:
+            raise UsageError("Invalid options for this command:\n" + "\n".join(bad))
+
+
+def _is_whole(value: str) -> bool:
+    return value.removeprefix("-").isdecimal() and len(value) < 20
+
+
+def _is_timeout(value: str) -> bool:
+    return value == "infinity" or _is_whole(value)

@@ -1,0 +1,100 @@
+"""Runs one of the tools: finds the verb, calls it, writes its result."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cli.rabbitmq_tools.asking import RefusedError, Server
+from cli.rabbitmq_tools.call import Call
+from cli.rabbitmq_tools.command_line import CommandLine
+from cli.rabbitmq_tools.failures import USAGE, ToolFailedError, UsageError
+from cli.rabbitmq_tools.output import lines
+from cli.rabbitmq_tools.verbs import VERBS, Verb
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130
+NO_READER = 141
+GENERAL = "[--node <node>] [--longnames] [--quiet]"
+
+
+def run(tool: str, storage_path: str, words: Sequence[str]) -> int:
+    """Run a tool; return the exit code of the process.
+
+    Args:
+        tool: Name of the tool, such as `rabbitmqctl`.
+        storage_path: Data directory of the server unless AMQP_SERVER_STORAGE_PATH names one.
+        words: Command line without the name of the tool.
+    """
+    try:
+        code = _run(tool, os.environ.get("AMQP_SERVER_STORAGE_PATH") or storage_path, words)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What the interpreter would write at its end fails again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return NO_READER
+    return code
+
+
+def _run(tool: str, storage_path: str, words: Sequence[str]) -> int:
+    verb: Verb | None = None
+    try:
+        line = CommandLine(words)
+        if line.verb is None or line.verb == "help" or "help" in line.options:
+            return _help(tool, line)
+        verb = VERBS.get(line.verb)
+        if verb is None or tool not in verb.tools:
+            return _unknown(tool, line.verb)
+        verb.check(line.arguments)
+        node = line.options.get("node") or f"rabbit@{os.uname().nodename.partition('.')[0]}"
+        server = Server(storage_path, node, line.seconds_max)
+        result = verb.load()(Call(line, server, node))
+        for each in lines(result, line.formatter, node, has_header=line.has_header):
+            if each or not line.is_quiet:
+                sys.stdout.write(each + "\n")
+    except ToolFailedError as failure:
+        return _fail(failure, tool, words, verb)
+    except RefusedError as refused:
+        return _fail(refused.failure(), tool, words, verb)
+    return 0
+
+
+def _fail(failure: ToolFailedError, tool: str, words: Sequence[str], verb: Verb | None) -> int:
+    sys.stdout.flush()
+    text = failure.text
+    if isinstance(failure, UsageError):
+        if verb is None:
+            known = [VERBS[word] for word in words if word in VERBS]
+            verb = known[0] if known else None
+        usage = "" if verb is None else verb.usage
+        text += f"\nArguments given:\n\t{' '.join(words)}\n\n\x1b[1mUsage\x1b[0m\n\n"
+        text += f"{tool} {GENERAL} {usage}"
+    sys.stderr.write(text + "\n")
+    return failure.code
+
+
+def _unknown(tool: str, verb: str) -> int:
+    sys.stderr.write(
+        f"\nCommand '{verb}' not found. \n\n\x1b[1mUsage\x1b[0m\n\n{tool} {GENERAL} <command> "
+        f"[<command options>]\n\nWrite '{tool} help' for the list of commands.\n"
+    )
+    return USAGE
+
+
+def _help(tool: str, line: CommandLine) -> int:
+    named = line.arguments[0] if line.verb == "help" and line.arguments else line.verb
+    if named in VERBS:
+        sys.stdout.write(f"\x1b[1mUsage\x1b[0m\n\n{tool} {GENERAL} {VERBS[named].usage}\n")
+        return 0
+    stream = sys.stdout if line.verb == "help" or "help" in line.options else sys.stderr
+    stream.write(f"\x1b[1mUsage\x1b[0m\n\n{tool} {GENERAL} <command> [<command options>]\n\n")
+    stream.write("\x1b[1mCommands\x1b[0m:\n\n")
+    for name, verb in sorted(VERBS.items()):
+        if tool in verb.tools:
+            stream.write(f"   {name}\n")
+    return 0 if stream is sys.stdout else USAGE

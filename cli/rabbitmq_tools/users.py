@@ -1,0 +1,122 @@
+"""Verbs of users. The server hashes a password as `amqp-server users add` does."""
+
+from __future__ import annotations
+
+import sys
+
+from cli.rabbitmq_tools.asking import RefusedError
+from cli.rabbitmq_tools.call import no_user
+from cli.rabbitmq_tools.failures import DATA, SOFTWARE, USAGE, ToolFailedError
+from cli.rabbitmq_tools.output import Message, Rows
+from cli.rabbitmq_tools.values import Atom
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cli.rabbitmq_tools.call import Call
+
+_PASSWORD_BYTES_MAX = 1024
+
+
+def list_users(call: Call) -> Rows:
+    """List the users with their tags."""
+    call.banner("Listing users ...")
+    users = call.ask("users.list")
+    rows = [(user["name"], list(map(Atom, user["tags"]))) for user in users]
+    return Rows(("user", "tags"), rows)
+
+
+def add_user(call: Call) -> Message | None:
+    """Add a user without permissions."""
+    name = call.arguments[0]
+    password = _password(call)
+    call.banner(f'Adding user "{name}" ...')
+    try:
+        call.ask("users.add", name=name, tags=[], **_hash(call, password))
+    except RefusedError as refused:
+        if refused.kind == "already_exists":
+            raise ToolFailedError(SOFTWARE, f'User "{name}" already exists') from refused
+        raise
+    if call.has_notes:
+        return Message(
+            "Done. Don't forget to grant the user permissions to some virtual hosts! See "
+            "'rabbitmqctl help set_permissions' to learn more."
+        )
+    return None
+
+
+def delete_user(call: Call) -> None:
+    """Delete a user, and close its connections."""
+    name = call.arguments[0]
+    call.banner(f'Deleting user "{name}" ...')
+    _change(call, "users.delete", name)
+
+
+def change_password(call: Call) -> None:
+    """Replace the password of a user."""
+    name = call.arguments[0]
+    password = _password(call)
+    call.banner(f'Changing password for user "{name}" ...')
+    _change(call, "users.change_password", name, **_hash(call, password))
+
+
+def clear_password(call: Call) -> None:
+    """Let no password log a user in."""
+    name = call.arguments[0]
+    call.banner(f'Clearing password for user "{name}" ...')
+    none = {"password_hash": "", "hashing_algorithm": "rabbit_password_hashing_sha256"}
+    _change(call, "users.change_password", name, **none)
+
+
+def set_user_tags(call: Call) -> None:
+    """Replace the tags of a user."""
+    name, *tags = call.arguments
+    tags = [tag for word in tags for tag in word.split(",") if tag]
+    call.banner(f'Setting tags for user "{name}" to [{", ".join(tags)}] ...')
+    _change(call, "users.set_tags", name, tags=tags)
+
+
+def authenticate_user(call: Call) -> Message:
+    """Check a password, as a login from this machine would."""
+    name = call.arguments[0]
+    password = _password(call)
+    call.banner(f'Authenticating user "{name}" ...')
+    try:
+        call.ask("logins.check", user=name, password=password, peer_host="127.0.0.1")
+    except RefusedError as refused:
+        text = f"Error: failed to authenticate user \"{name}\"\nuser '{name}' - invalid credentials"
+        raise ToolFailedError(DATA, text) from refused
+    return Message("Success")
+
+
+def _password(call: Call) -> str:
+    """Return the password from the command line, or from a line of standard input."""
+    if len(call.arguments) > 1:
+        password = call.arguments[1]
+    else:
+        if sys.stdin.isatty():
+            sys.stderr.write("Password: ")
+        octets = sys.stdin.buffer.readline(_PASSWORD_BYTES_MAX + 2)
+        password = octets.decode("utf-8", "surrogateescape").rstrip("\r\n")
+    if not password:
+        raise ToolFailedError(DATA, "password cannot be empty", has_prefix=True)
+    if len(password.encode("utf-8", "surrogateescape")) > _PASSWORD_BYTES_MAX:
+        text = f"a password has at most {_PASSWORD_BYTES_MAX} bytes"
+        raise ToolFailedError(USAGE, text)
+    return password
+
+
+def _hash(call: Call, password: str) -> dict[str, Any]:
+    if "pre-hashed-password" in call.options:
+        algorithm = "rabbit_password_hashing_sha256"
+        return {"password_hash": password, "hashing_algorithm": algorithm}
+    hashed: dict[str, Any] = call.ask("passwords.hash", password=password)
+    return hashed
+
+
+def _change(call: Call, command: str, name: str, **arguments: object) -> None:
+    try:
+        call.ask(command, name=name, **arguments)
+    except RefusedError as refused:
+        raise no_user(name) if refused.kind == "not_found" else refused from refused

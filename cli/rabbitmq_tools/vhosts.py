@@ -1,0 +1,81 @@
+"""Verbs of virtual hosts."""
+
+from __future__ import annotations
+
+from cli.rabbitmq_tools.asking import RefusedError
+from cli.rabbitmq_tools.call import no_vhost
+from cli.rabbitmq_tools.failures import DATA, ToolFailedError
+from cli.rabbitmq_tools.output import Message, Rows
+from cli.rabbitmq_tools.values import Atom
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cli.rabbitmq_tools.call import Call
+
+_COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "name": lambda vhost: vhost["name"],
+    "tracing": lambda _vhost: False,
+    "cluster_state": lambda _vhost: [],
+    "description": lambda vhost: vhost.get("metadata", {}).get("description", ""),
+    "tags": lambda vhost: list(map(Atom, vhost.get("metadata", {}).get("tags", []))),
+    "default_queue_type": lambda vhost: vhost.get("metadata", {}).get(
+        "default_queue_type", Atom("undefined")
+    ),
+    "metadata": lambda vhost: vhost.get("metadata", {}),
+}
+
+
+def list_vhosts(call: Call) -> Rows:
+    """List the virtual hosts."""
+    columns = call.columns(tuple(_COLUMNS), ("name",))
+    call.banner("Listing vhosts ...")
+    if set(columns) <= {"name", "tracing"}:
+        found = call.ask("vhosts.list")
+    else:
+        from cli.rabbitmq_tools.rows import rows_of
+
+        found = rows_of(call, "vhosts")
+    rows = [[_COLUMNS[name](vhost) for name in columns] for vhost in found]
+    return Rows(columns, rows)
+
+
+def add_vhost(call: Call) -> None:
+    """Add a virtual host; one that exists stays as it is."""
+    name = call.arguments[0]
+    call.banner(f'Adding vhost "{name}" ...')
+    try:
+        # As in RabbitMQ nobody has permissions in it yet.
+        call.ask("vhosts.add", name=name, grants_default_user=False)
+    except RefusedError as refused:
+        if refused.kind == "invalid_argument":
+            raise ToolFailedError(DATA, refused.reason) from refused
+        if refused.kind != "already_exists":
+            raise
+    if given := {key: call.options[key] for key in ("description", "tags") if key in call.options}:
+        tags = [tag for tag in given.pop("tags", "").split(",") if tag]
+        call.ask("vhosts.set", name=name, **given, **({"tags": tags} if tags else {}))
+
+
+def delete_vhost(call: Call) -> None:
+    """Delete a virtual host with all that it holds."""
+    name = call.arguments[0]
+    call.banner(f'Deleting vhost "{name}" ...')
+    try:
+        call.ask("vhosts.delete", name=name)
+    except RefusedError as refused:
+        raise no_vhost(name) if refused.kind == "not_found" else refused from refused
+
+
+def trace_on(call: Call) -> Message:
+    """Do nothing: this server has no tracing."""
+    call.banner(f'Starting tracing for vhost "{call.vhost}" ...')
+    return Message(f"Trace enabled for vhost {call.vhost}")
+
+
+def trace_off(call: Call) -> Message:
+    """Do nothing: this server has no tracing."""
+    call.banner(f'Stopping tracing for vhost "{call.vhost}" ...')
+    return Message(f"Trace disabled for vhost {call.vhost}")
