@@ -30,34 +30,6 @@ BOUNDS_SECONDS: Final = (
 """Upper bounds of the histogram of syncs; longer ones are in one more bucket."""
 
 
-class _Counts:
-    """What one thread has done."""
-
-    __slots__ = (
-        "read_bytes",
-        "read_count",
-        "read_seconds",
-        "sync_buckets",
-        "sync_count",
-        "sync_seconds",
-        "write_bytes",
-        "write_count",
-        "write_seconds",
-    )
-
-    def __init__(self) -> None:
-        self.read_bytes = self.read_count = self.write_bytes = self.write_count = 0
-        self.read_seconds = self.write_seconds = self.sync_seconds = 0.0
-        self.sync_count = 0
-        self.sync_buckets = [0] * (len(BOUNDS_SECONDS) + 1)
-
-    def note_sync(self, seconds: float) -> None:
-        """Count a sync."""
-        self.sync_count += 1
-        self.sync_seconds += seconds
-        self.sync_buckets[bisect_left(BOUNDS_SECONDS, seconds)] += 1
-
-
 @dataclass(frozen=True, slots=True)
 class FileCounters:
     """What was done with files since the process began.
@@ -88,39 +60,30 @@ class FileCounters:
 class CountedFiles(FileSystem):
     """File operations that are counted. Thread-safe.
 
-    Each thread has counters of its own: none waits for another, and none is lost.
+    A thread waits for another one only while that adds its numbers, never during an operation.
     """
 
     def __init__(self) -> None:
-        self._own = threading.local()
-        self._all: list[_Counts] = []
+        self._lock = threading.Lock()
+        self._read_bytes = self._read_count = self._write_bytes = self._write_count = 0
+        self._read_seconds = self._write_seconds = self._sync_seconds = 0.0
+        self._sync_count = 0
+        self._sync_buckets = [0] * (len(BOUNDS_SECONDS) + 1)
 
     def counters(self) -> FileCounters:
         """Return what all threads have done; any thread may ask."""
-        every = tuple(self._all)
-        return FileCounters(
-            read_count=sum(each.read_count for each in every),
-            read_bytes=sum(each.read_bytes for each in every),
-            read_seconds=sum(each.read_seconds for each in every),
-            write_count=sum(each.write_count for each in every),
-            write_bytes=sum(each.write_bytes for each in every),
-            write_seconds=sum(each.write_seconds for each in every),
-            sync_count=sum(each.sync_count for each in every),
-            sync_seconds=sum(each.sync_seconds for each in every),
-            sync_buckets=tuple(
-                sum(each.sync_buckets[at] for each in every)
-                for at in range(len(BOUNDS_SECONDS) + 1)
-            ),
-        )
-
-    @property
-    def _counts(self) -> _Counts:
-        counts: _Counts | None = getattr(self._own, "counts", None)
-        if counts is None:
-            counts = self._own.counts = _Counts()
-            # Threads of pools live as long as the process, so the list stays short.
-            self._all.append(counts)
-        return counts
+        with self._lock:
+            return FileCounters(
+                read_count=self._read_count,
+                read_bytes=self._read_bytes,
+                read_seconds=self._read_seconds,
+                write_count=self._write_count,
+                write_bytes=self._write_bytes,
+                write_seconds=self._write_seconds,
+                sync_count=self._sync_count,
+                sync_seconds=self._sync_seconds,
+                sync_buckets=tuple(self._sync_buckets),
+            )
 
     def pread(self, descriptor: int, size: int, position: int) -> bytes:
         """Read at most `size` bytes at `position`."""
@@ -140,10 +103,7 @@ class CountedFiles(FileSystem):
         """Write at `position`; return the number of bytes written."""
         began_seconds = perf_counter()
         written = super().pwrite(descriptor, data, position)
-        counts = self._counts
-        counts.write_count += 1
-        counts.write_bytes += written
-        counts.write_seconds += perf_counter() - began_seconds
+        self._note_write(written, perf_counter() - began_seconds, is_synced=False)
         return written
 
     def pwritev(
@@ -152,42 +112,51 @@ class CountedFiles(FileSystem):
         """Write buffers at `position`, durably with `sync`; return the number of bytes written."""
         began_seconds = perf_counter()
         written = super().pwritev(descriptor, buffers, position, sync)
-        seconds = perf_counter() - began_seconds
-        counts = self._counts
-        counts.write_count += 1
-        counts.write_bytes += written
-        if sync:
-            counts.note_sync(seconds)
-        else:
-            counts.write_seconds += seconds
+        self._note_write(written, perf_counter() - began_seconds, is_synced=sync)
         return written
 
     def fsync(self, descriptor: int) -> None:
         """Sync a file and all its attributes to the disk."""
         began_seconds = perf_counter()
         super().fsync(descriptor)
-        self._counts.note_sync(perf_counter() - began_seconds)
+        self._note_sync(perf_counter() - began_seconds)
 
     def fdatasync(self, descriptor: int) -> None:
         """Sync a file's data, and the attributes needed to read it, to the disk."""
         began_seconds = perf_counter()
         super().fdatasync(descriptor)
-        self._counts.note_sync(perf_counter() - began_seconds)
+        self._note_sync(perf_counter() - began_seconds)
 
     def sync_directory(self, path: Path) -> None:
         """Sync a directory's entries: new, renamed and removed names."""
         began_seconds = perf_counter()
         super().sync_directory(path)
-        self._counts.note_sync(perf_counter() - began_seconds)
+        self._note_sync(perf_counter() - began_seconds)
 
     def sync_filesystem(self, path: Path) -> None:
         """Sync everything on the file system of a directory to the disk, in one call."""
         began_seconds = perf_counter()
         super().sync_filesystem(path)
-        self._counts.note_sync(perf_counter() - began_seconds)
+        self._note_sync(perf_counter() - began_seconds)
 
     def _note_read(self, count: int, began_seconds: float) -> None:
-        counts = self._counts
-        counts.read_count += 1
-        counts.read_bytes += count
-        counts.read_seconds += perf_counter() - began_seconds
+        seconds = perf_counter() - began_seconds
+        with self._lock:
+            self._read_count += 1
+            self._read_bytes += count
+            self._read_seconds += seconds
+
+    def _note_write(self, written: int, seconds: float, *, is_synced: bool) -> None:
+        with self._lock:
+            self._write_count += 1
+            self._write_bytes += written
+            if not is_synced:
+                self._write_seconds += seconds
+        if is_synced:
+            self._note_sync(seconds)
+
+    def _note_sync(self, seconds: float) -> None:
+        with self._lock:
+            self._sync_count += 1
+            self._sync_seconds += seconds
+            self._sync_buckets[bisect_left(BOUNDS_SECONDS, seconds)] += 1
