@@ -102,7 +102,7 @@ async def bind_management(config: ServerConfig) -> ManagementSockets:
         config: Settings; not changed.
 
     Raises:
-        StartupError: A port that was asked for cannot be had.
+        StartupError: A port that was asked for cannot be had, or there is no certificate for it.
     """
     _check_certificate(config)
     found = ManagementSockets()
@@ -111,7 +111,13 @@ async def bind_management(config: ServerConfig) -> ManagementSockets:
         ("http", config.management_port, False, "management_port"),
         ("metrics", config.metrics_port, False, "metrics_port"),
     ]
-    if has_tls and config.management_port:
+    asks_for_tls = config.management_tls_port and "management_tls_port" not in config.optional_ports
+    if asks_for_tls and not has_tls:
+        raise StartupError(
+            f"cannot listen on port {config.management_tls_port} for management with TLS: there is "
+            "no certificate: set --tls-certificate or --management-tls-certificate"
+        )
+    if has_tls and (config.management_port or asks_for_tls):
         wanted.append(("http", config.management_tls_port, True, "management_tls_port"))
     try:
         for kind, port, is_tls, setting in wanted:

@@ -178,6 +178,28 @@ def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path) -> No
     assert server.messages == [f"amqp-server: error: cannot use the certificate {path} {reason}\n"]
 
 
+def test_a_port_for_tls_without_a_certificate_stops_the_start(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data", "--management-tls-port", "15999") as server:
+        server.begin()
+        code = server.wait()
+
+    assert code == 2
+    (message,) = server.messages
+    assert "port 15999 for management with TLS: there is no certificate" in message
+    assert "--management-tls-certificate" in message
+
+
+def test_a_port_for_tls_needs_no_plain_port(tmp_path: Path) -> None:
+    pair = Authority(tmp_path).server_pair()
+    options = ("--management-port", "0", "--management-tls-port", "-1")
+    with RunningServer(tmp_path / "data", *pair.options, *options) as server:
+        server.start()
+        line = server.wait_for_message("management server started")
+
+    assert "https://" in line
+    assert "http://" not in line
+
+
 def test_without_a_port_there_is_none(server: RunningServer) -> None:
     assert not any("management" in line for line in server.messages)
 
