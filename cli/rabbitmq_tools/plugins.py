@@ -34,7 +34,7 @@ def list(call: Call) -> Message:  # noqa: A001 - named as the verb
         lines = names
     else:
         width = max(map(len, names), default=0)
-        version = call.ask("status")["compatible_version"]
+        version = call.ask("probe")["compatible_version"]
         lines = [f"[E*] {name.ljust(width)} {version}" for name in names]
         if call.has_notes:
             lines = [
