@@ -120,6 +120,7 @@ conformance: setup
 check-tools: tools clients setup
 	$(BIN)/python -m tests.conformance.rabbitmq $(BIN)/python -m pytest tests/conformance
 	$(BIN)/python -m pytest tests/management/writes/rabbitmq_conversation.py
+	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/tools_of_rabbitmq.py
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
 	$(BIN)/python -m pytest tests/management/metrics/with_prometheus.py
 

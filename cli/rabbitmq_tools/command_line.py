@@ -153,12 +153,15 @@ class CommandLine:
     def _take(
         self, name: str, value: str | None, word: str, rest: Iterator[str], bad: list[str]
     ) -> None:
+        given: str | None = None
         if name in SWITCHES:
-            self.options[name] = ""
-        elif name not in VALUES or (value is None and (following := next(rest, None)) is None):
+            given = ""
+        elif name in VALUES:
+            given = next(rest, None) if value is None else value
+        if given is None:
             bad.append(f"{word} : ")
         else:
-            self.options[name] = following if value is None else value
+            self.options[name] = given
 
     def _check(self, bad: list[str]) -> None:
         for name, is_valid in (

@@ -141,7 +141,7 @@ def test_a_server_without_a_socket_serves_its_clients(
         (
             b'{"command":"reboot"}',
             "unknown_command",
-            "known are audit.list, bindings.add, ",
+            "known are alarms.hold, audit.list, bindings.add, ",
         ),
         (b'{"command":"vhosts.add"}', "invalid_argument", "'name' is missing"),
         (b'{"command":"vhosts.add","arguments":{"name":7}}', "invalid_argument", "must be text"),
