@@ -70,8 +70,7 @@ def _call(verb: Verb, line: CommandLine, server: Server, tool: str, node: str) -
         raise SuspendedError(tool)
     result = verb.load()(call)
     for each in lines(result, call.formatter, node, has_header=line.has_header):
-        if each or not line.is_quiet:
-            sys.stdout.write(each + "\n")
+        sys.stdout.write(each + "\n")
 
 
 def _fail(failure: ToolFailedError, tool: str, words: Sequence[str], verb: Verb | None) -> int:

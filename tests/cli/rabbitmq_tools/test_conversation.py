@@ -14,7 +14,7 @@ NODE = f"rabbit@{os.uname().nodename.partition('.')[0]}"
 
 
 def say(storage_path: str, words: tuple[str, ...]) -> Exchange:
-    """Run one command in this process: to start 160 of them takes longer than what they do."""
+    """Run one command in this process: to start so many takes longer than what they do."""
     output, errors = io.StringIO(), io.StringIO()
     with redirect_stdout(output), redirect_stderr(errors):
         code = run(words[0], storage_path, words[1:])
