@@ -19,6 +19,7 @@ import pika
 RECORDED: Final = Path(__file__).with_name("recorded.txt")
 _SECONDS_MAX: Final = 60
 _PIDS: Final = re.compile(r"<rabbit@host\.[\d.]+>|#PID<[\d.]+>")
+_LOGGED: Final = re.compile(r"\d\d:\d\d:\d\d\.\d+ \[")
 _PORTS: Final = re.compile(r"(127\.0\.0\.1\t)\d+")
 
 
@@ -72,7 +73,9 @@ def exchange(
     if any(word.startswith("list_") for word in words):
         # Without the separators that depend on the place of an object, in the order of names.
         shown = sorted(line.strip(" ,[]") for line in shown)
-    return Exchange(words, tuple(shown), tuple(line.rstrip() for line in common(errors)), code)
+    # Some of RabbitMQ's tools log beside what they say, now and then.
+    said = "\n".join(line.rstrip() for line in common(errors) if not _LOGGED.match(line))
+    return Exchange(words, tuple(shown), tuple(said.lstrip("\n").split("\n")), code)
 
 
 def run(words: tuple[str, ...], tools: Path, node: str, environment: Mapping[str, str]) -> Exchange:

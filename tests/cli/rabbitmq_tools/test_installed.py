@@ -38,6 +38,11 @@ def test_every_tool_is_there_and_asks_the_server(tools: Tools) -> None:
     assert call(tools, "rabbitmq-plugins", "add_user", "x", "y").code == 64
 
 
+def test_names_are_written_in_utf_8_whatever_the_locale(tools: Tools) -> None:
+    assert call(tools, "rabbitmqctl", "add_vhost", "größe", LC_ALL="POSIX").code == 0
+    assert "größe" in call(tools, "rabbitmqctl", "list_vhosts", "-s", LC_ALL="POSIX").output
+
+
 def test_another_data_directory_is_named_by_the_environment(tools: Tools, tmp_path: Path) -> None:
     found = call(
         tools, "rabbitmqctl", "list_users", AMQP_SERVER_STORAGE_PATH=str(tmp_path / "none")
