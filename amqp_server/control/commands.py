@@ -24,6 +24,7 @@ from amqp_server.control.parameters import parameter_commands
 from amqp_server.control.pausing import pausing_commands
 from amqp_server.control.permissions import permission_commands
 from amqp_server.control.policies import policy_commands
+from amqp_server.control.probe import probe_commands
 from amqp_server.control.publish_and_get import message_commands
 from amqp_server.control.queue_changes import queue_commands
 from amqp_server.control.queues import statistics_commands
@@ -91,6 +92,7 @@ def control_commands(
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),
         status_commands(sources),
+        probe_commands(sources),
         unacked_commands(broker, connections),
         user_commands(server.access),
         vhost_commands(broker, server.vhost_changes, connections, server.access, server.parameters),

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from amqp_server.slow_readers import SlowReaders
     from offsets import RedoJournal
 
-COMPATIBLE_VERSION = "3.13.7"
-"""Version of RabbitMQ whose interfaces the server has; the HTTP API tells the same one."""
 DAMAGED_MAX = 1000
 """Damaged queues, exchanges and bindings that a status lists; `recovery.json` has more."""
 
@@ -71,9 +69,6 @@ async def status(sources: StatusSources) -> dict[str, object]:
         "uptime_seconds": round(time.monotonic() - sources.started_seconds, 3),
         "host": host,
         "port": port,
-        "compatible_version": COMPATIBLE_VERSION,
-        "is_suspended": sources.open_connections.is_suspended,
-        "listeners": sources.management.listeners,
         "management": sources.management.status,
         "alarms": alarms.low,
         "memory_bytes": alarms.last.memory_bytes if alarms.last else None,

@@ -14,7 +14,7 @@ from cli.rabbitmq_tools.failures import SOFTWARE, UNAVAILABLE, ToolFailedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from typing import Any
 
 ANSWER_SECONDS_MAX = 60.0
@@ -68,13 +68,23 @@ class Server:
             RefusedError: The server refuses it.
             ToolFailedError: The server cannot be asked.
         """
-        try:
-            while True:
-                next(self.parts(command, arguments))
-        except StopIteration as end:
-            return end.value
+        parts = self.parts(command, arguments)
+        while True:
+            try:
+                next(parts)
+            except StopIteration as end:
+                return end.value
 
-    def parts(self, command: str, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def close(self) -> None:
+        """Close the connection; the next question opens another one."""
+        if self._connection is not None:
+            self._lines.close()
+            self._connection.close()
+            self._connection = None
+
+    def parts(
+        self, command: str, arguments: dict[str, Any]
+    ) -> Generator[dict[str, Any], None, Any]:
         """Yield the progress reports of a command; the value of the generator is its result.
 
         Raises:
@@ -95,6 +105,7 @@ class Server:
                     break
                 yield answer["progress"]
         except OSError as error:
+            self.close()
             raise ToolFailedError(UNAVAILABLE, self._unreachable(_explain(error))) from error
         if "ok" in answer:
             return answer["ok"]
@@ -107,6 +118,7 @@ class Server:
             return
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(self._seconds_max)
+        self._connection, self._lines = connection, connection.makefile("rb")
         path = os.path.join(self.storage_path, "control.sock")  # noqa: PTH118 - see the package
         if len(os.fsencode(path)) > PATH_BYTES_MAX:
             directory = os.open(self.storage_path, os.O_RDONLY | os.O_DIRECTORY)
@@ -116,8 +128,6 @@ class Server:
                 os.close(directory)
         else:
             connection.connect(path)
-        self._connection = connection
-        self._lines = connection.makefile("rb")
 
     def _unreachable(self, why: str) -> str:
         return (

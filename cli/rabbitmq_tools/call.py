@@ -111,4 +111,4 @@ def no_parameter() -> ToolFailedError:
 
 def invalid(text: str) -> ToolFailedError:
     """Return the failure of a verb whose definition is not valid."""
-    return ToolFailedError(UNAVAILABLE, f"Validation failed\n\n{text}\n\n")
+    return ToolFailedError(UNAVAILABLE, f"Validation failed\n\n{text}\n")

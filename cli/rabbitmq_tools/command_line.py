@@ -8,7 +8,7 @@ from cli.rabbitmq_tools.output import FORMATTERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 SHORT = {
     "-n": "node",
@@ -21,6 +21,8 @@ SHORT = {
     "-?": "help",
     "-m": "minimal",
     "-e": "enabled",
+    "-u": "if-unused",
+    "-P": "pid",
     "-E": "implicitly-enabled",
     "-v": "verbose",
     "-d": "aliases-file",
@@ -34,7 +36,6 @@ SWITCHES = frozenset(
         "no-table-headers",
         "table-headers",
         "dry-run",
-        "script-name",
         "minimal",
         "enabled",
         "implicitly-enabled",
@@ -45,7 +46,8 @@ SWITCHES = frozenset(
         "global",
         "if-empty",
         "if-unused",
-        "offline",
+        "all",
+        "skip-if-unchanged",
         "all-vhosts",
         "pre-hashed-password",
         "print-stacktrace",
@@ -79,6 +81,9 @@ VALUES = frozenset(
         "address",
         "unit",
         "hostname",
+        "description",
+        "tags",
+        "pid",
     ]
 )
 """Options with a value."""
@@ -145,13 +150,18 @@ class CommandLine:
         given = self.options.get("timeout", "")
         return float(given) if given.isdecimal() and int(given) > 0 else ANSWER_SECONDS_MAX
 
-    def _take(self, name: str, value: str | None, word: str, rest: object, bad: list[str]) -> None:
+    def _take(
+        self, name: str, value: str | None, word: str, rest: Iterator[str], bad: list[str]
+    ) -> None:
+        given: str | None = None
         if name in SWITCHES:
-            self.options[name] = ""
-        elif name not in VALUES or (value is None and (following := next(rest, None)) is None):
+            given = ""
+        elif name in VALUES:
+            given = next(rest, None) if value is None else value
+        if given is None:
             bad.append(f"{word} : ")
         else:
-            self.options[name] = following if value is None else value
+            self.options[name] = given
 
     def _check(self, bad: list[str]) -> None:
         for name, is_valid in (

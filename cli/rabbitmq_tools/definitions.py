@@ -71,8 +71,7 @@ def import_definitions(call: Call) -> None:
     name = None
     try:
         found = read_definitions(Path(path))
-        if found.is_single_vhost:
-            raise DefinitionsError("the file has the definitions of one vhost only")
+        _check_whole(is_single=found.is_single_vhost)
         name = write_entries(storage_path, list(hash_passwords(found.entries)))
         call.ask(
             "definitions.import",
@@ -91,6 +90,11 @@ def import_definitions(call: Call) -> None:
     finally:
         if name is not None:
             (storage_path / name).unlink(missing_ok=True)
+
+
+def _check_whole(*, is_single: bool) -> None:
+    if is_single:
+        raise ToolFailedError(DATA, "the file has the definitions of one vhost only")
 
 
 def _bad(reason: str) -> UsageError:

@@ -37,3 +37,18 @@ class UsageError(ToolFailedError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(USAGE, f"Error (argument validation): {reason}", has_prefix=False)
+
+
+class SuspendedError(UsageError):
+    """Clients are suspended, so most verbs are refused.
+
+    Args:
+        tool: Name of the tool.
+    """
+
+    def __init__(self, tool: str) -> None:
+        super().__init__("")
+        self.text = (
+            "Error: this command requires the 'rabbit' app to be running on the target node. "
+            f"Start it with '{tool} start_app'."
+        )

@@ -27,10 +27,10 @@ _PURPOSES = {
 def ping(call: Call) -> Message:
     """Check that the server answers."""
     call.banner(
-        f"Will ping {call.node}. This only checks if the server answers. "
-        f"Timeout: {call.seconds_max * 1000:.0f} ms."
+        f"Will ping {call.node}. This only checks if the OS process is running and registered "
+        f"with epmd. Timeout: {call.seconds_max * 1000:.0f} ms."
     )
-    _status(call)
+    _probe(call)
     return _passed("Ping succeeded")
 
 
@@ -50,10 +50,11 @@ def is_running(call: Call) -> Message:
 
 
 def is_booting(call: Call) -> Message:
-    """Say that the server has started: it answers nothing before."""
+    """Say that the server is not starting: it answers nothing while it does."""
     call.banner(f"Asking node {call.node} for its boot status ...")
-    text = _running(call)[0]
-    return _passed(text)
+    about = f"RabbitMQ on node {call.node} is fully booted (check with is_running), stopped or has"
+    _probe(call)
+    return _passed(f"{about} not started booting yet")
 
 
 def alarms(call: Call) -> Message:
@@ -79,7 +80,7 @@ def check_local_alarms(call: Call) -> Message:
 def check_port_connectivity(call: Call) -> Message:
     """Check that every listener takes a connection."""
     call.banner(f"Testing TCP connections to all active listeners on node {call.node} ...")
-    found = _status(call)["listeners"]
+    found = _probe(call)["listeners"]
     failed = [each for each in found if not _connects(call.options.get("address"), each)]
     if failed:
         lines = "\n".join(map(listener_text, failed))
@@ -92,7 +93,7 @@ def check_port_listener(call: Call) -> Message:
     """Check that the server listens on a port."""
     port = call.arguments[0]
     call.banner(f"Asking node {call.node} if there's an active listener on port {port} ...")
-    ports = [str(each["port"]) for each in _status(call)["listeners"]]
+    ports = [str(each["port"]) for each in _probe(call)["listeners"]]
     if port not in ports:
         raise _failed(
             call,
@@ -107,7 +108,7 @@ def check_protocol_listener(call: Call) -> Message:
     protocol = call.arguments[0]
     asked = f"if there's an active listener for protocol {protocol} ..."
     call.banner(f"Asking node {call.node} {asked}")
-    protocols = sorted({each["protocol"] for each in _status(call)["listeners"]})
+    protocols = sorted({each["protocol"] for each in _probe(call)["listeners"]})
     known = {"amqps": "amqp/ssl", "amqp091": "amqp", "amqp0-9-1": "amqp"}.get(protocol, protocol)
     if known not in protocols:
         raise _failed(
@@ -122,7 +123,7 @@ def check_protocol_listener(call: Call) -> Message:
 def check_virtual_hosts(call: Call) -> Message:
     """Check that the start has recovered all virtual hosts."""
     call.banner(f"Checking if all vhosts are running on node {call.node} ...")
-    damaged = sorted({each["vhost"] for each in _status(call)["damaged"]})
+    damaged = sorted(_probe(call)["damaged_vhosts"])
     if damaged:
         names = "\n".join(damaged)
         raise _failed(call, f"Some virtual hosts on node {call.node} are damaged:\n{names}")
@@ -132,7 +133,7 @@ def check_virtual_hosts(call: Call) -> Message:
 def listeners(call: Call) -> Message:
     """Show on which addresses the server listens."""
     call.banner(f"Asking node {call.node} to report its protocol listeners ...")
-    found = _status(call)["listeners"]
+    found = _probe(call)["listeners"]
     shown = [listener_value(call, each) for each in found]
     value = {"listeners": shown, "node": call.node, "result": "ok"}
     return Message("\n".join(map(listener_text, found)), value)
@@ -141,7 +142,7 @@ def listeners(call: Call) -> Message:
 def server_version(call: Call) -> Message:
     """Show the version of RabbitMQ that the server is compatible with."""
     call.banner(f"Asking node {call.node} for its RabbitMQ version...")
-    return Message(_status(call)["compatible_version"])
+    return Message(_probe(call)["compatible_version"])
 
 
 def listener_text(each: dict[str, Any]) -> str:
@@ -169,20 +170,20 @@ def alarm_text(call: Call, resource: str) -> str:
     return f"{kind} alarm on node {call.node}"
 
 
-def _status(call: Call) -> dict[str, Any]:
-    found: dict[str, Any] = call.ask("status")
+def _probe(call: Call) -> dict[str, Any]:
+    found: dict[str, Any] = call.ask("probe")
     return found
 
 
 def _running(call: Call) -> tuple[str, bool]:
     about = f"RabbitMQ on node {call.node} is"
-    if _status(call)["is_suspended"]:
+    if _probe(call)["is_suspended"]:
         return f"{about} not running or has not fully booted yet (check with is_booting)", False
     return f"{about} fully booted and running", True
 
 
 def _alarms(call: Call) -> list[str]:
-    return [alarm_text(call, each) for each in _status(call)["alarms"]]
+    return [alarm_text(call, each) for each in _probe(call)["alarms"]]
 
 
 def _without_alarms(call: Call, where: str, *, has_prefix: bool) -> Message:

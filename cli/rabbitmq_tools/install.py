@@ -21,6 +21,8 @@ _SCRIPT: Final = """\
 {mark}
 import sys
 sys.path += {paths!r}
+for stream in (sys.stdout, sys.stderr):
+    stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 from cli.rabbitmq_tools.main import run
 sys.exit(run({tool!r}, {storage_path!r}, sys.argv[1:]))
 """

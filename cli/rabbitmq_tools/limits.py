@@ -85,7 +85,9 @@ def _found(call: Call, kind: str) -> dict[str, str]:
 
 def _one(call: Call, kind: str, name: str) -> Rows | Message:
     limits = _found(call, kind).get(name)
-    return Rows((kind, "limits"), []) if limits is None else Message(limits)
+    if limits is None and kind == "vhost":
+        return Rows((kind, "limits"), [])
+    return Message(limits or "{}")
 
 
 def _all(call: Call, kind: str) -> Rows:

@@ -8,7 +8,7 @@ import sys
 from cli.rabbitmq_tools.asking import RefusedError, Server
 from cli.rabbitmq_tools.call import Call
 from cli.rabbitmq_tools.command_line import CommandLine
-from cli.rabbitmq_tools.failures import USAGE, ToolFailedError, UsageError
+from cli.rabbitmq_tools.failures import USAGE, SuspendedError, ToolFailedError, UsageError
 from cli.rabbitmq_tools.output import lines
 from cli.rabbitmq_tools.verbs import VERBS, Verb
 
@@ -53,15 +53,24 @@ def _run(tool: str, storage_path: str, words: Sequence[str]) -> int:
         verb.check(line.arguments)
         node = line.options.get("node") or f"rabbit@{os.uname().nodename.partition('.')[0]}"
         server = Server(storage_path, node, line.seconds_max)
-        result = verb.load()(Call(line, server, node))
-        for each in lines(result, line.formatter, node, has_header=line.has_header):
-            if each or not line.is_quiet:
-                sys.stdout.write(each + "\n")
+        try:
+            _call(verb, line, server, tool, node)
+        finally:
+            server.close()
     except ToolFailedError as failure:
         return _fail(failure, tool, words, verb)
     except RefusedError as refused:
         return _fail(refused.failure(), tool, words, verb)
     return 0
+
+
+def _call(verb: Verb, line: CommandLine, server: Server, tool: str, node: str) -> None:
+    call = Call(line, server, node)
+    if verb.needs_service and server.ask("probe")["is_suspended"]:
+        raise SuspendedError(tool)
+    result = verb.load()(call)
+    for each in lines(result, call.formatter, node, has_header=line.has_header):
+        sys.stdout.write(each + "\n")
 
 
 def _fail(failure: ToolFailedError, tool: str, words: Sequence[str], verb: Verb | None) -> int:

@@ -67,19 +67,20 @@ def _await(call: Call) -> None:
     while True:
         server = Server(call.server.storage_path, call.node, call.seconds_max)
         try:
-            server.ask("status")
+            server.ask("probe")
         except ToolFailedError:
             if time.monotonic() > until:
                 raise
             time.sleep(_WAIT_SECONDS)
         else:
+            server.close()
             return
 
 
 def status(call: Call) -> Message:
     """Show the state of the server."""
     call.banner(f"Status of node {call.node} ...")
-    found = call.ask("status")
+    found = {**call.ask("status"), **call.ask("probe")}
     node = rows_and_state(call)[1]["node"]
     listeners = found["listeners"]
     value: dict[str, Any] = {
@@ -166,7 +167,7 @@ def _status_text(call: Call, value: dict[str, Any], listeners: list[dict[str, An
 def cluster_status(call: Call) -> Message:
     """Show the cluster, which is this server."""
     call.banner(f"Cluster status of node {call.node} ...")
-    found = call.ask("status")
+    found = {**call.ask("status"), **call.ask("probe")}
     after = rows_and_state(call)[1]
     name = after["totals"]["cluster_name"] or call.node
     listeners = found["listeners"]
@@ -243,7 +244,7 @@ def shutdown(call: Call) -> None:
 
 
 def _end(call: Call) -> int:
-    pid = int(call.ask("status")["pid"])
+    pid = int(call.ask("probe")["pid"])
     try:
         os.kill(pid, signal.SIGTERM)
         until = time.monotonic() + call.seconds_max

@@ -139,6 +139,9 @@ def list_bindings(call: Call) -> Rows:
     except RefusedError as refused:
         if refused.kind != "not_found":
             raise
+    for row in found:
+        # RabbitMQ sorts the arguments of a binding.
+        row["arguments"] = dict(sorted(row["arguments"].items()))
     return shown(_BINDING_COLUMNS, columns, found)
 
 
@@ -157,11 +160,12 @@ def purge_queue(call: Call) -> None:
 def delete_queue(call: Call) -> Message | None:
     """Delete a queue."""
     name = call.arguments[0]
-    if_empty, if_unused = "if-empty" in call.options, "if-unused" in call.options
+    if_unused = "if-unused" in call.options
+    # Among plugins `-e` means something else.
+    if_empty = "if-empty" in call.options or "enabled" in call.options
     conditions = ["queue is empty"] * if_empty + ["queue is unused"] * if_unused
     condition = "if " + "and if ".join(f"{each} " for each in conditions) if conditions else ""
     call.banner(f"Deleting queue '{name}' on vhost '{call.vhost}' {condition}...")
-    # Whether one is empty is asked first: AMQP has one refusal for both conditions.
     try:
         done = call.ask(
             "queues.delete", vhost=call.vhost, name=name, if_empty=if_empty, if_unused=if_unused

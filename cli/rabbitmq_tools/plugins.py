@@ -34,7 +34,7 @@ def list(call: Call) -> Message:  # noqa: A001 - named as the verb
         lines = names
     else:
         width = max(map(len, names), default=0)
-        version = call.ask("status")["compatible_version"]
+        version = call.ask("probe")["compatible_version"]
         lines = [f"[E*] {name.ljust(width)} {version}" for name in names]
         if call.has_notes:
             lines = [
@@ -52,17 +52,17 @@ def list(call: Call) -> Message:  # noqa: A001 - named as the verb
     return Message("\n".join(lines), value)
 
 
-def enable(call: Call) -> Message:
+def enable(call: Call) -> Message | None:
     """Accept plugins whose work the server does."""
     return _switch(call, "Enabling plugins")
 
 
-def set(call: Call) -> Message:  # noqa: A001 - named as the verb
+def set(call: Call) -> Message | None:  # noqa: A001 - named as the verb
     """Accept plugins whose work the server does."""
     return _switch(call, "Enabling plugins")
 
 
-def disable(call: Call) -> Message:
+def disable(call: Call) -> Message | None:
     """Accept the names of plugins; what the server does stays."""
     return _switch(call, "Disabling plugins")
 
@@ -89,7 +89,7 @@ def directories(_call: Call) -> Message:
     )
 
 
-def _switch(call: Call, what: str) -> Message:
+def _switch(call: Call, what: str) -> Message | None:
     names = [name for word in call.arguments for name in word.split(",") if name]
     call.banner(f"{what} on node {call.node}:")
     for name in names:
@@ -101,4 +101,4 @@ def _switch(call: Call, what: str) -> Message:
     lines = ["The following plugins have been configured:"]
     lines += [f"  {name}" for name in BUILT_IN]
     lines += [f"Applying plugin configuration to {call.node}...", "Plugin configuration unchanged."]
-    return Message("\n".join(lines) if call.has_notes else "")
+    return Message("\n".join(lines)) if call.has_notes else None

@@ -9,23 +9,22 @@ if TYPE_CHECKING:
     from cli.rabbitmq_tools.call import Call
 
 
-def await_online_quorum_plus_one(call: Call) -> None:
+def await_online_quorum_plus_one(call: Call) -> Message:
     """Wait for nothing: no queue has a quorum of servers."""
-    call.banner("Will wait for a quorum + 1 of nodes to be online for all quorum queues ...")
-    call.ask("status")
+    return _await(call, "Will wait for a quorum + 1 of nodes to be online for all quorum queues")
 
 
-def await_online_synchronized_mirror(call: Call) -> None:
+def await_online_synchronized_mirror(call: Call) -> Message:
     """Wait for nothing: no queue has mirrors."""
-    call.banner("Will wait until every mirrored queue has a synchronised mirror ...")
-    call.ask("status")
+    return _await(call, "Will wait for synchronised mirrors of all classic mirrored queues")
 
 
 def post_upgrade(call: Call) -> Message:
     """Do nothing after an upgrade."""
-    call.banner("Executing post upgrade operations ...")
-    call.ask("status")
-    return Message("Done.") if call.has_notes else Message("")
+    call.banner("Executing post upgrade tasks...")
+    call.ask("probe")
+    call.banner("Rebalancing queue masters...")
+    return Message("")
 
 
 def drain(call: Call) -> None:
@@ -40,8 +39,8 @@ def drain(call: Call) -> None:
 def revive(call: Call) -> None:
     """Let clients connect again."""
     call.banner(
-        f"Will put node {call.node} back into normal operating mode. The node will again serve "
-        "client traffic!"
+        f"Will put node {call.node} back into regular operating mode. The node will again serve "
+        "client traffic and host primary queue replicas."
     )
     call.ask("clients.resume")
 
@@ -55,7 +54,7 @@ def check_if_node_is_quorum_critical(call: Call) -> Message:
 def check_if_node_is_mirror_sync_critical(call: Call) -> Message:
     """Say that the check does not apply to one server."""
     call.banner(
-        f"Checking if node {call.node} is critical for data availability of any classic mirrored "
+        f"Checking if node {call.node} is critical for data safety of any classic mirrored "
         "queues ..."
     )
     return _alone(call)
@@ -63,13 +62,22 @@ def check_if_node_is_mirror_sync_critical(call: Call) -> Message:
 
 def rebalance(call: Call) -> Rows:
     """Move nothing: there is one server."""
-    kind = call.arguments[0]
-    call.banner(f"Rebalancing {kind} queues by node ...")
-    call.ask("status")
-    return Rows(("Node name", "Number of quorum queues"), [])
+    call.banner(f"Re-balancing leaders of {call.arguments[0]} queues...")
+    call.ask("probe")
+    if "formatter" not in call.options:
+        call.formatter = "pretty_table"
+    return Rows(("Output",), [["[]"]])
+
+
+def _await(call: Call, what: str) -> Message:
+    call.banner(f"{what} for {call.seconds_max:.0f} seconds...")
+    call.ask("probe")
+    return Message(
+        "Target node seems to be the only one in a single node cluster, the command does not apply"
+    )
 
 
 def _alone(call: Call) -> Message:
-    call.ask("status")
+    call.ask("probe")
     text = f"Node {call.node} seems to be the only one in a single node cluster, the check does "
     return Message(text + "not apply")

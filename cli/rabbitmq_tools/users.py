@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from cli.rabbitmq_tools.asking import RefusedError
-from cli.rabbitmq_tools.call import no_user
+from cli.rabbitmq_tools.call import no_such_user, no_user
 from cli.rabbitmq_tools.failures import DATA, SOFTWARE, USAGE, ToolFailedError
 from cli.rabbitmq_tools.output import Message, Rows
 from cli.rabbitmq_tools.values import Atom
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cli.rabbitmq_tools.call import Call
 
 _PASSWORD_BYTES_MAX = 1024
+_NO_PASSWORD = {"password_hash": "", "hashing_algorithm": "rabbit_password_hashing_sha256"}
+"""What is kept of a user whom no password logs in."""
 
 
 def list_users(call: Call) -> Rows:
@@ -65,8 +67,10 @@ def clear_password(call: Call) -> None:
     """Let no password log a user in."""
     name = call.arguments[0]
     call.banner(f'Clearing password for user "{name}" ...')
-    none = {"password_hash": "", "hashing_algorithm": "rabbit_password_hashing_sha256"}
-    _change(call, "users.change_password", name, **none)
+    try:
+        call.ask("users.change_password", name=name, **_NO_PASSWORD)
+    except RefusedError as refused:
+        raise no_such_user(name) if refused.kind == "not_found" else refused from refused
 
 
 def set_user_tags(call: Call) -> None:
@@ -99,8 +103,6 @@ def _password(call: Call) -> str:
             sys.stderr.write("Password: ")
         octets = sys.stdin.buffer.readline(_PASSWORD_BYTES_MAX + 2)
         password = octets.decode("utf-8", "surrogateescape").rstrip("\r\n")
-    if not password:
-        raise ToolFailedError(DATA, "password cannot be empty", has_prefix=True)
     if len(password.encode("utf-8", "surrogateescape")) > _PASSWORD_BYTES_MAX:
         text = f"a password has at most {_PASSWORD_BYTES_MAX} bytes"
         raise ToolFailedError(USAGE, text)
@@ -111,6 +113,9 @@ def _hash(call: Call, password: str) -> dict[str, Any]:
     if "pre-hashed-password" in call.options:
         algorithm = "rabbit_password_hashing_sha256"
         return {"password_hash": password, "hashing_algorithm": algorithm}
+    if not password:
+        # As in RabbitMQ: a blank password is taken, and logs nobody in.
+        return _NO_PASSWORD
     hashed: dict[str, Any] = call.ask("passwords.hash", password=password)
     return hashed
 

@@ -24,6 +24,8 @@ CTL, DIAGNOSTICS, PLUGINS, QUEUES, UPGRADE = TOOLS = (
     "rabbitmq-upgrade",
 )
 MANY = 1000
+_ALWAYS = ("health", "node", "plugins", "upgrading")
+"""Families whose verbs RabbitMQ has also while its application is stopped."""
 
 
 class Verb:
@@ -36,6 +38,10 @@ class Verb:
         least: How many arguments it needs.
         most: How many it takes.
         tools: Names of the tools that have it.
+
+    Attributes:
+        needs_service: Whether it is refused while clients are suspended, as in RabbitMQ while its
+            application is stopped.
     """
 
     def __init__(
@@ -49,6 +55,7 @@ class Verb:
     ) -> None:
         self.usage = usage
         self.tools = tools
+        self.needs_service = family not in _ALWAYS
         self._family = family
         self._function = function
         self._least = least
@@ -205,9 +212,9 @@ VERBS: dict[str, Verb] = {
         (CTL,),
         "definitions",
         """
-        0 1 export_definitions <file_path | "-"> [--format <json | erlang>]
-        0 1 import_definitions <file_path | "-"> [--format <json | erlang>]
-        """,
+        0 1 export_definitions <file_path | "-"> [--format <json | erlang>] [--timeout <timeout>]
+        0 1 import_definitions <file_path | "-"> [--format <json | erlang>] [--skip-if-unchanged] [--timeout <timeout>]
+        """,  # noqa: E501
     ),
     **_table(
         TOOLS,
@@ -223,7 +230,7 @@ VERBS: dict[str, Verb] = {
         0 0 await_startup [--timeout <timeout>]
         0 0 cluster_status
         0 0 environment
-        0 * list_feature_flags [--no-table-headers] [<column> ...] [--timeout <timeout>]
+        0 * list_feature_flags [<column> ...] [--timeout <timeout>]
         0 0 status [--unit <unit>] [--timeout <timeout>]
         """,
     ),
