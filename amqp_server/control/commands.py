@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.census.census import Census
+from amqp_server.compatible_version import compatible_version
 from amqp_server.control.audit_pages import audit_commands
 from amqp_server.control.bindings import binding_commands
 from amqp_server.control.browse import browse_commands
@@ -92,7 +93,7 @@ def control_commands(
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),
         status_commands(sources),
-        probe_commands(sources),
+        probe_commands(sources, compatible_version(server.config.present_version)),
         unacked_commands(broker, connections),
         user_commands(server.access),
         vhost_commands(broker, server.vhost_changes, connections, server.access, server.parameters),

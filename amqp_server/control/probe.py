@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from amqp_server.control.registry import Command
 
 if TYPE_CHECKING:
     from amqp_server.control.status import StatusSources
 
-COMPATIBLE_VERSION: Final = "3.13.7"
-"""Version of RabbitMQ whose interfaces the server has; the HTTP API tells the same one."""
 
-
-async def probe(sources: StatusSources) -> dict[str, object]:
+async def probe(sources: StatusSources, version: str) -> dict[str, object]:
     """Return what a check of health needs; unlike `status` it counts nothing."""
     vhosts = sources.broker.vhosts.values()
     return {
         "pid": os.getpid(),
-        "compatible_version": COMPATIBLE_VERSION,
+        "compatible_version": version,
         "is_suspended": sources.open_connections.is_suspended,
         "listeners": sources.management.listeners,
         "alarms": sources.alarms.low,
@@ -30,6 +27,6 @@ async def probe(sources: StatusSources) -> dict[str, object]:
     }
 
 
-def probe_commands(sources: StatusSources) -> tuple[Command, ...]:
-    """Return the command `probe` of a server."""
-    return (Command("probe", partial(probe, sources)),)
+def probe_commands(sources: StatusSources, version: str) -> tuple[Command, ...]:
+    """Return the command `probe` of a server, which shows the version of RabbitMQ as `version`."""
+    return (Command("probe", partial(probe, sources, version)),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.compatible_version import compatible_version
 from amqp_server.management.broker_client import BrokerAway, BrokerRefused
 from amqp_server.management.http.answers import AnyAnswer, ApiError, Octets, not_found
 from amqp_server.management.http.refusals import AWAY, error_of
@@ -12,7 +13,6 @@ from amqp_server.management.http.responses import send
 from amqp_server.management.http.targets import parse_target
 from amqp_server.management.metrics.identity import Identity
 from amqp_server.management.metrics.page_server import PageServer
-from amqp_server.management.resources.overview import compatible_version
 
 if TYPE_CHECKING:
     from aiohttp.web import BaseRequest, StreamResponse

@@ -40,7 +40,9 @@ class Session:
 
     def has_csrf_token(self, token: str) -> bool:
         """Return whether a token is the one of this session."""
-        return hmac.compare_digest(token.encode(), self.csrf_token.encode())
+        # Octets of a header that are no UTF-8 come as surrogates.
+        octets = token.encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(octets, self.csrf_token.encode())
 
 
 class Sessions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.compatible_version import compatible_version
 from amqp_server.management.http.answers import AnyAnswer, not_found, ok
 from amqp_server.management.http.call import Tag
 from amqp_server.management.http.columns import select_columns
@@ -18,7 +19,6 @@ from amqp_server.management.resources.erlang import (
 )
 from amqp_server.management.resources.overview import (
     CHURN,
-    COMPATIBLE_VERSION,
     contexts,
     exchange_types,
     listeners,
@@ -98,6 +98,7 @@ class _Nodes:
     def _shown(self, ranges: Ranges) -> dict[str, Any]:
         node, overview = self._parts.mirror.node, self._parts.mirror.overview
         settings = self._settings
+        version = compatible_version(settings.presented_version)
         shown: dict[str, Any] = {
             **_DEFAULTS,
             **without_unset(node.fields),
@@ -114,7 +115,7 @@ class _Nodes:
             "applications": [
                 {
                     "name": "rabbit",
-                    "version": COMPATIBLE_VERSION,
+                    "version": version,
                     "description": "The API of RabbitMQ, served by amqp-server",
                 },
                 {
@@ -123,7 +124,7 @@ class _Nodes:
                     "description": "AMQP 0-9-1 broker",
                 },
             ],
-            "rabbitmq_version": COMPATIBLE_VERSION,
+            "rabbitmq_version": version,
             "auth_mechanisms": [
                 {"name": name, "description": description, "enabled": True}
                 for name, description in _MECHANISMS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.compatible_version import compatible_version
 from amqp_server.management.http.answers import AnyAnswer, ok
 from amqp_server.management.http.columns import select_columns
 from amqp_server.management.http.list_query import parse_list_query
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from amqp_server.management.mirror import Mirror, Row
     from amqp_server.management.settings import ManagementSettings
 
-COMPATIBLE_VERSION: Final = "3.13.7"
-"""The version of RabbitMQ whose API this is: tools choose by it what they ask for."""
 PRODUCT_NAME: Final = "amqp-server"
 CHURN: Final = (
     "connection_created",
@@ -129,11 +128,6 @@ class _Overview:
         else:
             _add_visible_totals(shown, mirror, call.user, ranges)
         return ok(select_columns(shown, parse_list_query(call.query).columns))
-
-
-def compatible_version(presented: str) -> str:
-    """Return the version that tools compare: what clients are shown, if RabbitMQ has this API."""
-    return presented if presented.partition(".")[0] in ("3", "4") else COMPATIBLE_VERSION
 
 
 def _add_totals(shown: dict[str, Any], mirror: Mirror, ranges: Ranges) -> None:

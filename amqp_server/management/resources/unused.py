@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.compatible_version import compatible_version
 from amqp_server.management.http.answers import NO_CONTENT, AnyAnswer, ok
 from amqp_server.management.http.call import Tag
 from amqp_server.management.http.routes import Route
-from amqp_server.management.resources.overview import COMPATIBLE_VERSION
 
 if TYPE_CHECKING:
     from amqp_server.management.http.call import Call
@@ -44,9 +44,8 @@ def routes(parts: Parts) -> list[Route]:
     """Return the routes that have nothing to show or to do."""
 
     async def version(_call: Call) -> AnyAnswer:
-        return ok(COMPATIBLE_VERSION)
+        return ok(compatible_version(parts.settings.presented_version))
 
-    del parts
     return [
         *(
             Route("GET", path, _nothing, tag, checks_vhost="{vhost}" in path)
