@@ -12,8 +12,9 @@ from bench.process_stats import BUSY_CORES
 
 def phase_lines(title: str, figures: PhaseFigures) -> Iterator[str]:
     """Return the lines of one phase."""
-    yield f"{title}: {figures.published:,} messages, LOST {figures.lost}" + (
-        f", {figures.repeated} repeated" if figures.repeated else ""
+    yield (
+        f"{title}: {figures.published:,} messages in {figures.seconds:.1f} s, LOST {figures.lost}"
+        + (f", {figures.repeated} repeated" if figures.repeated else "")
     )
     yield (
         f"  publish to confirm  p50 {figures.confirms.p50 * 1e3:.2f} ms, "

@@ -11,7 +11,6 @@ from bench.management.http_clients import HttpOrder
 from bench.management.load import LoadOrder
 from bench.management.managed_server import ManagedServer, start_managed_server
 from bench.management.phase import PhaseFigures, run_phase
-from bench.process_stats import ServerProbe
 
 _CHANNEL = 1
 
@@ -46,13 +45,15 @@ class Measured:
     """All figures.
 
     Attributes:
-        idle_management_bytes: Resident memory of the management server when all queues exist,
-            before the first request.
         phases: Figures of the phases in turn: alone, beside HTTP clients, alone, ...
     """
 
-    idle_management_bytes: int
     phases: tuple[PhaseFigures, ...]
+
+    @property
+    def idle_management_bytes(self) -> int:
+        """Largest resident memory of the management server before the first HTTP request."""
+        return self.phases[0].management_rss_bytes
 
     @property
     def rounds(self) -> tuple[tuple[PhaseFigures, PhaseFigures], ...]:
@@ -83,7 +84,6 @@ def measure(plan: Plan, data_parent: Path, show: Callable[[str, PhaseFigures], N
                 [requests.declare_queue(_CHANNEL, name, durable=True) for name in names]
             )
             connection.close()
-        idle_bytes = ServerProbe(server.management_pid).peak_rss_bytes() or 0
         # All over the list, so that every page of it has busy queues.
         spread = tuple(names[i * plan.queues // plan.spread] for i in range(plan.spread))
         if plan.warm_up_seconds:
@@ -95,7 +95,7 @@ def measure(plan: Plan, data_parent: Path, show: Callable[[str, PhaseFigures], N
             figures = run_phase(server, load, http if has_clients else None)
             show(title, figures)
             phases.append(figures)
-    return Measured(idle_bytes, tuple(phases))
+    return Measured(tuple(phases))
 
 
 def queue_names(count: int) -> list[str]:
