@@ -19,6 +19,7 @@ from bench.embedded_broker import testing
 from bench.errors import BenchError
 from bench.isolation.command import isolation
 from bench.machine import Machine
+from bench.management.command import management
 from bench.message_body import BODY_BYTES_MAX, BODY_BYTES_MIN
 from bench.options import CONTEXT, Names, data_dir_option, json_option
 from bench.report import format_table, to_json
@@ -117,7 +118,8 @@ def main(
     The exit status is 1 if a figure does not count: messages were lost, nothing was delivered for
     a second, or a run failed. `table` measures all rows of the benchmark table and judges their
     bars. `traffic` measures messages that all differ. `isolation` measures what other clients
-    notice while one attacks the broker. `testing` measures the broker inside a test run. `tls`
+    notice while one attacks the broker. `management` measures what the HTTP API and the page cost
+    the clients of AMQP. `testing` measures the broker inside a test run. `tls`
     measures what TLS costs.
     """
     if context.invoked_subcommand:
@@ -190,6 +192,7 @@ def _print_bounds(body_bytes: int) -> None:
 
 main.add_command(table)
 main.add_command(isolation)
+main.add_command(management)
 main.add_command(testing)
 main.add_command(tls)
 main.add_command(traffic)

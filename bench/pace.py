@@ -3,11 +3,27 @@
 import select
 import time
 from collections import deque
+from typing import Protocol
 
 from bench.confirm_window import ConfirmWindow
 from bench.connection import Connection
-from bench.publish_block import PublishBlock
 from bench.worker import Counters
+
+
+class Blocks(Protocol):
+    """Publishes that are sent block by block, as those of `PublishBlock`."""
+
+    @property
+    def block_messages(self) -> int:
+        """Publishes in a block."""
+
+    def encode(self, block: int, stamp_ns: int) -> bytes:
+        """Encode one block, complete for a write.
+
+        Args:
+            block: Number of the block, from 0.
+            stamp_ns: Stamp of all messages of the block, ns of CLOCK_MONOTONIC.
+        """
 
 
 class Pace:
@@ -26,9 +42,7 @@ class Pace:
         confirm_latencies_ns: For each block, time from when it was due to the answer to all of it.
     """
 
-    def __init__(
-        self, connection: Connection, block: PublishBlock, window: ConfirmWindow | None
-    ) -> None:
+    def __init__(self, connection: Connection, block: Blocks, window: ConfirmWindow | None) -> None:
         self.late_ns_max = 0
         self.confirm_latencies_ns: list[int] = []
         self._connection = connection

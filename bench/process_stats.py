@@ -24,17 +24,20 @@ class ServerProbe:
     Attributes:
         pid: Id of the process; None for a broker on another machine, whose figures are unknown.
         rss_anon_bytes_max: Largest sum of RssAnon of all calls of `sample`.
+        has_children: Whether the children count; if not, only the process itself does.
     """
 
     pid: int | None
     rss_anon_bytes_max: int | None = None
+    has_children: bool = True
     _pids: list[int] = field(default_factory=list)
     _ticks_before: int = 0
     _machine_ticks_before: int = 0
     _start: float = 0.0
 
     def __post_init__(self) -> None:
-        self._pids = process_tree(self.pid) if self.pid is not None else []
+        if self.pid is not None:
+            self._pids = process_tree(self.pid) if self.has_children else [self.pid]
         for pid in self._pids:
             _try_write(_PROC / str(pid) / "clear_refs", _RESET_PEAK)
         self.sample()

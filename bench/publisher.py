@@ -113,7 +113,7 @@ def publish(start_line: StartLine, order: PublishOrder, counters: Counters) -> P
         window = ConfirmWindow() if order.confirm_window else None
         if window:
             connection.select_confirms()
-        _sharpen_timers()
+        sharpen_timers()
         start_line.wait()
         start_ns = time.monotonic_ns()
         pace = Pace(connection, block, window)
@@ -185,7 +185,8 @@ def _publish_confirmed(
         raise BenchError(f"{window.settled} confirms for {published} publishes")
 
 
-def _sharpen_timers() -> None:
+def sharpen_timers() -> None:
+    """Make this process wake up in time from a short sleep, if the kernel allows it."""
     # Linux wakes a sleeping process up to 50 us late to save power. That is as long as the
     # latency of a fast broker.
     slack = Path("/proc/self/timerslack_ns")

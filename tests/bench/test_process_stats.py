@@ -42,6 +42,19 @@ def test_children_belong_to_a_process_tree() -> None:
         child.communicate(b"\n")
 
 
+def test_a_probe_may_leave_the_children_out() -> None:
+    command = [sys.executable, "-c", "print(); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with_children = ServerProbe(os.getpid()).rss_anon_bytes()
+        alone = ServerProbe(os.getpid(), has_children=False).rss_anon_bytes()
+        child.communicate(b"\n")
+    assert with_children is not None
+    assert alone is not None
+    assert with_children > alone + 1_000_000
+
+
 def test_nothing_is_known_of_a_broker_that_runs_elsewhere() -> None:
     probe = ServerProbe(None)
 
