@@ -35,6 +35,7 @@ class Room:
 
 _SERVER: Final = "amqp_server"
 _BROKER: Final = "amqp_server/broker"
+_MANAGEMENT: Final = "amqp_server/management"
 
 ROOMS: Final = (
     Room("ring", ("ring/*.py",)),
@@ -165,6 +166,37 @@ ROOMS: Final = (
     Room(
         "definitions", (f"{_SERVER}/definitions_file/**/*.py",), ("tests/cli/test_definitions.py",)
     ),
+    Room(
+        "events",
+        (f"{_BROKER}/events/*.py",),
+        ("tests/conformance/test_event_exchange.py",),
+    ),
+    Room(
+        "counters and census",
+        (f"{_BROKER}/counters/*.py", f"{_BROKER}/changed_queues.py", f"{_SERVER}/census/*.py"),
+        ("tests/management/metrics/test_real_broker.py",),
+    ),
+    Room(
+        "management: mirror",
+        (f"{_MANAGEMENT}/broker_client.py", f"{_MANAGEMENT}/mirror/*.py"),
+        ("tests/management/http/test_lists.py",),
+    ),
+    Room(
+        "management: HTTP",
+        (f"{_MANAGEMENT}/http/*.py", f"{_MANAGEMENT}/resources/*.py"),
+        (
+            "tests/management/http/test_rules.py",
+            "tests/management/http/test_lists.py",
+            "tests/management/http/test_sessions.py",
+            "tests/management/http/test_objects.py",
+            "tests/management/tools/test_walk.py",
+        ),
+    ),
+    Room(
+        "management: metrics",
+        (f"{_MANAGEMENT}/metrics/**/*.py",),
+        ("tests/management/metrics/test_real_broker.py",),
+    ),
 )
 
 IN_PROCESS: Final = (
@@ -172,10 +204,13 @@ IN_PROCESS: Final = (
     "appendlog",
     "audit",
     "broker",
+    "census",
     "definitions",
     "embedded",
     "faults",
     "groups",
+    "management/metrics",
+    "management/mirror",
     "metadata",
     "offsets",
     "protocol",
