@@ -59,16 +59,16 @@ def test_one_queue_too_many_is_refused(tmp_path: Path) -> None:
 
 def test_one_exchange_too_many_is_refused(tmp_path: Path) -> None:
     with (
-        ThreadedServer(tmp_path, limits=Limits(exchanges_max=8)) as server,
+        ThreadedServer(tmp_path, limits=Limits(exchanges_max=9)) as server,
         connect(server.address) as client,
     ):
         client.open_channel()
-        client.call(Exchange.Declare(exchange="eighth"), Exchange.DeclareOk)
+        client.call(Exchange.Declare(exchange="ninth"), Exchange.DeclareOk)
 
-        client.send(Exchange.Declare(exchange="ninth"))
+        client.send(Exchange.Declare(exchange="tenth"))
 
         close = client.expect_channel_close(ReplyCode.PRECONDITION_FAILED)
-        assert "exchange limit in vhost '/' (8) is reached" in close.reply_text
+        assert "exchange limit in vhost '/' (9) is reached" in close.reply_text
 
 
 def test_one_binding_too_many_is_refused_and_unbinding_makes_room(tmp_path: Path) -> None:
