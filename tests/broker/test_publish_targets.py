@@ -17,6 +17,9 @@ from amqp_server.protocol.errors import NotFound, NotImplementedAmqp
 from amqp_server.protocol.methods import BasicPublish
 from tests.broker.bindings import a_queue, an_exchange, remove
 
+pytestmark = pytest.mark.timeout(120)
+"""A busy machine may take several times as long as an idle one."""
+
 
 def frame(exchange: str, key: str) -> bytes:
     return BasicPublish(exchange=exchange, routing_key=key).encode()

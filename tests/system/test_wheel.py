@@ -1,5 +1,6 @@
 """A wheel runs with compiled kernels where there is no compiler."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -11,6 +12,9 @@ import pika
 import pytest
 
 from tests.servers import REPOSITORY
+
+pytestmark = pytest.mark.timeout(120)
+"""Other programs begin in these tests, which takes long on a busy machine."""
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
@@ -33,10 +37,13 @@ def run(*command: str, environment: dict[str, str] | None = None) -> str:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel and install it; return the directory of its commands."""
     directory = tmp_path_factory.mktemp("wheel")
-    run(
-        *(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check"),
-        *("--outdir", str(directory)),
-    )
+    # All builds use the same folder of the repository, and each worker of xdist makes one.
+    with (tmp_path_factory.getbasetemp().parent / "wheel.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run(
+            *(sys.executable, "-m", "build", "--wheel", "--no-isolation"),
+            *("--skip-dependency-check", "--outdir", str(directory)),
+        )
     (wheel,) = directory.glob("amqp_server-*.whl")
     environment = directory / "environment"
     venv.EnvBuilder(symlinks=True).create(environment)

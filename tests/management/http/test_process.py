@@ -21,6 +21,9 @@ from tests.management.conftest import ManagementServer, StartManagementServer
 from tests.servers import RunningServer
 from tests.tls.certificates import Authority
 
+pytestmark = pytest.mark.timeout(120)
+"""Other programs begin in these tests, which takes long on a busy machine."""
+
 KILLS = 4
 END_SECONDS_MAX = 15.0
 
