@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.management.http.answers import ApiError
+from amqp_server.management.mirror.fields import STATS
 
 if TYPE_CHECKING:
     from amqp_server.management.mirror import Row
@@ -16,23 +17,8 @@ SAMPLES_MAX: Final = 500
 """Samples that a client may ask for, of each counter."""
 _STILL: Final[dict[str, Any]] = {"rate": 0.0}
 
-MESSAGE_STATS: Final = (
-    "publish",
-    "confirm",
-    "deliver",
-    "deliver_no_ack",
-    "get",
-    "get_no_ack",
-    "deliver_get",
-    "redeliver",
-    "ack",
-    "get_empty",
-    "return_unroutable",
-    "drop_unroutable",
-    "disk_reads",
-    "disk_writes",
-)
-"""Counters of the whole server and of a virtual host."""
+MESSAGE_STATS: Final = STATS[:-2]
+"""Counters of the whole server and of a virtual host: all but the two of exchanges."""
 CHANNEL_STATS: Final = MESSAGE_STATS[:-2]
 QUEUE_STATS: Final = (
     "publish",
