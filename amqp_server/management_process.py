@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 FIRST_WAIT_SECONDS: Final = 0.1
 WAIT_SECONDS_MAX: Final = 30.0
 """Longest wait before another start, after several that failed."""
+SERVED_WAIT_SECONDS_MAX: Final = 3.0
+"""Longest wait after a process that has served: its clients wait too."""
 STEADY_SECONDS: Final = 30.0
 """A process that lived so long has not failed to start: the waits begin again."""
 END_SECONDS_MAX: Final = 2.0
@@ -58,6 +60,7 @@ class ManagementProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._running: asyncio.Task[None] | None = None
         self._amqp_listeners: list[tuple[str, int, str]] = []
+        self._has_served = False
         self.starts = 0
         self.is_serving = False
 
@@ -120,6 +123,8 @@ class ManagementProcess:
                 reason = await self._run_once()
                 if time.monotonic() - started >= STEADY_SECONDS:
                     wait_seconds = FIRST_WAIT_SECONDS
+                longest = SERVED_WAIT_SECONDS_MAX if self._has_served else WAIT_SECONDS_MAX
+                wait_seconds = min(wait_seconds, longest)
                 # A service manager that stops the broker sends SIGTERM to this process as well.
                 level = logging.INFO if reason == _ENDED else logging.WARNING
                 logger.log(
@@ -129,12 +134,13 @@ class ManagementProcess:
                     wait_seconds,
                 )
                 await asyncio.sleep(wait_seconds)
-                wait_seconds = min(2 * wait_seconds, WAIT_SECONDS_MAX)
+                wait_seconds *= 2
         finally:
             await asyncio.shield(asyncio.to_thread(self._end))
 
     async def _run_once(self) -> str:
         """Start the process and return why it has ended."""
+        self._has_served = False
         try:
             process = self._process = self._spawn()
         except OSError as error:
@@ -228,7 +234,7 @@ class ManagementProcess:
         except ValueError:
             fields = {"level": "warning", "text": repr(line[:200])}
         if fields.get("serving"):
-            self.is_serving = True
+            self.is_serving = self._has_served = True
             urls = " ".join(each.url for each in self._sockets.sockets)
             logger.info("management server started starts=%d urls=%s", self.starts, urls)
             return

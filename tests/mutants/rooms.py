@@ -186,6 +186,7 @@ ROOMS: Final = (
         (f"{_MANAGEMENT}/http/*.py", f"{_MANAGEMENT}/resources/*.py"),
         (
             "tests/management/http/test_rules.py",
+            "tests/management/http/test_permission_table.py",
             "tests/management/http/test_lists.py",
             "tests/management/http/test_sessions.py",
             "tests/management/http/test_objects.py",

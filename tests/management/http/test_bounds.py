@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import BaseRequest, Response, StreamResponse
 
-from amqp_server.management.http import bodies, rendered, responses
+from amqp_server.management.http import bodies, rendered, responses, sockets
 from amqp_server.management.http.answers import ApiError, Octets, Stream
 from amqp_server.management.http.bodies import BodyBudget
 from amqp_server.management.http.call import Call, User
@@ -110,6 +111,29 @@ async def test_a_body_that_does_not_come_is_408() -> None:
 
     assert b" 408 " in await reader.readline()
     assert b"connection: close" in (await reader.read()).lower()
+    writer.close()
+    listening.close()
+
+
+@pytest.mark.parametrize("part", [b"", b"GET /", b"GET / HTTP/1.1\r\nx: y\r\n"])
+@pytest.mark.parametrize("answered", [0, 1])
+async def test_headers_that_come_an_octet_at_a_time_end_the_connection(
+    part: bytes, answered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "IDLE_SECONDS_MAX", 0.2)
+    listening, port = await listen(answer)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for _ in range(answered):
+        assert await ask(reader, writer)
+
+    def drip(octets: bytes) -> None:
+        if not writer.is_closing():
+            writer.write(octets)
+            asyncio.get_running_loop().call_later(0.02, drip, b"z" if part else b"")
+
+    drip(part)
+    with suppress(ConnectionResetError):
+        assert await reader.read() == b""
     writer.close()
     listening.close()
 
