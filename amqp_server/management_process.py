@@ -15,12 +15,14 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import amqp_server
 from amqp_server import __version__
 from amqp_server.config import words
+from amqp_server.tls.configured import management_tls
 
 if TYPE_CHECKING:
     from amqp_server.config import ServerConfig
@@ -37,6 +39,8 @@ STEADY_SECONDS: Final = 30.0
 """A process that lived so long has not failed to start: the waits begin again."""
 END_SECONDS_MAX: Final = 2.0
 """Seconds that the process has to end by itself when the broker stops."""
+RELOAD_LINE: Final = b"reload certificates\n"
+"""What the process reads after its settings, when the operator has sent SIGHUP."""
 _LINE_BYTES_MAX: Final = 64 * 1024
 _ENDED: Final = "it was told to"
 _LEVELS: Final = {"warning": logging.WARNING, "error": logging.ERROR, "critical": logging.ERROR}
@@ -81,6 +85,11 @@ class ManagementProcess:
         }
 
     @property
+    def has_tls(self) -> bool:
+        """Whether it has certificates."""
+        return any(each.is_tls for each in self._sockets.sockets)
+
+    @property
     def listeners(self) -> list[dict[str, Any]]:
         """Protocol, host and port of every listener of the server."""
         found = [
@@ -106,6 +115,12 @@ class ManagementProcess:
         if not self._sockets.sockets:
             return
         self._running = asyncio.create_task(self._keep_running(), name="management server")
+
+    def reload_certificates(self) -> None:
+        """Let the process read the files of its certificates again, if one runs."""
+        if self.is_serving and self._process is not None and self._process.stdin is not None:
+            with suppress(BrokenPipeError, BlockingIOError):
+                self._process.stdin.write(RELOAD_LINE)
 
     async def stop(self) -> None:
         """End the process; kill it if it takes longer than `END_SECONDS_MAX`."""
@@ -195,9 +210,6 @@ class ManagementProcess:
     def _write_settings(self, pipe: IO[bytes]) -> None:
         """Write the settings: fewer bytes than a pipe holds, so that this cannot block."""
         config = self._config
-        certificates = words(config.management_tls_certificate or config.tls_certificate)[:1]
-        has_own = bool(config.management_tls_certificate)
-        keys = words(config.management_tls_key if has_own else config.tls_key)[:1]
         settings = {
             "storage_path": str(config.storage_path.absolute()),
             "broker_pid": os.getpid(),
@@ -211,13 +223,7 @@ class ManagementProcess:
                 }
                 for each in self._sockets.sockets
             ],
-            "tls": {
-                "certificates": certificates,
-                "keys": keys,
-                "password_file": "" if has_own else config.tls_key_password_file,
-                "versions": words(config.tls_versions),
-                "ciphers": config.tls_ciphers,
-            },
+            "tls": asdict(management_tls(config)),
             "cors_origins": words(config.management_cors_origin),
             "node_name": f"rabbit@{socket.gethostname().partition('.')[0]}",
             "server_version": __version__,

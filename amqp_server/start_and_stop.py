@@ -76,6 +76,7 @@ class RunningServer:
         address: Host and port on which it listens.
         tls_address: Host and port on which it listens for TLS.
         listeners: What accepts its clients.
+        management: Process of the management server; None: the server has no process of its own.
         opened: How to end each step of the start.
         last_writes: What a clean stop writes; a part of `opened`.
 
@@ -84,6 +85,7 @@ class RunningServer:
         address: Host and port on which it listens: without TLS, if it does.
         tls_address: Host and port on which it listens for TLS; None if it does not.
         listeners: What accepts its clients.
+        management: Process of the management server; None: the server has no process of its own.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class RunningServer:
         address: tuple[str, int],
         tls_address: tuple[str, int] | None,
         listeners: ClientListeners,
+        management: ManagementProcess | None,
         opened: AsyncExitStack,
         last_writes: _LastWrites,
     ) -> None:
@@ -99,6 +102,7 @@ class RunningServer:
         self.address = address
         self.tls_address = tls_address
         self.listeners = listeners
+        self.management = management
         self._opened = opened
         self._last_writes = last_writes
 
@@ -161,6 +165,7 @@ async def start(
         plain_address, tls_address = await _serve(server, bound, make_connection, opened)
         address = plain_address or tls_address
         assert address is not None, "the settings have one of the two"
+        management = None
         if owns_process:
             management = ManagementProcess(config, management_sockets)
             await _open_control_socket(server, address, management, log_tail, opened)
@@ -168,7 +173,9 @@ async def start(
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
         _run_in_background(server, bound.context, opened)
-        return RunningServer(server, address, tls_address, bound, opened.pop_all(), last_writes)
+        return RunningServer(
+            server, address, tls_address, bound, management, opened.pop_all(), last_writes
+        )
 
 
 async def recover_and_stop(config: ServerConfig, accepted: Collection[Part] = ()) -> StartReport:

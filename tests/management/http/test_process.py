@@ -183,8 +183,8 @@ def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path) -> No
         code = server.wait()
 
     assert code == 2
-    reason = "of the management server: No such file or directory"
-    assert server.messages == [f"amqp-server: error: cannot use the certificate {path} {reason}\n"]
+    reason = f"cannot read the TLS certificate {path}: No such file or directory"
+    assert server.messages == [f"amqp-server: error: {reason} (for the management server)\n"]
 
 
 def test_a_port_for_tls_without_a_certificate_stops_the_start(tmp_path: Path) -> None:
