@@ -15,6 +15,7 @@ from amqp_server.control.connections import connection_commands
 from amqp_server.control.definitions import definitions_commands
 from amqp_server.control.delayed import delayed_commands
 from amqp_server.control.exchange_changes import exchange_commands
+from amqp_server.control.exports import exports_commands
 from amqp_server.control.following import following_commands
 from amqp_server.control.held_alarms import alarm_commands
 from amqp_server.control.imports import import_commands
@@ -87,6 +88,7 @@ def control_commands(
         changes_commands(Census(broker, connections), broker.turn, node),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
+        exports_commands(broker, server.access, server.config.storage_path),
         following_commands(broker.events, log_tail),
         import_commands(broker, server.imports),
         limit_commands(broker, server.limit_settings, server.context.connection_limits),
