@@ -154,6 +154,14 @@ class Pump:
         if not no_ack:
             await source.set_prefetch(prefetch)
         deliveries = await source.consume(self._queue, self._consumer_arguments, no_ack=no_ack)
+        try:
+            await self._move(deliveries, acks=not no_ack)
+        finally:
+            destination.on_settled = destination.on_returned = None
+        await source.cancel(deliveries)
+
+    async def _move(self, deliveries: Deliveries, *, acks: bool) -> None:
+        source, destination = self._source, self._destination
         while not self._is_done():
             self._wake.clear()
             source.check_open()
@@ -163,9 +171,8 @@ class Pump:
             if not batch:
                 await self._wait(deliveries)
                 continue
-            self._publish(batch, acks=not no_ack)
+            self._publish(batch, acks=acks)
             await destination.drained()
-        await source.cancel(deliveries)
 
     def _is_done(self) -> bool:
         if self._limit is not None and self.moved >= self._limit:
