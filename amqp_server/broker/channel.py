@@ -22,6 +22,8 @@ from amqp_server.broker.consuming.unacked import (
 )
 from amqp_server.broker.counters.publish_counters import PublishCounters
 from amqp_server.broker.events.channel_events import note_channel_closed, note_consumer_deleted
+from amqp_server.broker.firehose.traced_messages import traced_messages
+from amqp_server.broker.job import Job
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.queue import Queue
@@ -177,6 +179,18 @@ class Channel:
             if consumer.timeout_ms:
                 self._note_delivery(first_tag, consumer.timeout_ms)
         self.write(octets)
+        if self.virtual_host.firehose is not None:
+            steps = self.traces(consumer.queue.name, messages, redelivered=redelivered)
+            turn = self.broker.turn
+            Job(turn, self.client.line, steps, "trace").start(turn.time_slice)
+
+    def traces(self, queue_name: str, messages: Delivered, *, redelivered: bool) -> Iterator[None]:
+        """Return the steps that tell the firehose of messages that were delivered, if it is on."""
+        firehose = self.virtual_host.firehose
+        if firehose is None:
+            return iter(())
+        copies = traced_messages(messages)
+        return firehose.trace_deliveries(self, queue_name, copies, redelivered=redelivered)
 
     def write(self, octets: Octets) -> None:
         """Send frames; those of a large message are not copied together."""

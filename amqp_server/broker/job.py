@@ -29,10 +29,14 @@ class Job:
         self._line = line
         self._steps = steps
 
-    def start(self) -> None:
-        """Do a slice at once. A short operation is done when this returns."""
+    def start(self, time_slice: TimeSlice | None = None) -> None:
+        """Do a slice at once. A short operation is done when this returns.
+
+        Args:
+            time_slice: Time of the task that starts it and goes on afterwards; None: a slice more.
+        """
         self._turn.jobs.add(self)
-        self._run(TimeSlice() if self._turn.cuts_jobs else None)
+        self._run((time_slice or TimeSlice()) if self._turn.cuts_jobs else None)
 
     def run_turn(self) -> None:
         """Do a slice."""

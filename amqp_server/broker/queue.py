@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.message_states import StateRun
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.publishing.target_queue import ConfirmWaiter
+    from amqp_server.broker.publishing.throttled_publishers import Throttled
     from amqp_server.broker.queue_part import Namespace
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.rules.expiry_timer import ExpiryTimer
@@ -677,7 +678,7 @@ class Queue:
         """Whether messages wait for room; more should not be published now."""
         return self.store.is_stalled
 
-    def throttle(self, client: Client) -> None:
+    def throttle(self, client: Throttled) -> None:
         """Stop reading from a publisher until the store has room."""
         if self._throttled_publishers is None:
             self._throttled_publishers = ThrottledPublishers()

@@ -14,6 +14,8 @@ from amqp_server.broker.counters.vhost_counters import VhostCounters
 from amqp_server.broker.damaged_definitions import DamagedDefinitions
 from amqp_server.broker.events.event_message import EVENT_EXCHANGE, EVENT_VHOST
 from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.firehose.firehose import Firehose
+from amqp_server.broker.firehose.trace_message import TRACE_EXCHANGE
 from amqp_server.broker.pending_deletions import PendingDeletions
 from amqp_server.broker.policies.vhost_policies import VhostPolicies
 from amqp_server.broker.publishing.publish_targets import PublishTargets
@@ -39,7 +41,7 @@ PREDECLARED_EXCHANGES = (
     ("amq.topic", "topic", False),
     ("amq.headers", "headers", False),
     ("amq.match", "headers", False),
-    ("amq.rabbitmq.trace", "topic", True),
+    (TRACE_EXCHANGE, "topic", True),
 )
 """Name, type and internal flag of the exchanges that every virtual host has."""
 EVENT_EXCHANGES = ((EVENT_EXCHANGE, "topic", True),)
@@ -77,6 +79,7 @@ class VirtualHost:
         routing: Finds the routes of messages.
         publish_targets: Cached routes of publish frames.
         replies: Consumers of direct replies.
+        firehose: Traces messages while an operator wants it; else None.
         publish_watch: Called with each batch of published messages and the queues that it went
             to, none if it was unroutable; None in a server.
     """
@@ -99,6 +102,7 @@ class VirtualHost:
         self.routing = Routing(self)
         self.publish_targets = PublishTargets(self)
         self.replies = DirectReplies()
+        self.firehose: Firehose | None = None
         self.publish_watch: PublishWatch | None = None
         self.binding_count = 0
         self.metadata: dict[str, Any] = {}
@@ -110,6 +114,11 @@ class VirtualHost:
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
         # Exchanges that divide messages between all of their destinations.
         self._dividing: set[Exchange] = set()
+
+    def trace(self, *, is_on: bool) -> None:
+        """Trace the messages that are published and delivered from now on, or no longer."""
+        if is_on != (self.firehose is not None):
+            self.firehose = Firehose(self) if is_on else None
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Add a new exchange."""

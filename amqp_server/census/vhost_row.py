@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.census.row import Facts
 
-VHOST_COLUMNS: Final = ("metadata", "connections", "recv_oct", "send_oct", "stats")
+VHOST_COLUMNS: Final = ("metadata", "tracing", "connections", "recv_oct", "send_oct", "stats")
 """Names of the values in the row of a virtual host."""
 
 
@@ -25,6 +25,7 @@ def vhost_values(vhost: VirtualHost) -> list[Any]:
     counters = vhost.counters
     return [
         dict(vhost.metadata),
+        vhost.firehose is not None,
         vhost.connection_count,
         counters.recv_oct,
         counters.send_oct,

@@ -1,4 +1,4 @@
-"""The commands `vhosts.add`, `vhosts.set`, `vhosts.list` and `vhosts.delete`."""
+"""The commands `vhosts.add`, `vhosts.set`, `vhosts.trace`, `vhosts.list` and `vhosts.delete`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from amqp_server.broker.vhost_changes import (
     VhostNameError,
 )
 from amqp_server.control.messages import ControlError, ErrorKind
-from amqp_server.control.registry import Command
+from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import requesting_user
 from amqp_server.control.users import done, texts
 from metadata.errors import MetadataError
@@ -109,6 +109,19 @@ async def _create(changes: VhostChanges, access: AccessControl, name: str) -> bo
     return True
 
 
+async def trace(broker: Broker, name: str, *, is_on: bool) -> None:
+    """Begin or end to tell the exchange `amq.rabbitmq.trace` of messages, until the next start.
+
+    Raises:
+        ControlError: There is no such virtual host.
+    """
+    vhost = broker.vhosts.get(name)
+    if vhost is None:
+        raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{name}' does not exist")
+    vhost.trace(is_on=is_on)
+    logger.info("vhost traced vhost=%s is_on=%s", name, is_on)
+
+
 async def delete(broker: Broker, changes: VhostChanges, name: str) -> None:
     """Delete a virtual host with everything in it; return when nothing of it can come back.
 
@@ -131,6 +144,7 @@ async def list_all(broker: Broker, open_connections: OpenConnections) -> list[di
             "name": name,
             "connections": connections[name],
             "queues": len(vhost.queues),
+            "tracing": vhost.firehose is not None,
             "messages_ready": sum(queue.ready_count for queue in vhost.queues.values()),
             "damaged_queues": len(vhost.damaged.queues),
             "damaged_exchanges": len(vhost.damaged.exchanges),
@@ -175,6 +189,12 @@ def vhost_commands(
             partial(set_one, broker, changes, access, settings),
             {"name": str},
             {"description": str, "tags": list, "default_queue_type": str, "protected": bool},
+        ),
+        Command(
+            "vhosts.trace",
+            partial(trace, broker),
+            {"name": str, "is_on": bool},
+            audited=Audited("vhost.traced", "name", ("is_on",)),
         ),
         Command("vhosts.delete", partial(delete, broker, changes), {"name": str}),
     )

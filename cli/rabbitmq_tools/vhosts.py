@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: dict[str, Callable[[dict[str, Any]], object]] = {
     "name": lambda vhost: vhost["name"],
-    "tracing": lambda _vhost: False,
+    "tracing": lambda vhost: vhost.get("tracing", False),
     "cluster_state": lambda _vhost: [],
     "description": lambda vhost: vhost.get("metadata", {}).get("description", ""),
     "tags": lambda vhost: list(map(Atom, vhost.get("metadata", {}).get("tags", []))),
@@ -70,12 +70,23 @@ def delete_vhost(call: Call) -> None:
 
 
 def trace_on(call: Call) -> Message:
-    """Do nothing: this server has no tracing."""
+    """Tell the exchange `amq.rabbitmq.trace` of messages from now on."""
     call.banner(f'Starting tracing for vhost "{call.vhost}" ...')
+    _trace(call, is_on=True)
     return Message(f"Trace enabled for vhost {call.vhost}")
 
 
 def trace_off(call: Call) -> Message:
-    """Do nothing: this server has no tracing."""
+    """Tell it of messages no longer."""
     call.banner(f'Stopping tracing for vhost "{call.vhost}" ...')
+    _trace(call, is_on=False)
     return Message(f"Trace disabled for vhost {call.vhost}")
+
+
+def _trace(call: Call, *, is_on: bool) -> None:
+    try:
+        call.ask("vhosts.trace", name=call.vhost, is_on=is_on)
+    except RefusedError as refused:
+        # RabbitMQ says nothing of a virtual host that does not exist.
+        if refused.kind != "not_found":
+            raise

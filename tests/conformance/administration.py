@@ -45,6 +45,9 @@ class Administration(Protocol):
     def set_user_limits(self, user: str, limits: dict[str, int]) -> None:
         """Set limits of a user; others stay."""
 
+    def trace(self, vhost: str, *, is_on: bool) -> None:
+        """Turn the firehose of a virtual host on or off."""
+
 
 class OurAdministration:
     """Asks the control socket of a server of ours.
@@ -103,6 +106,10 @@ class OurAdministration:
         """Set limits of a user; others stay."""
         self._ask("limits.set", kind="user", name=user, limits=limits, replace=False)
 
+    def trace(self, vhost: str, *, is_on: bool) -> None:
+        """Turn the firehose of a virtual host on or off."""
+        self._ask("vhosts.trace", name=vhost, is_on=is_on)
+
     def _ask(self, command: str, **arguments: object) -> None:
         ask(self._storage_path, command, **arguments)
 
@@ -148,6 +155,10 @@ class RabbitmqAdministration:
     def set_user_limits(self, user: str, limits: dict[str, int]) -> None:
         """Set limits of a user; others stay."""
         self._run("set_user_limits", user, json.dumps(limits))
+
+    def trace(self, vhost: str, *, is_on: bool) -> None:
+        """Turn the firehose of a virtual host on or off."""
+        self._run("trace_on" if is_on else "trace_off", "-p", vhost)
 
     def _run(self, *arguments: str) -> None:
         command = [os.environ[CONTROL_VARIABLE], "--quiet", *arguments]

@@ -167,6 +167,15 @@ ROOMS: Final = (
         "definitions", (f"{_SERVER}/definitions_file/**/*.py",), ("tests/cli/test_definitions.py",)
     ),
     Room(
+        "firehose",
+        (f"{_BROKER}/firehose/*.py",),
+        (
+            "tests/broker/test_firehose.py",
+            "tests/conformance/test_firehose.py",
+            "tests/system/test_firehose.py",
+        ),
+    ),
+    Room(
         "events",
         (f"{_BROKER}/events/*.py",),
         ("tests/conformance/test_event_exchange.py",),

@@ -22,6 +22,7 @@ from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue, queue_name
 from amqp_server.broker.handlers.replies import when_up_to_date
 from amqp_server.broker.handlers.stream_consumers import check_stream_consumer, refuse_stream
+from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.browsing import browses
@@ -202,8 +203,7 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[Method | None] | None:
         return None
     messages = queue.store.read(ready.start, ready.start + 1)
     if messages:
-        _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
-        return None
+        return _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
     return _get_when_read(channel, queue, method)
 
 
@@ -243,7 +243,9 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
             break
         messages = queue.store.read(ready.start, ready.start + 1)
         if messages:
-            _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
+            traced = _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
+            if traced is not None:
+                await traced
             return
         await queue.store.until_read()
     if not channel.is_closed:
@@ -257,7 +259,10 @@ def _send_empty(channel: Channel, queue: Queue) -> None:
     channel.send(BasicGetEmpty())
 
 
-def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> None:
+def _get_ok(
+    channel: Channel, queue: Queue, message: bytes, *, no_ack: bool
+) -> Awaitable[None] | None:
+    """Send the first message of a queue; return what waits until it is traced, if it is."""
     ready = queue.ready.peek()
     assert ready is not None, "the caller has just read this message"
     delivered: Messages | LargeMessage = [message]
@@ -271,6 +276,10 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
     taken = queue.ready.take(1)
     channel.note_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
     channel.write(octets)
+    if channel.virtual_host.firehose is None:
+        return None
+    steps = channel.traces(queue.name, delivered, redelivered=taken.redelivered)
+    return done_in_turns(channel.broker.turn, channel.client.line, steps, "trace")
 
 
 def ack(channel: Channel, method: BasicAck) -> Iterator[None] | None:

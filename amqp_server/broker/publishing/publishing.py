@@ -192,10 +192,13 @@ class Publishing:
             messages, fault = checked(messages, checked_flags, self._channel)
         if target.routes_singly or checked_flags & HEADERS:
             steps = self._publish_singly(target, messages, message_flags)
-        elif messages:
+        elif not messages:
+            steps = None
+        elif self._virtual_host.firehose is None:
             steps = self._enqueue(target, target.queues, target.reply_keys, messages, message_flags)
         else:
-            steps = None
+            way = target.queues, target.reply_keys
+            steps = self._trace_and_enqueue(target, *way, messages, message_flags)
         if fault is None:
             return steps
         return _raise_after(steps or (), fault)
@@ -357,13 +360,13 @@ class Publishing:
                 if run and (queues, reply_keys) != way:
                     # Not twice, also if a queue of ours fails to take it.
                     whole, run = run, []
-                    yield from self._enqueue(target, *way, whole, flags) or ()
+                    yield from self._trace_and_enqueue(target, *way, whole, flags)
                 way = queues, reply_keys
                 run.append(stored)
                 yield
         finally:
             if run:
-                yield from self._enqueue(target, *way, run, flags) or ()
+                yield from self._trace_and_enqueue(target, *way, run, flags)
 
     def _way_of(
         self, target: PublishTarget, message: bytes
@@ -403,6 +406,19 @@ class Publishing:
             return queues, reply_keys, message
         stored = taken if body is None else (yield from with_body(taken, body))
         return queues, reply_keys, stored
+
+    def _trace_and_enqueue(
+        self,
+        target: PublishTarget,
+        queues: Sequence[Queue],
+        reply_keys: tuple[str, ...],
+        messages: list[bytes],
+        flags: int,
+    ) -> Iterator[None]:
+        """Tell the firehose of messages, if it is on; then put them into their queues."""
+        if (firehose := self._virtual_host.firehose) is not None:
+            yield from firehose.trace_publishes(self._channel, queues, messages)
+        yield from self._enqueue(target, queues, reply_keys, messages, flags) or ()
 
     def _enqueue(
         self,
@@ -574,6 +590,8 @@ class Publishing:
         groups = row.take()
         if not groups:
             return None
+        if self._virtual_host.firehose is not None:
+            return self._trace_and_enqueue_groups(groups, row.flags)
         if len(groups) == 1:
             ((target, messages),) = groups
             return self._enqueue(target, target.queues, (), messages, row.flags)
@@ -598,6 +616,11 @@ class Publishing:
             barriers, refusing = barriers_of(queued, starts, row.flags)
             self._await_row(groups, barriers, refusing)
         return None
+
+    def _trace_and_enqueue_groups(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
+        """Do the same for each group as `_trace_and_enqueue`."""
+        for target, messages in groups:
+            yield from self._trace_and_enqueue(target, target.queues, (), messages, flags)
 
     def _enqueue_groups_apart(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
         """Put the messages of each group into its queues, of which some may refuse them."""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
+
+
+class Throttled(Protocol):
+    """What waits for room: a client that is not read, in most cases."""
+
+    def pause_reading(self, reason: object) -> None:
+        """Stop until `resume_reading` was called for this and every other reason."""
+
+    def resume_reading(self, reason: object) -> None:
+        """Remove one reason; it goes on without any."""
 
 
 class ThrottledPublishers:
@@ -17,13 +26,13 @@ class ThrottledPublishers:
     __slots__ = ("_clients",)
 
     def __init__(self) -> None:
-        self._clients: set[Client] = set()
+        self._clients: set[Throttled] = set()
 
     def has_unthrottled(self, consumers: Iterable[Consumer]) -> bool:
         """Return whether one of `consumers` has a client that this queue does not throttle."""
         return any(consumer.channel.client not in self._clients for consumer in consumers)
 
-    def throttle(self, client: Client) -> None:
+    def throttle(self, client: Throttled) -> None:
         """Stop reading from a client until the store has room."""
         self._clients.add(client)
         client.pause_reading(self)

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 class StampedRun:
     """Consecutive messages with their offsets.
 
-    Args:
+    Attributes:
         messages: At least one, without gaps; or a large one with other properties.
         first_offset: Offset of the first message.
     """
 
-    __slots__ = ("_first_offset", "_messages")
+    __slots__ = ("first_offset", "messages")
 
     def __init__(self, messages: Messages | LargeMessage, first_offset: int) -> None:
-        self._messages = messages
-        self._first_offset = first_offset
+        self.messages = messages
+        self.first_offset = first_offset
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self.messages)
 
     def encode(
         self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
     ) -> Octets:
         """Return the octets of the deliveries; see `amqp_server.protocol.framing`."""
-        places = (channel, consumer_tag, first_tag, redelivered, frame_max, self._first_offset)
-        if isinstance(self._messages, list):
-            return deliveries_of(self._messages, *places)
-        return self._messages.encode(*places)
+        places = (channel, consumer_tag, first_tag, redelivered, frame_max, self.first_offset)
+        if isinstance(self.messages, list):
+            return deliveries_of(self.messages, *places)
+        return self.messages.encode(*places)

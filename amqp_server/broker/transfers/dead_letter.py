@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.routing.carbon_copies import long_strings
 from amqp_server.broker.routing.envelope import Envelope
-from amqp_server.broker.transfers.deaths import REJECTED
+from amqp_server.broker.transfers.deaths import REJECTED, X_DEATH
 from amqp_server.broker.transfers.forwarder import Copy
 from amqp_server.broker.transfers.large_body import without_large_body
 from amqp_server.broker.transfers.large_copy import with_body
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
     from appendlog.layout.message import MessageView
 
-X_DEATH = "x-death"
 _COUNT_MAX = (1 << 63) - 1
 
 

@@ -116,7 +116,6 @@ def vhost_fields(facts: Fields, values: Values) -> Fields:
         "description": metadata.get("description", ""),
         "tags": metadata.get("tags", []),
         "default_queue_type": metadata.get("default_queue_type", "undefined"),
-        "tracing": False,
         "protected_from_deletion": bool(metadata.get("protected_from_deletion")),
         **_stats_of(values["stats"]),
     }

@@ -29,9 +29,13 @@ class _VhostChanges:
         self._broker = parts.broker
 
     async def put(self, call: Call) -> AnyAnswer:
-        arguments = _arguments(await call.body())
-        arguments["name"] = call.segments["vhost"]
-        made = await self._broker.call("vhosts.set", arguments, call.actor)
+        body = await call.body()
+        arguments = _arguments(body)
+        is_traced = boolean(body, "tracing")
+        name = call.segments["vhost"]
+        made = await self._broker.call("vhosts.set", {**arguments, "name": name}, call.actor)
+        if body.get("tracing") is not None:
+            await self._broker.call("vhosts.trace", {"name": name, "is_on": is_traced}, call.actor)
         return CREATED if made["created"] else NO_CONTENT
 
     async def delete(self, call: Call) -> AnyAnswer:
@@ -69,8 +73,6 @@ def _arguments(body: dict[str, Any]) -> dict[str, Any]:
         ApiError: A value is of another type.
     """
     found: dict[str, Any] = {}
-    # Checked as RabbitMQ does; there is no tracing.
-    boolean(body, "tracing")
     if "description" in body:
         if not isinstance(body["description"], str):
             raise bad_request(["not_a_string", body["description"]])
