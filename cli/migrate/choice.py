@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 SHOVEL: Final = "shovel"
 """Component of the parameters that are shovels. They are not taken over: this server would run
 them beside the source, and move its messages a second time."""
-_OF_VHOSTS: Final = frozenset(
-    ("permissions", "topic_permissions", "policies", "parameters", "exchanges")
-)
+_INTERNAL: Final = "internal"
+"""How parameters begin that belong to the server that wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Choice:
             case "users":
                 return not self.vhosts or fields.get("name") in users
             case "global_parameters":
-                return not self.vhosts
+                return not self.vhosts and not str(fields.get("name")).startswith(_INTERNAL)
             case "queues":
                 return self.has_queue(vhost, fields.get("name"))
             case "bindings":

@@ -44,7 +44,8 @@ class Moves:
 
     Attributes:
         moves: As given.
-        rounds: Number of complete rounds.
+        whole_round_at: When the last round began that has asked for all queues, by the clock of
+            the loop; 0 before the first one.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Moves:
         expiries: Mapping[tuple[str, str], float],
     ) -> None:
         self.moves = sorted(moves, key=lambda move: (move.vhost, move.name))
-        self.rounds = 0
+        self.whole_round_at = 0.0
         self._means = means
         self._expiries = dict(expiries)
         self._used: dict[tuple[str, str], float] = {}
@@ -64,7 +65,7 @@ class Moves:
     @property
     def is_quiet(self) -> bool:
         """Whether the last round has found nothing to move, and no move is at work."""
-        return self.rounds > 0 and all(move.is_done for move in self.moves)
+        return self.whole_round_at > 0 and all(move.is_done for move in self.moves)
 
     @property
     def moved(self) -> int:
@@ -93,6 +94,7 @@ class Moves:
 
     async def _run_rounds(self) -> None:
         while True:
+            began, is_whole = asyncio.get_running_loop().time(), True
             for vhost, moves in groupby(self.moves, lambda move: move.vhost):
                 waiting = [move for move in moves if not move.is_busy]
                 try:
@@ -100,8 +102,9 @@ class Moves:
                         await self._ask(connection, waiting)
                 except LinkError:
                     # The next round connects again, and says so.
-                    continue
-            self.rounds += 1
+                    is_whole = False
+            if is_whole:
+                self.whole_round_at = began
             await self._use_expiring()
             await asyncio.sleep(ROUND_SECONDS)
 

@@ -73,6 +73,7 @@ class Report:
         differs: Definitions that are not here, or otherwise; None if they were not compared.
         publishers: Connections of the source that have published; None: not known.
         seconds: How long it took.
+        not_compared: Why definitions were not compared.
     """
 
     moves: Sequence[QueueMove]
@@ -81,6 +82,7 @@ class Report:
     differs: Sequence[Difference] | None
     publishers: Sequence[str] | None
     seconds: float
+    not_compared: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -100,6 +102,7 @@ class Report:
             ],
             "left": [each.as_json for each in self.left],
             "differs": None if self.differs is None else [each.as_json for each in self.differs],
+            "not_compared": self.not_compared,
             "by_design": [each.as_json for each in self.expected],
             "publishers": None if self.publishers is None else list(self.publishers),
         }
@@ -115,7 +118,7 @@ class Report:
         click.echo(f"moved {moved} messages ({size}) of {queues} queues in {self.seconds:.0f} s")
         show_differences(self.expected)
         if self.differs is None:
-            click.echo("definitions: not compared, the source or this server did not answer")
+            click.echo(f"definitions: not compared: {shown(self.not_compared)}")
         elif self.differs:
             click.echo("definitions are not the same:")
             for each in self.differs:

@@ -217,7 +217,8 @@ class _Migration:
             if not moves.is_quiet or moves.moved != moved:
                 since, moved, is_told = loop.time(), moves.moved, False
                 continue
-            if loop.time() - since < self._request.idle_seconds:
+            # A source that is away is not empty: it must have said so after that time.
+            if moves.whole_round_at < since + self._request.idle_seconds:
                 continue
             if self._waits_for_publishers():
                 if not is_told:
@@ -293,6 +294,7 @@ def _report(
     differs: list[Difference] | None
     publishers: list[str] | None = None
     is_checked = False
+    reason = ""
     try:
         definitions = _chosen(request)
         facts = {(each.vhost, each.name): each for each in _queues(request)}
@@ -301,10 +303,10 @@ def _report(
         if request.api is not None:
             publishers = request.api.publishers()
         differs = compare(request.storage_path, definitions)
-    except (SourceError, UnreachableError, ControlError, OSError):
-        differs = None
+    except (SourceError, UnreachableError, ControlError, OSError) as error:
+        differs, reason = None, str(error)
     left = left_at_source(plan, is_checked=is_checked)
-    return Report(plan.moves, left, expected, differs, publishers, seconds)
+    return Report(plan.moves, left, expected, differs, publishers, seconds, reason)
 
 
 @contextmanager
