@@ -48,23 +48,63 @@ def start_rabbitmq(
     Raises:
         BrokerStartError: RabbitMQ is not installed, or did not start.
     """
-    server = _find_program(name, _SERVER_SCRIPTS)
-    epmd = _find_program(name, ("epmd",))
-    port, distribution_port, epmd_port = free_ports(3)
-    (directory / "rabbitmq.conf").write_text(settings)
-    (directory / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
-    environment = _environment(directory, port, distribution_port, epmd_port)
-    _write_control_command(directory, environment)
-    url = BrokerUrl("127.0.0.1", port, "guest", "guest", "/")
-    with (
-        _port_mapper(name, epmd, epmd_port, environment, directory),
-        server_process(name, [server], environment, directory / "output.txt", directory) as process,
-    ):
-        # The port opens before the broker has started: only a login shows that it is ready.
-        wait_until_ready(
-            name, process, directory / "output.txt", lambda: _try_log_in(url), _START_SECONDS_MAX
-        )
-        yield RunningBroker(name, url, process.pid)
+    node = RabbitMQNode(name, directory, plugins=plugins, settings=settings)
+    with node.port_mapper(), node.running() as broker:
+        yield broker
+
+
+class RabbitMQNode:
+    """A RabbitMQ whose name, ports and files stay, so that it can be killed and started again.
+
+    Args:
+        name: Name in the report.
+        directory: Empty directory for all files of the broker.
+        plugins: Names of RabbitMQ's own plugins to enable.
+        settings: Text of its configuration file.
+
+    Raises:
+        BrokerStartError: RabbitMQ is not installed.
+    """
+
+    def __init__(
+        self, name: str, directory: Path, *, plugins: Sequence[str] = (), settings: str = ""
+    ) -> None:
+        self._name = name
+        self._directory = directory
+        self._server = _find_program(name, _SERVER_SCRIPTS)
+        self._epmd = _find_program(name, ("epmd",))
+        port, distribution_port, self._epmd_port = free_ports(3)
+        (directory / "rabbitmq.conf").write_text(settings)
+        (directory / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
+        self._environment = _environment(directory, port, distribution_port, self._epmd_port)
+        _write_control_command(directory, self._environment)
+        self._url = BrokerUrl("127.0.0.1", port, "guest", "guest", "/")
+
+    @contextmanager
+    def port_mapper(self) -> Iterator[None]:
+        """Run the node's port mapper, which it needs all the time that it runs."""
+        with _port_mapper(
+            self._name, self._epmd, self._epmd_port, self._environment, self._directory
+        ):
+            yield
+
+    @contextmanager
+    def running(self) -> Iterator[RunningBroker]:
+        """Run the node, and stop it at the end if nobody has killed it.
+
+        Raises:
+            BrokerStartError: It did not start.
+        """
+        output = self._directory / "output.txt"
+        with server_process(
+            self._name, [self._server], self._environment, output, self._directory
+        ) as process:
+            # The port opens before the broker has started: only a login shows that it is ready.
+            url = self._url
+            wait_until_ready(
+                self._name, process, output, lambda: _try_log_in(url), _START_SECONDS_MAX
+            )
+            yield RunningBroker(self._name, url, process.pid)
 
 
 def is_rabbitmq_installed() -> bool:

@@ -80,6 +80,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "limits": LazyCommand(
             "cli.limits", "limits", "List, set and clear limits of virtual hosts and users."
         ),
+        "migrate": LazyCommand(
+            "cli.migrate.command", "migrate", "Move what a RabbitMQ has to the running server."
+        ),
         "offsets": LazyCommand(
             "cli.offsets", "offsets", "Show, commit, move and delete the offsets of groups."
         ),

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,12 +11,12 @@ import click
 import orjson
 
 from amqp_server.control.client import ControlError, UnreachableError, follow
-from amqp_server.definitions_file.entries_file import write_entries
 from amqp_server.definitions_file.errors import DefinitionsError
 from amqp_server.definitions_file.export_form import definitions_file, for_rabbitmq
 from amqp_server.definitions_file.file_content import CLUSTER_SECTIONS, read_definitions
 from amqp_server.definitions_file.plain_passwords import hash_passwords
 from cli.control import EXIT_CODES, RequestFailedError, check_utf8, storage_path_option
+from cli.definitions_import import import_entries
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
 from cli.shown import shown
 
@@ -69,7 +69,8 @@ def export_definitions(
     def take(progress: dict[str, Any]) -> None:
         sections.setdefault(progress["section"], []).extend(progress["entries"])
 
-    _ask(storage_path, "definitions.export", {"vhost": vhost or ""}, take)
+    with _failures():
+        follow(storage_path, "definitions.export", {"vhost": vhost or ""}, take)
     made = definitions_file(sections, vhost)
     if product == "rabbitmq":
         for name in for_rabbitmq(made):
@@ -120,25 +121,22 @@ def import_definitions(
         if shows_progress:
             click.echo(f"\r{progress['entries']} of {len(entries)} entries", err=True, nl=False)
 
-    name = None
-    try:
-        name = write_entries(storage_path, entries)
-        arguments = {
-            "file": name,
-            "vhost": vhost or "",
-            "rabbit_version": found.rabbit_version,
-            "dry_run": dry_run,
-        }
-        report = _ask(storage_path, "definitions.import", arguments, tell)
-    except OSError as error:
-        reason = f"{error.filename or storage_path}: {error.strerror or error}"
-        raise RequestFailedError(reason, EXIT_REFUSED) from error
-    finally:
-        if shows_progress:
-            click.echo("\r\033[K", err=True, nl=False)
-        if name is not None:
-            with suppress(OSError):
-                (storage_path / name).unlink(missing_ok=True)
+    with _failures():
+        try:
+            report = import_entries(
+                storage_path,
+                entries,
+                rabbit_version=found.rabbit_version,
+                is_dry_run=dry_run,
+                vhost=vhost or "",
+                on_progress=tell,
+            )
+        except OSError as error:
+            reason = f"{error.filename or storage_path}: {error.strerror or error}"
+            raise RequestFailedError(reason, EXIT_REFUSED) from error
+        finally:
+            if shows_progress:
+                click.echo("\r\033[K", err=True, nl=False)
     if as_json:
         click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
     else:
@@ -157,14 +155,15 @@ def _check_vhost(is_single: bool, vhost: str | None, sections: set[str]) -> None
         )
 
 
-def _ask(
-    storage_path: Path,
-    command: str,
-    arguments: dict[str, Any],
-    on_progress: Callable[[dict[str, Any]], None],
-) -> Any:  # noqa: ANN401 - what the command returns
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Turn a refusal into one line and an exit code; its other mistakes go before it.
+
+    Raises:
+        RequestFailedError: The server refused, or could not be asked.
+    """
     try:
-        return follow(storage_path, command, arguments, on_progress)
+        yield
     except UnreachableError as error:
         raise RequestFailedError(str(error), EXIT_REFUSED) from error
     except ControlError as error:

@@ -699,6 +699,11 @@ class Queue:
                 self.drop(taken.start, taken.end, MAXLEN)
         return True
 
+    @property
+    def has_length_limit(self) -> bool:
+        """Whether its ready messages are limited, in number or in octets."""
+        return self.settings.max_length is not None or self.settings.max_length_bytes is not None
+
     def has_room_for(self, messages: Sequence[bytes]) -> bool:
         """Return whether a queue that `refuses_when_full` has room for all these messages now."""
         rules = self.rules

@@ -46,7 +46,13 @@ class ImportClient:
         return ImportProgress(self._begin(queue, vhost, source, again=False, dry_run=True))
 
     def begin(
-        self, queue: str, *, source: str, vhost: str = "/", again: bool = False
+        self,
+        queue: str,
+        *,
+        source: str,
+        vhost: str = "/",
+        again: bool = False,
+        may_drop: bool = True,
     ) -> ImportWork:
         """Begin an import, or continue it.
 
@@ -55,16 +61,25 @@ class ImportClient:
             source: Name of the exported queue; must be the same for every import of it.
             vhost: Virtual host of the queue.
             again: Whether to import everything once more.
+            may_drop: Whether a queue with a length limit may drop its oldest messages for these;
+                if not, it takes what it has room for: `details` of the error has `taken`.
 
         Raises:
             UnreachableError: No server runs there.
             ControlError: The queue does not exist, or cannot take messages.
         """
-        reply = self._begin(queue, vhost, source, again=again, dry_run=False)
+        reply = self._begin(queue, vhost, source, again=again, dry_run=False, may_drop=may_drop)
         return ImportWork(self._storage_path, reply)
 
     def _begin(
-        self, queue: str, vhost: str, source: str, *, again: bool, dry_run: bool
+        self,
+        queue: str,
+        vhost: str,
+        source: str,
+        *,
+        again: bool,
+        dry_run: bool,
+        may_drop: bool = True,
     ) -> dict[str, Any]:
         reply = ask(
             self._storage_path,
@@ -74,6 +89,7 @@ class ImportClient:
             source=source,
             again=again,
             dry_run=dry_run,
+            may_drop=may_drop,
         )
         assert isinstance(reply, dict), "an object, by docs/control.md"
         return reply

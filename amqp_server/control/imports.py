@@ -37,6 +37,7 @@ async def begin(
     source: str,
     again: bool,
     dry_run: bool,
+    may_drop: bool = True,
 ) -> dict[str, object]:
     """Begin to import an export into a queue, or continue it.
 
@@ -48,6 +49,8 @@ async def begin(
         source: Name of the exported queue; must be the same for every import of it.
         again: Whether to import everything once more.
         dry_run: Whether only to return what has been imported.
+        may_drop: Whether a queue with a length limit may drop its oldest messages for these; if
+            not, it takes what it has room for and refuses the rest.
 
     Raises:
         ControlError: The queue does not exist, or cannot take messages.
@@ -56,7 +59,7 @@ async def begin(
     if dry_run:
         state = await _done(imports.look(target, source))
         return _progress(state) | {"batch": "", "token": ""}
-    opened = await _done(imports.begin(target, source, again=again))
+    opened = await _done(imports.begin(target, source, again=again, may_drop=may_drop))
     return _progress(opened.state) | {
         "batch": str(imports.batch_path(opened)),
         "token": opened.token,
@@ -128,7 +131,10 @@ async def _done(work: Awaitable[_T]) -> _T:
         return await work
     except ImportOvertakenError as error:
         raise ControlError(ErrorKind.IN_USE, str(error)) from error
-    except (ImportRefusedError, LogError) as error:
+    except ImportRefusedError as error:
+        details = None if error.taken is None else {"taken": error.taken}
+        raise ControlError(ErrorKind.FAILED, str(error), details) from error
+    except LogError as error:
         raise ControlError(ErrorKind.FAILED, str(error)) from error
     except OSError as error:
         reason = f"{error.filename or 'the disk'}: {error.strerror or error}"
@@ -152,6 +158,7 @@ def import_commands(broker: Broker, imports: Imports) -> tuple[Command, ...]:
             "imports.begin",
             partial(begin, broker, imports),
             {"vhost": str, "queue": str, "source": str, "again": bool, "dry_run": bool},
+            {"may_drop": bool},
             audited=Audited("import.started", "queue", ("source", "again", "dry_run")),
         ),
         Command(

@@ -37,7 +37,16 @@ _OVERHEAD_BYTES: Final = 1 << 20
 
 
 class ImportRefusedError(Exception):
-    """A batch was refused, or only a part of it was imported; the text is one line."""
+    """A batch was refused, or only a part of it was imported; the text is one line.
+
+    Attributes:
+        taken: Number of messages that were imported before the queue was full; None if it is not
+            known, or nothing was full.
+    """
+
+    def __init__(self, text: str, taken: int | None = None) -> None:
+        super().__init__(text)
+        self.taken = taken
 
 
 class ImportOvertakenError(ImportRefusedError):
@@ -52,12 +61,15 @@ class OpenImport:
         queue: Queue that gets the messages.
         state: What has been imported.
         token: Token of the client that began last; no other client may continue.
+        may_drop: Whether the queue may drop its oldest messages for these, if its length is
+            limited.
         idle: Set while no batch is being imported.
     """
 
     queue: Queue
     state: ImportState
     token: str
+    may_drop: bool = True
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -122,13 +134,17 @@ class Imports:
         found = await asyncio.to_thread(self._states.read, state.name)
         return state if found is None else found
 
-    async def begin(self, queue: Queue, source: str, *, again: bool) -> OpenImport:
+    async def begin(
+        self, queue: Queue, source: str, *, again: bool, may_drop: bool = True
+    ) -> OpenImport:
         """Begin an import, or continue it.
 
         Args:
             queue: Durable queue that gets the messages.
             source: Name of the exported queue; must be the same for every import of it.
             again: Whether to import everything once more.
+            may_drop: Whether a queue with a length limit may drop its oldest messages for these;
+                if not, it refuses what it has no room for.
 
         Raises:
             ImportRefusedError: A batch of the import has been running for a minute.
@@ -159,7 +175,7 @@ class Imports:
         state.is_open = True
         state.floor = queue.store.end_offset
         await asyncio.to_thread(self._states.write, state)
-        opened = OpenImport(queue, state, token_hex(8))
+        opened = OpenImport(queue, state, token_hex(8), may_drop)
         self._open[state.name] = opened
         return opened
 
@@ -186,7 +202,7 @@ class Imports:
         try:
             messages = await asyncio.to_thread(self._read, opened, start)
             await self._until_no_alarm()
-            is_whole = await self._put(opened, messages, start, end)
+            taken = await self._put(opened, messages, start, end)
             await asyncio.to_thread(self._states.write, opened.state)
         except BaseException:
             # The log knows what was imported of the batch; the next `begin` counts it.
@@ -194,8 +210,8 @@ class Imports:
             raise
         finally:
             opened.idle.set()
-        if not is_whole:
-            raise ImportRefusedError(f"queue '{opened.queue.name}' is full and refuses more")
+        if taken < len(messages):
+            raise ImportRefusedError(f"queue '{opened.queue.name}' is full and refuses more", taken)
         return opened.state
 
     async def end(self, name: str, token: str) -> ImportState:
@@ -258,8 +274,8 @@ class Imports:
                 )
         return messages
 
-    async def _put(self, opened: OpenImport, messages: list[bytes], start: int, end: int) -> bool:
-        """Publish a batch and record it; return whether the queue had room for all of it.
+    async def _put(self, opened: OpenImport, messages: list[bytes], start: int, end: int) -> int:
+        """Publish a batch and record it; return for how many messages the queue had room.
 
         Raises:
             ImportRefusedError: The queue cannot take it; the log knows which part it took.
@@ -272,7 +288,7 @@ class Imports:
             if queue.is_failed:
                 raise ImportRefusedError(f"the log of queue '{queue.name}' cannot be written")
 
-        publishes = SafePublishes(queue, check)
+        publishes = SafePublishes(queue, check, may_drop=opened.may_drop)
         count = await publishes.publish(messages, opened.state.batch_id(start))
         await publishes.until_safe()
         # The queue's own durability may promise less than an import does.
@@ -281,8 +297,7 @@ class Imports:
         if publishes.is_refused:
             raise ImportRefusedError(f"the log of queue '{queue.name}' cannot be written")
         state = deepcopy(opened.state)
-        is_whole = count == len(messages)
-        if is_whole:
+        if count == len(messages):
             state.add(start, end)
         else:
             kept = [m for m in messages[:count] if queue.makes_persistent or m[0] & PERSISTENT]
@@ -290,7 +305,7 @@ class Imports:
         state.imported += count
         state.floor = queue.store.end_offset
         opened.state = state
-        return is_whole
+        return count
 
     async def _until_no_alarm(self) -> None:
         """Wait for an alarm to end.

@@ -202,6 +202,23 @@ def test_a_full_queue_stops_an_import_which_can_continue_when_there_is_room(
 
 
 @pytest.mark.crash
+@pytest.mark.parametrize("limit", [{"x-max-length": 5}, {"x-max-length-bytes": 5}])
+def test_an_import_that_may_not_drop_leaves_what_has_no_room(
+    client: AmqpClient, imports: ImportClient, limit: dict[str, int]
+) -> None:
+    """The queue has the default overflow: a publish would drop its oldest message."""
+    client.declare("q", arguments=limit)
+    work = imports.begin("q", source=SOURCE, may_drop=False)
+    work.append(messages(3), 0, 3)
+    with pytest.raises(ControlError, match="is full") as refused:
+        work.append(messages(4, first=3), 3, 7)
+    assert refused.value.details == {"taken": 2}
+    got = [client.get("q", no_ack=True) for _ in range(5)]
+    assert [each.body for each in got if each is not None] == [b"0", b"1", b"2", b"3", b"4"]
+    work.append(messages(2, first=5), 5, 7)
+    assert client.ready_count("q") == 2
+
+
 def test_an_import_into_a_server_that_is_killed_repeatedly_stores_each_message_once(
     server: RunningServer,
 ) -> None:

@@ -11,6 +11,7 @@ from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.storing.window_reader import wake
 from amqp_server.broker.turn import Line
+from amqp_server.time_slice import TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,13 +29,16 @@ class SafePublishes:
     Args:
         target: Queue that gets the messages.
         check: Raises if publishing must stop; called after each wait.
+        may_drop: Whether a queue with a length limit may drop its oldest messages for these; if
+            not, it refuses them, whatever its `x-overflow` says.
 
     Attributes:
         is_refused: Whether the queue's log failed before its messages were safe.
     """
 
-    def __init__(self, target: Queue, check: Callable[[], None]) -> None:
+    def __init__(self, target: Queue, check: Callable[[], None], *, may_drop: bool = True) -> None:
         self.is_refused = False
+        self._may_drop = may_drop
         self.line = Line()
         self._target = target
         self._check = check
@@ -68,8 +72,9 @@ class SafePublishes:
         """
         target = self._target
         count = 0
+        time_slice = TimeSlice()
         # A queue that refuses when full has to be asked for each message.
-        run_max = 1 if target.refuses_when_full else RUN_MESSAGES
+        run_max = 1 if self._asks_for_room else RUN_MESSAGES
         for flags, run in groupby(messages, key=itemgetter(0)):
             neighbours = list(run)
             for at in range(0, len(neighbours), run_max):
@@ -77,7 +82,7 @@ class SafePublishes:
                 while target.is_stalled and not target.is_deleted:
                     await self._wait()
                 self._check()
-                if target.refuses_when_full and not target.has_room_for(part):
+                if self._asks_for_room and not self._has_room_for(part):
                     return count
                 start = target.store.end_offset
                 barriers, _ = enqueue([target], part, flags)
@@ -86,7 +91,20 @@ class SafePublishes:
                     target.store.mark_transaction(start, end, transaction_id)
                 self._confirms.add(len(part), barriers)
                 count += len(part)
+                await time_slice.yield_if_due()
         return count
+
+    @property
+    def _asks_for_room(self) -> bool:
+        target = self._target
+        return target.refuses_when_full or (not self._may_drop and target.has_length_limit)
+
+    def _has_room_for(self, part: Sequence[bytes]) -> bool:
+        rules = self._target.rules
+        if not self._may_drop and rules is not None and rules.has_unknown_sizes:
+            # The limit in octets drops what is above it as soon as the sizes are known.
+            return False
+        return self._target.has_room_for(part)
 
     async def until_safe(self) -> None:
         """Return when all published messages are safe or refused."""

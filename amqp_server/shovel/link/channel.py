@@ -162,6 +162,7 @@ class LinkChannel:
         except LinkClosed:
             return
         self.end(LinkClosed(0, "the channel is closed"))
+        self._connection.forget(self.number)
 
     async def declare_queue(
         self,
@@ -293,6 +294,25 @@ class LinkChannel:
         deliveries.drop()
         await self._call(BasicCancel(consumer_tag=deliveries.consumer_tag), BasicCancelOk)
         self._deliveries.pop(deliveries.consumer_tag.encode(), None)
+
+    async def finish(self, deliveries: Deliveries) -> list[Delivery]:
+        """Stop a consumer; return what it has received, which can still be settled.
+
+        Raises:
+            LinkClosed: The channel or its connection has ended.
+        """
+        taken = deliveries.take()
+        method = BasicCancel(consumer_tag=deliveries.consumer_tag)
+        call = asyncio.ensure_future(self._call(method, BasicCancelOk))
+        while not call.done():
+            # What comes before the answer must be taken, or the connection would not be read.
+            activity = asyncio.ensure_future(self.activity())
+            await asyncio.wait((call, activity), return_when=asyncio.FIRST_COMPLETED)
+            activity.cancel()
+            taken += deliveries.take()
+        await call
+        self._deliveries.pop(deliveries.consumer_tag.encode(), None)
+        return taken
 
     async def _call(self, method: Method, answer: type[MethodT]) -> MethodT:
         """Send a method and return its answer.

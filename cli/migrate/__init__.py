@@ -1,0 +1,1 @@
+"""`amqp-server migrate`: moves what a RabbitMQ has to the running server."""

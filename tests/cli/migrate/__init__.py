@@ -1,0 +1,1 @@
+"""`amqp-server migrate` from our own broker, and from a RabbitMQ."""
