@@ -9,6 +9,8 @@ import signal
 import sys
 from typing import Final
 
+from amqp_server.management.priority import lower_priority
+
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -18,6 +20,7 @@ def main() -> int:
     Returns:
         Exit code: 0.
     """
+    lower_priority()
     # A terminal or a script may send these to all processes of the group: they are for the broker,
     # which ends this process when it stops.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
