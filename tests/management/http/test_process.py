@@ -15,8 +15,8 @@ import pytest
 from pamqp.body import ContentBody
 from pamqp.commands import Basic
 
+from amqp_server.child_process import WORKED_WAIT_SECONDS_MAX
 from amqp_server.management.priority import NICENESS
-from amqp_server.management_process import SERVED_WAIT_SECONDS_MAX
 from tests.amqp_client import connect
 from tests.conftest import StartServer
 from tests.management.conftest import ManagementServer, StartManagementServer
@@ -99,7 +99,7 @@ def test_clients_see_nothing_of_its_deaths(management_server: ManagementServer) 
     assert len(warned) == KILLS
     assert all("reason=signal 9" in line for line in warned)
     waits = {float(line.rpartition(" in ")[2].split()[0]) for line in warned}
-    assert max(waits) <= SERVED_WAIT_SECONDS_MAX
+    assert max(waits) <= WORKED_WAIT_SECONDS_MAX
     print(f"{KILLS} kills, {traffic.count} messages, each once and in order")
 
 
