@@ -29,6 +29,7 @@ from amqp_server.client_connection import ClientConnection
 from amqp_server.client_listeners import ClientListeners
 from amqp_server.control.commands import control_commands
 from amqp_server.control.listener import ControlListener
+from amqp_server.control.transfers import Transfers
 from amqp_server.definitions_start import load_definitions
 from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve
@@ -398,7 +399,10 @@ async def _open_control_socket(
     opened: AsyncExitStack,
 ) -> None:
     """Listen for commands; ends by removing the socket."""
-    commands = control_commands(server, address, management, time.monotonic(), log_tail)
+    transfers = Transfers()
+    # Before the last writes: what they have taken out of queues is given back.
+    opened.push_async_callback(transfers.end)
+    commands = control_commands(server, address, management, time.monotonic(), transfers, log_tail)
     control = ControlListener(server.config.storage_path, commands, server.audit)
     await control.start()
     opened.push_async_callback(control.stop)

@@ -33,6 +33,7 @@ from cli.command_failure import CommandFailedError
 from cli.exit_codes import EXIT_INTERRUPTED
 from cli.export_bounds import Since
 from cli.export_progress import progress_shown
+from cli.export_record import ExportRecord
 from cli.export_summary import ExportSummary, error_text, exit_code_of
 from cli.output_place import check_output_place
 from cli.store_options import reach_stores
@@ -119,18 +120,41 @@ def run(options: ExportOptions) -> int:
     except (AmqplogError, LogError, OSError) as error:
         raise ExportFailedError(error) from error
     summary = ExportSummary(store.url, as_json=options.as_json)
+    record = ExportRecord.begin(options.storage_path, store.url, _settings(options), _say)
     try:
         with terminated_like_ctrl_c(), ExportLeases(options.storage_path, _say) as leases:
             exports = _planned(options, store, logs, leases, summary)
             if exports and not options.is_dry_run:
                 _export(options, settings, exports, summary)
     except (AmqplogError, LogError, OSError) as error:
-        raise ExportFailedError(error) from error
+        failed = ExportFailedError(error)
+        record.end(summary.queues, failed.exit_code)
+        raise failed from error
     except KeyboardInterrupt:
+        record.end(summary.queues, EXIT_INTERRUPTED)
         done = f"{summary.exported} of {len(logs)} queues were" if summary.exported else "nothing"
         _say(f"interrupted: {done} {'' if summary.exported else 'was '}exported")
         return EXIT_INTERRUPTED
-    return summary.finish()
+    code = summary.finish()
+    record.end(summary.queues, code)
+    return code
+
+
+def _settings(options: ExportOptions) -> dict[str, object] | None:
+    """Return what the server may show of the options; None for a run that changes nothing."""
+    if options.is_dry_run:
+        return None
+    return {
+        "vhost": options.vhost,
+        "queues": list(options.queues),
+        "pattern": options.pattern,
+        "to": options.kind,
+        "since": "last" if options.since and options.since.bound is None else None,
+        "include": options.include,
+        "partition_by": options.partition_by,
+        "on_corrupt": "quarantine" if options.skips_damage else "fail",
+        "allow_data_loss": options.allows_loss,
+    }
 
 
 def _check_places(options: ExportOptions) -> None:

@@ -67,6 +67,11 @@ class ExportSummary:
         """Return the number of queues with new messages in the output."""
         return self._exported
 
+    @property
+    def queues(self) -> list[Json]:
+        """Return what became of each queue so far."""
+        return self._queues
+
     def begin_work(self) -> None:
         """Start to measure the time."""
         self._begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""The command `amqp-server queues`: pauses queues, shows who holds messages, returns letters."""
+"""The command `amqp-server queues`: pauses queues, shows who holds messages, moves them."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -35,12 +35,13 @@ vhost_option = click.option(
 )
 @click.pass_context
 def queues(ctx: click.Context) -> None:
-    """Pause queues of the running server, see who holds their messages, return dead letters.
+    """Pause queues of the running server, see who holds their messages, move and return them.
 
     The data directory identifies the server. `amqp-server stats` lists the queues.
     """
     if ctx.invoked_subcommand is None:
-        raise click.UsageError("write what to do: pause, resume, unacked or return-dead-letters")
+        actions = "pause, resume, unacked, move or return-dead-letters"
+        raise click.UsageError(f"write what to do: {actions}")
 
 
 @queues.command(context_settings=_HELP, epilog=EXIT_CODES)
@@ -113,6 +114,77 @@ def _show_unacked(rows: list[dict[str, Any]]) -> None:
         for row in rows
     ]
     write_table(header, cells, right=("SECONDS", "MESSAGES", "FROM", "TO"))
+
+
+@queues.command(
+    context_settings=_HELP,
+    epilog=(
+        f"A position: {HOW_WRITTEN}. Example: amqp-server queues move orders --to orders-later "
+        f"--limit 1000. {EXIT_CODES}"
+    ),
+)
+@click.argument("name", callback=check_utf8)
+@vhost_option
+@click.option(
+    "--to", metavar="QUEUE", required=True, callback=check_utf8, help="Queue that gets them."
+)
+@click.option(
+    "--from",
+    "start",
+    type=OffsetTextType(),
+    default="first",
+    show_default=True,
+    help="First position.",
+)
+@click.option(
+    "--until", type=OffsetTextType(), help="End position, exclusive.  [default: the present end]"
+)
+@click.option(
+    "--filter", "filters", type=FilterType(), multiple=True, help="Only messages with this header."
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Most messages that are moved.  [default: all]"
+)
+@click.option("--dry-run", is_flag=True, help="Only count the messages.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
+@storage_path_option
+def move(
+    name: str,
+    vhost: str,
+    storage_path: Path,
+    to: str,
+    start: str,
+    until: str | None,
+    filters: tuple[str, ...],
+    limit: int | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Move the ready messages of the queue NAME into another queue.
+
+    They get the headers x-moved-from, x-moved-offset and x-moved-at, and are on the disk when this
+    returns. Messages that consumers hold stay with them. When this is interrupted, what was not
+    moved is where it was.
+    """
+    done = ask_server(
+        storage_path,
+        "queues.move",
+        vhost=vhost,
+        queue=name,
+        to=to,
+        start=start,
+        until=until or "",
+        filters=list(filters),
+        limit=limit or 0,
+        dry_run=dry_run,
+    )
+    if as_json:
+        click.echo(orjson.dumps(done).decode())
+        return 0
+    verb = "would move" if dry_run else "moved"
+    click.echo(f"{verb} {done['moved']} messages, {done['moved_bytes']} bytes, to {shown(to)}")
+    return 0
 
 
 @queues.command(

@@ -49,7 +49,7 @@ class AuditedRequests:
             if read == self._last_read:
                 return
             self._last_read = read
-        details = {each: arguments[each] for each in audited.details}
+        details = {each: arguments[each] for each in audited.details if each in arguments}
         if error:
             details["error"] = error
         self._audit.record(audited.event, vhost=vhost, name=name, details=details)

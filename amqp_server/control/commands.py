@@ -13,12 +13,15 @@ from amqp_server.control.changes import changes_commands
 from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.connections import connection_commands
 from amqp_server.control.definitions import definitions_commands
+from amqp_server.control.delayed import delayed_commands
 from amqp_server.control.exchange_changes import exchange_commands
+from amqp_server.control.exports import exports_commands
 from amqp_server.control.following import following_commands
 from amqp_server.control.held_alarms import alarm_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.logins import login_commands
+from amqp_server.control.moving import moving_commands
 from amqp_server.control.node_state import NodeState
 from amqp_server.control.offsets import offsets_commands
 from amqp_server.control.parameters import parameter_commands
@@ -33,12 +36,14 @@ from amqp_server.control.replay import replay_commands
 from amqp_server.control.returning import returning_commands
 from amqp_server.control.shards import shards_commands
 from amqp_server.control.status import StatusSources, status_commands
+from amqp_server.control.transfers import transfer_commands
 from amqp_server.control.unacked import unacked_commands
 from amqp_server.control.users import user_commands
 from amqp_server.control.vhosts import vhost_commands
 
 if TYPE_CHECKING:
     from amqp_server.control.registry import Command
+    from amqp_server.control.transfers import Transfers
     from amqp_server.log_tail import LogTail
     from amqp_server.management_process import ManagementProcess
     from amqp_server.server import Server
@@ -49,6 +54,7 @@ def control_commands(
     address: tuple[str, int],
     management: ManagementProcess,
     started_seconds: float,
+    transfers: Transfers,
     log_tail: LogTail | None = None,
 ) -> dict[str, Command]:
     """Return the commands by name.
@@ -58,6 +64,7 @@ def control_commands(
         address: Host and port on which it listens.
         management: Process of the management server.
         started_seconds: Time of its start on the clock `time.monotonic`.
+        transfers: Its transfers of messages.
         log_tail: The last lines of its log; None if it keeps none.
     """
     broker, checkpointer = server.broker, server.checkpointer
@@ -81,19 +88,23 @@ def control_commands(
         changes_commands(Census(broker, connections), broker.turn, node),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path),
+        exports_commands(broker, server.access, server.config.storage_path),
         following_commands(broker.events, log_tail),
         import_commands(broker, server.imports),
         limit_commands(broker, server.limit_settings, server.context.connection_limits),
+        delayed_commands(broker, server.access),
+        moving_commands(broker, server.access, alarms, transfers),
         offsets_commands(broker, checkpointer),
         pausing_commands(broker, server.access),
         policy_commands(server.policies),
         permission_commands(server.access),
-        replay_commands(broker, server.access, alarms),
-        returning_commands(broker, server.access, alarms),
+        replay_commands(broker, server.access, alarms, transfers),
+        returning_commands(broker, server.access, alarms, transfers),
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),
         status_commands(sources),
         probe_commands(sources, compatible_version(server.config.present_version)),
+        transfer_commands(transfers, server.access),
         unacked_commands(broker, connections),
         user_commands(server.access),
         vhost_commands(broker, server.vhost_changes, connections, server.access, server.parameters),

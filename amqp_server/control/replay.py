@@ -7,15 +7,14 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.access.permissions import Right
 from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.start_position import StartKind, start_offset
 from amqp_server.broker.transfers.replay import Replay, ReplayRequest, ReplayStoppedError
 from amqp_server.control.browse import find_queue, parse_filters, written_place
-from amqp_server.control.command_channel import refused
 from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
-from amqp_server.control.requesting_user import rights_in
+from amqp_server.control.transfer_rights import require_transfer
+from amqp_server.control.transfers import Transfer, TransferKind
 from appendlog import LogFailedError
 from appendlog.layout.message import encode_message
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.control.registry import ReportProgress
+    from amqp_server.control.transfers import Transfers
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ async def replay(
     broker: Broker,
     access: AccessControl,
     alarms: Alarms,
+    transfers: Transfers,
     report: ReportProgress,
     vhost: str,
     queue: str,
@@ -48,6 +49,8 @@ async def replay(
     filters: list[Any],
     include: str,
     dry_run: bool,
+    *,
+    background: bool = False,
 ) -> dict[str, object]:
     """Publish messages of a queue again; return when they are on the disk.
 
@@ -55,6 +58,7 @@ async def replay(
         broker: Broker with the queues.
         access: Users and permissions.
         alarms: Alarms that pause the replay while they are on.
+        transfers: All transfers of the server.
         report: Sends the client a progress report; if that fails, the replay stops.
         vhost: Virtual host of both queues.
         queue: Queue of the messages.
@@ -64,6 +68,7 @@ async def replay(
         filters: Headers that replayed messages must all have: `header=value`.
         include: `settled`, or `all` for unsettled messages too.
         dry_run: Whether messages are only counted.
+        background: Whether to return when it has begun.
 
     Raises:
         ControlError: An argument is invalid, a queue does not exist, or the replay had to stop.
@@ -77,46 +82,39 @@ async def replay(
     require_transfer(access, vhost, queue)
     chosen = parse_filters(filters)
     check_target(source, target)
-    started_seconds = time.monotonic()
-    # Pin the log before the positions are looked up, so that what they refer to stays.
-    with broker.retention_pins.pin(source, 0) as pin:
-        try:
-            first = await kept_offset(source, start, "start")
-            end = await kept_offset(source, until or "next", "until")
-            request = ReplayRequest(
-                source=source,
-                target=target,
-                start=pin.move(first),
-                end=min(end, source.visible_end),
-                includes_all=include == ALL or isinstance(source, Stream),
-                filters=chosen,
-                is_dry_run=dry_run,
-            )
-            if first > request.end:
-                reason = f"the start, offset {first}, is above the end, {request.end}"
-                raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
-            reporter = _Reporter(request, report)
-            work = Replay(request, pin, lambda: bool(alarms.low), reporter.report)
-            await _run(request, work)
-        except LogFailedError as error:
-            raise ControlError(ErrorKind.FAILED, str(error)) from error
-    return {
-        **_progress(request, work),
-        "log_start_offset": source.store.log.log_start_offset,
-        "seconds": round(time.monotonic() - started_seconds, 3),
-    }
 
+    async def work(report: ReportProgress) -> dict[str, object]:
+        started_seconds = time.monotonic()
+        # Pin the log before the positions are looked up, so that what they refer to stays.
+        with broker.retention_pins.pin(source, 0) as pin:
+            try:
+                first = await kept_offset(source, start, "start")
+                end = await kept_offset(source, until or "next", "until")
+                request = ReplayRequest(
+                    source=source,
+                    target=target,
+                    start=pin.move(first),
+                    end=min(end, source.visible_end),
+                    includes_all=include == ALL or isinstance(source, Stream),
+                    filters=chosen,
+                    is_dry_run=dry_run,
+                )
+                if first > request.end:
+                    reason = f"the start, offset {first}, is above the end, {request.end}"
+                    raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+                reporter = _Reporter(request, report)
+                replaying = Replay(request, pin, lambda: bool(alarms.low), reporter.report)
+                await _run(request, replaying)
+            except LogFailedError as error:
+                raise ControlError(ErrorKind.FAILED, str(error)) from error
+        return {
+            **_progress(request, replaying),
+            "log_start_offset": source.store.log.log_start_offset,
+            "seconds": round(time.monotonic() - started_seconds, 3),
+        }
 
-def require_transfer(access: AccessControl, vhost: str, queue: str) -> None:
-    """Check that the request may read a queue, and publish to any queue by its name.
-
-    Raises:
-        ControlError: Its user may not.
-    """
-    with refused():
-        rights = rights_in(access, vhost)
-        rights.require(Right.READ, "queue", queue)
-        rights.require(Right.WRITE, "exchange", "")
+    transfer = Transfer(TransferKind.REPLAY, vhost, queue, target.name, not dry_run)
+    return await transfers.run(transfer, work, report, in_background=background)
 
 
 def check_target(source: Queue, target: Queue) -> None:
@@ -236,13 +234,16 @@ _ARGUMENTS: Final = {
 }
 
 
-def replay_commands(broker: Broker, access: AccessControl, alarms: Alarms) -> tuple[Command, ...]:
+def replay_commands(
+    broker: Broker, access: AccessControl, alarms: Alarms, transfers: Transfers
+) -> tuple[Command, ...]:
     """Return the command `queues.replay` of a server with these parts."""
     return (
         Command(
             "queues.replay",
-            partial(replay, broker, access, alarms),
+            partial(replay, broker, access, alarms, transfers),
             _ARGUMENTS,
+            {"background": bool},
             reports=True,
             audited=Audited(
                 "queue.replayed", "queue", ("start", "until", "to", "filters", "include", "dry_run")

@@ -13,7 +13,9 @@ from amqp_server.broker.transfers.returning import Return, ReturnRequest
 from amqp_server.control.browse import find_queue, parse_filters
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
-from amqp_server.control.replay import REPORT_EVERY_SECONDS, kept_offset, require_transfer
+from amqp_server.control.replay import REPORT_EVERY_SECONDS, kept_offset
+from amqp_server.control.transfer_rights import require_transfer
+from amqp_server.control.transfers import Transfer, TransferKind
 from amqp_server.views.values import text_json
 from appendlog import LogFailedError
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from amqp_server.alarms import Alarms
     from amqp_server.broker.broker import Broker
     from amqp_server.control.registry import ReportProgress
+    from amqp_server.control.transfers import Transfers
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +33,7 @@ async def return_dead_letters(
     broker: Broker,
     access: AccessControl,
     alarms: Alarms,
+    transfers: Transfers,
     report: ReportProgress,
     vhost: str,
     queue: str,
@@ -37,6 +41,8 @@ async def return_dead_letters(
     until: str,
     filters: list[Any],
     dry_run: bool,
+    *,
+    background: bool = False,
 ) -> dict[str, object]:
     """Return ready dead letters; return when they are on the disk where they came from.
 
@@ -44,6 +50,7 @@ async def return_dead_letters(
         broker: Broker with the queues.
         access: Users and permissions.
         alarms: Alarms that pause it while they are on.
+        transfers: All transfers of the server.
         report: Sends the client a progress report; if that fails, it stops.
         vhost: Virtual host of the queues.
         queue: Queue that has the dead letters.
@@ -51,6 +58,7 @@ async def return_dead_letters(
         until: Position of the end, exclusive, as text; empty for the present end.
         filters: Headers that returned messages must all have: `header=value`.
         dry_run: Whether messages are only counted.
+        background: Whether to return when it has begun.
 
     Raises:
         ControlError: An argument is invalid, the queue does not exist, or it had to stop.
@@ -62,29 +70,34 @@ async def return_dead_letters(
         reason = f"queue '{queue}' is a stream, which keeps all it has: replay it"
         raise ControlError(ErrorKind.FAILED, reason)
     chosen = parse_filters(filters)
-    started_seconds = time.monotonic()
-    reported_seconds = 0.0
-    try:
-        first = await kept_offset(source, start, "start")
-        end = min(await kept_offset(source, until or "next", "until"), source.visible_end)
-        if first > end:
-            reason = f"the start, offset {first}, is above the end, {end}"
-            raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
-        queues = broker.vhosts[vhost].queues
-        request = ReturnRequest(source, queues, first, end, chosen, dry_run)
 
-        async def report_sometimes(work: Return) -> None:
-            nonlocal reported_seconds
-            if time.monotonic() - reported_seconds >= REPORT_EVERY_SECONDS:
-                reported_seconds = time.monotonic()
-                await report(_progress(request, work))
+    async def work(report: ReportProgress) -> dict[str, object]:
+        started_seconds = time.monotonic()
+        reported_seconds = 0.0
+        try:
+            first = await kept_offset(source, start, "start")
+            end = min(await kept_offset(source, until or "next", "until"), source.visible_end)
+            if first > end:
+                reason = f"the start, offset {first}, is above the end, {end}"
+                raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+            queues = broker.vhosts[vhost].queues
+            request = ReturnRequest(source, queues, first, end, chosen, dry_run)
 
-        work = Return(request, lambda: bool(alarms.low), report_sometimes)
-        await _run(request, work)
-    except LogFailedError as error:
-        raise ControlError(ErrorKind.FAILED, str(error)) from error
-    seconds = round(time.monotonic() - started_seconds, 3)
-    return {**_progress(request, work), "seconds": seconds}
+            async def report_sometimes(returning: Return) -> None:
+                nonlocal reported_seconds
+                if time.monotonic() - reported_seconds >= REPORT_EVERY_SECONDS:
+                    reported_seconds = time.monotonic()
+                    await report(_progress(request, returning))
+
+            returning = Return(request, lambda: bool(alarms.low), report_sometimes)
+            await _run(request, returning)
+        except LogFailedError as error:
+            raise ControlError(ErrorKind.FAILED, str(error)) from error
+        seconds = round(time.monotonic() - started_seconds, 3)
+        return {**_progress(request, returning), "seconds": seconds}
+
+    transfer = Transfer(TransferKind.RETURN, vhost, queue, is_listed=not dry_run)
+    return await transfers.run(transfer, work, report, in_background=background)
 
 
 async def _run(request: ReturnRequest, work: Return) -> None:
@@ -147,14 +160,15 @@ _ARGUMENTS: Final = {
 
 
 def returning_commands(
-    broker: Broker, access: AccessControl, alarms: Alarms
+    broker: Broker, access: AccessControl, alarms: Alarms, transfers: Transfers
 ) -> tuple[Command, ...]:
     """Return the command `queues.return_dead_letters` of a server with these parts."""
     return (
         Command(
             "queues.return_dead_letters",
-            partial(return_dead_letters, broker, access, alarms),
+            partial(return_dead_letters, broker, access, alarms, transfers),
             _ARGUMENTS,
+            {"background": bool},
             reports=True,
             audited=Audited(
                 "queue.dead_letters_returned", "queue", ("start", "until", "filters", "dry_run")

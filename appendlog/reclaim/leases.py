@@ -123,6 +123,24 @@ def decode_lease(data: bytes) -> Lease:
     return lease
 
 
+def present_leases(storage_path: Path, filesystem: FileSystem | None = None) -> list[Lease]:
+    """Return the leases that last, by the monotonic clock of this machine; for people."""
+    filesystem = filesystem or FileSystem()
+    directory = storage_path / LEASES_FOLDER
+    found: list[Lease] = []
+    try:
+        names = sorted(filesystem.listdir(directory))[:LEASES_MAX]
+    except OSError:
+        return found
+    for name in names:
+        with suppress(OSError, ValueError, RecursionError):
+            lease = _decoded(name, filesystem.read_file(directory / name, LEASE_BYTES_MAX))
+            age_seconds = (time.monotonic_ns() - lease.renewed_ns) / 1e9
+            if lease.boot == _boot() and age_seconds < min(lease.lease_seconds, LEASE_SECONDS_MAX):
+                found.append(lease)
+    return found
+
+
 def _boot() -> str:
     """Return an identifier of this start of this machine; empty if there is none."""
     try:

@@ -89,6 +89,22 @@ def test_dead_letters_are_returned(capsys: pytest.CaptureFixture[str], client: A
     assert client.ready_count("origin") == 2
 
 
+def test_messages_are_moved(capsys: pytest.CaptureFixture[str], client: AmqpClient) -> None:
+    for name in ("full", "spare"):
+        client.declare(name)
+    for body in (b"1", b"2", b"3"):
+        client.publish(body, "full")
+        client.expect(Basic.Ack)
+    counted = run(capsys, "move", "full", "--to", "spare", "--dry-run")
+    assert counted.startswith("would move 3 messages, ")
+    assert run(capsys, "move", "full", "--to", "spare", "--limit", "2").endswith(", to spare\n")
+    assert client.ready_count("spare") == 2
+    done = json.loads(run(capsys, "move", "full", "--to", "spare", "--from", "2", "--json"))
+    assert (done["moved"], done["next"]) == (1, 3)
+    assert main(("queues", "move", "none", "--to", "spare")) == 1
+    assert capsys.readouterr().err == "amqp-server: error: no queue 'none' in vhost '/'\n"
+
+
 @pytest.mark.parametrize("what", ["pause", "resume", "unacked", "return-dead-letters"])
 def test_a_missing_queue_is_one_line(capsys: pytest.CaptureFixture[str], what: str) -> None:
     assert main(("queues", what, "none")) == 1

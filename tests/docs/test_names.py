@@ -66,7 +66,7 @@ def is_there(place: str) -> bool:
     """Tell whether a path, or the end of one, is a file, module or folder of ours."""
     end = f"/{place.strip('/')}/"
     # Of the data directory, and of a user's.
-    if end.split("/")[1] in {"leases", "logs", "quarantine", "spill", "transactions"}:
+    if end.split("/")[1] in {"exports", "leases", "logs", "quarantine", "spill", "transactions"}:
         return True
     if end.startswith("/deploy/"):
         return (REPOSITORY / place).exists()

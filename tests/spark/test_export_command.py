@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
 
+from appendlog.export_records import EXPORTS_FOLDER, read_records
 from appendlog.files.filesystem import FileSystem
 from appendlog.reclaim.leases import LEASES_FOLDER
 from appendlog.spark.exporting import export_plan
@@ -283,6 +285,34 @@ def test_leases_are_taken_while_tasks_run_and_are_gone_afterwards(
     assert not list((data / LEASES_FOLDER).iterdir())
     export(capsys, "--queue", "orders.eu", "--out", "out", "--no-lease")
     assert seen[-1] == []
+
+
+def test_the_data_directory_knows_what_a_run_has_done(
+    data: Path,
+    queues: list[StoredQueue],
+    without_spark: LocalRunner,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    export(capsys, "--queue", "odd,orders.us", "--out", "out", "--partition-by", "day")
+    (record,) = read_records(data)
+    assert record["out"].endswith("out")
+    assert record["settings"]["queues"] == ["odd,orders.us"]
+    assert (record["settings"]["partition_by"], record["settings"]["to"]) == ("day", "parquet")
+    assert (record["runs"], record["exit_code"]) == (1, 0)
+    assert record["ended_ns"] >= record["started_ns"] > 0
+    noted = {each["queue"]: each for each in record["queues"]}
+    assert (noted["orders.us"]["end"], noted["orders.us"]["rows"]) == (50, 50)
+    assert noted["odd"]["status"] == "exported"
+    export(capsys, "--queue", "orders.us", "--out", "out", "--partition-by", "day")
+    (again,) = read_records(data)
+    assert (again["runs"], again["exit_code"]) == (2, 3)
+    us = next(each for each in again["queues"] if each["queue"] == "orders.us")
+    assert (us["status"], us["end"], us["rows"]) == ("nothing_new", 50, 50)
+    shutil.rmtree(data / EXPORTS_FOLDER)
+    (data / EXPORTS_FOLDER).write_text("a file in its place")
+    code, _, err = export(capsys, "--queue", "orders.us", "--out", "elsewhere")
+    assert code == 0
+    assert "the server will not show this export" in err
 
 
 def test_ctrl_c_is_one_line_and_leaves_nothing_behind(

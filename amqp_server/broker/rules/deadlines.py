@@ -13,6 +13,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from offsets.settlement import Settlement
 
 PAGE_RUNS: Final = 1024
@@ -119,6 +121,30 @@ class Deadlines:
                 heapq.heapreplace(self._soonest, (page.heap[0], next(self._entries), page))
         self._taken_ms = max(self._taken_ms, now_ms)
         return due
+
+    def soonest_in_steps(
+        self, runs_max: int, settlement: Settlement
+    ) -> Generator[None, None, list[tuple[int, int, int]]]:
+        """Return the steps to the soonest runs that are not settled: deadline, start and end.
+
+        Each step looks at one page. What changes between two steps may be missing.
+        """
+        best: list[_Run] = []
+        for page in tuple(self._pages):
+            bound = best[-1] if len(best) >= runs_max else None
+            found = [
+                run
+                for run in page.heap
+                if (bound is None or run < bound) and _is_unsettled(run, settlement)
+            ]
+            if found:
+                # A run that was armed again may be there twice.
+                best = heapq.nsmallest(runs_max, {*best, *found})
+            yield
+        soonest = [(_deadline_ms(run), _start(run), _end(run)) for run in best]
+        if self._open is not None:
+            soonest = sorted([*soonest, self._open])[:runs_max]
+        return soonest
 
     def rearm(self, start: int, end: int) -> None:
         """Make past deadlines of `[start, end)` due again: the messages could not expire then."""

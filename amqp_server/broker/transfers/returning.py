@@ -1,10 +1,9 @@
 """Returns dead letters to the queues that they came from.
 
 The header `x-death` says in which queue a message died. Its copy goes there directly, with the
-exchange and routing key that it had; no exchange routes it, so no other queue gets it again. The
-dead letter is taken out of its queue before, so no consumer gets it meanwhile, and is settled when
-the copy is safe. After a crash between the two there are both: the header `x-returned-offset` tells
-which dead letter a copy comes from. None is lost.
+exchange and routing key that it had; no exchange routes it, so no other queue gets it again. None
+is lost (`handing_over`); after a crash there may be both, and the header `x-returned-offset` tells
+which dead letter a copy comes from.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.header_filter import matches
 from amqp_server.broker.subscriptions.log_pages import read_page
 from amqp_server.broker.transfers.dead_letter import deaths_of
+from amqp_server.broker.transfers.handing_over import CopyAt, hand_over
 from amqp_server.broker.transfers.message_headers import readable_properties, with_headers
 from amqp_server.broker.transfers.replay import (
     BATCH_BYTES,
@@ -25,7 +25,6 @@ from amqp_server.broker.transfers.replay import (
     PAUSE_SECONDS,
     ReplayStoppedError,
 )
-from amqp_server.broker.transfers.safe_publishes import SafePublishes
 from amqp_server.protocol.field_values import FieldValue, field_value
 from appendlog.layout.message import HAS_HEADERS, decode_message, encode_message
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from amqp_server.broker.header_filter import HeaderFilter
-    from amqp_server.broker.orders.ready_ranges import ReadyRange
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.subscriptions.log_pages import LogPage
     from amqp_server.protocol.tables import Table
@@ -79,18 +77,6 @@ class ReturnRequest:
     end: int
     filters: Sequence[HeaderFilter]
     is_dry_run: bool
-
-
-class _Letter(NamedTuple):
-    """A dead letter that is wanted.
-
-    Attributes:
-        offset: Its offset.
-        copy: The message to publish there.
-    """
-
-    offset: int
-    copy: bytes
 
 
 class Return:
@@ -165,7 +151,7 @@ class Return:
         if source.is_deleted:
             raise ReplayStoppedError(f"queue '{source.name}' was deleted")
 
-    def _letters(self, page: LogPage) -> dict[str, list[_Letter]]:
+    def _letters(self, page: LogPage) -> dict[str, list[CopyAt]]:
         """Return the wanted messages of a page, by the queue that they came from.
 
         Runs in a worker.
@@ -176,15 +162,15 @@ class Return:
             FROM_HEADER: field_value(request.source.name),
             AT_HEADER: FieldValue(b"T", at_seconds),
         }
-        letters: dict[str, list[_Letter]] = {}
+        letters: dict[str, list[CopyAt]] = {}
         for offset, message in zip(page.offsets, page.messages, strict=True):
             if matches(message, request.filters):
                 marks[OFFSET_HEADER] = FieldValue(b"l", offset)
                 name, copy = _returned(message, request.source.name, marks)
-                letters.setdefault(name, []).append(_Letter(offset, copy))
+                letters.setdefault(name, []).append(CopyAt(offset, copy))
         return letters
 
-    async def _put(self, name: str, letters: list[_Letter]) -> None:
+    async def _put(self, name: str, letters: list[CopyAt]) -> None:
         """Return messages that came from one queue; return when they are safe there.
 
         Args:
@@ -199,64 +185,15 @@ class Return:
             elif ready:
                 self.left[Left.NO_QUEUE if name else Left.NO_DEATH] += len(ready)
             return
-        taken = [
-            (letter, run)
-            for letter in letters
-            for run in source.ready.take_range(letter.offset, letter.offset + 1)
-        ]
-        done = 0
-        try:
-            done = await _publish_safely(target, [letter.copy for letter, _ in taken])
-        finally:
-            # Also when the request ends in between: what was published is safe, or is there twice.
-            if not source.is_deleted:
-                for letter, _ in taken[:done]:
-                    source.settle(letter.offset, letter.offset + 1)
-                self._give_back(taken[done:])
-        self._count(name, [letter for letter, _ in taken[:done]])
-        if done < len(taken):
-            self.left[Left.REFUSED] += len(taken) - done
+        done = await hand_over(source, target, letters)
+        self._count(name, done.copies)
+        if done.refused:
+            self.left[Left.REFUSED] += done.refused
 
-    def _give_back(self, taken: Sequence[tuple[_Letter, ReadyRange]]) -> None:
-        """Make messages ready again, as they were."""
-        source = self._request.source
-        for _, run in taken:
-            source.ready.requeue(run.start, run.end, redelivered=run.redelivered)
-            if source.rules is not None:
-                source.rules.on_requeued(run.start, run.end)
-        source.wake()
-
-    def _count(self, name: str, letters: Sequence[_Letter]) -> None:
+    def _count(self, name: str, letters: Sequence[CopyAt]) -> None:
         if letters:
             self.returned[name] += len(letters)
             self.returned_bytes += sum(len(letter.copy) for letter in letters)
-
-
-async def _publish_safely(target: Queue, copies: list[bytes]) -> int:
-    """Publish messages into a queue; return how many are safe there."""
-    if not copies:
-        return 0
-
-    def check() -> None:
-        if target.is_deleted or target.is_failed:
-            raise _TargetGoneError
-
-    publishes = SafePublishes(target, check)
-    try:
-        check()
-        count = await publishes.publish(copies)
-        await publishes.until_safe()
-        if target.is_journaled:
-            # The target's own durability may promise less than this does.
-            await target.store.make_durable()
-            check()
-    except _TargetGoneError:
-        return 0
-    return 0 if publishes.is_refused else count
-
-
-class _TargetGoneError(Exception):
-    """The queue was deleted, or its log failed: nothing may have arrived."""
 
 
 def _returned(message: bytes, source: str, marks: Table) -> tuple[str, bytes]:

@@ -1,4 +1,4 @@
-"""The messages of a queue: browse, replay, return dead letters, who holds them, pause.
+"""The messages of a queue: browse, replay, return, move, who holds them, pause.
 
 RabbitMQ's API has none of these.
 """
@@ -19,6 +19,7 @@ from amqp_server.management.following.server_sent import (
 )
 from amqp_server.management.http.answers import (
     NO_CONTENT,
+    Answer,
     AnyAnswer,
     ApiError,
     Stream,
@@ -92,6 +93,15 @@ class _QueueMessages:
         arguments = _transfer(call, await call.body())
         return await self._run(call, "queues.return_dead_letters", arguments)
 
+    async def move(self, call: Call) -> AnyAnswer:
+        body = await call.body()
+        arguments = {
+            **_transfer(call, body),
+            "to": text(body, "to", ""),
+            "limit": integer(body, "limit", 0),
+        }
+        return await self._run(call, "queues.move", arguments)
+
     async def _set_paused(self, call: Call, command: str) -> AnyAnswer:
         place = {"vhost": call.segments["vhost"], "name": call.segments["name"]}
         await self._ask(call, command, place)
@@ -106,6 +116,8 @@ class _QueueMessages:
 
     async def _run(self, call: Call, command: str, arguments: dict[str, Any]) -> AnyAnswer:
         """Run a long command; with its progress, if the client takes server-sent events."""
+        if arguments["background"]:
+            return Answer(HTTPStatus.ACCEPTED, await self._ask(call, command, arguments))
         if self._long_requests >= LONG_REQUESTS_MAX:
             reason = f"{LONG_REQUESTS_MAX} long requests are at work, the limit: try again later"
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", reason)
@@ -210,6 +222,7 @@ def _transfer(call: Call, body: Mapping[str, Any]) -> dict[str, Any]:
         "until": text(body, "until", ""),
         "filters": _filters(body.get("filters", [])),
         "dry_run": boolean(body, "dry_run"),
+        "background": boolean(body, "background"),
     }
 
 
@@ -239,4 +252,5 @@ def routes(parts: Parts) -> list[Route]:
         Route("PUT", f"{one}/resume", messages.resume),
         Route("POST", f"{one}/replay", messages.replay, is_json=False),
         Route("POST", f"{one}/dead-letters/return", messages.return_dead_letters, is_json=False),
+        Route("POST", f"{one}/move", messages.move, is_json=False),
     ]
