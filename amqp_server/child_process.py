@@ -16,7 +16,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import amqp_server
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 FIRST_WAIT_SECONDS: Final = 0.1
 WAIT_SECONDS_MAX: Final = 30.0
 """Longest wait before another start, after several that failed."""
-SERVED_WAIT_SECONDS_MAX: Final = 3.0
-"""Longest wait after a process that has served: its clients wait too."""
+WORKED_WAIT_SECONDS_MAX: Final = 3.0
+"""Longest wait after a process that has worked: its clients wait too."""
 STEADY_SECONDS: Final = 30.0
 """A process that lived so long has not failed to start: the waits begin again."""
 END_SECONDS_MAX: Final = 2.0
@@ -73,7 +73,8 @@ class ChildProcess:
         self._logger = logger
         self._process: subprocess.Popen[bytes] | None = None
         self._running: asyncio.Task[None] | None = None
-        self._has_served = False
+        # Whether the present process, or the last one, has reported something to its owner.
+        self._has_worked = False
         self.starts = 0
 
     @property
@@ -85,15 +86,6 @@ class ChildProcess:
     def is_started(self) -> bool:
         """Whether it is kept running."""
         return self._running is not None
-
-    async def send(self, octets: bytes) -> None:
-        """Write lines to the process; they are lost if it has ended, as the next one is started.
-
-        A worker writes, because a pipe may be full.
-        """
-        process = self._process
-        if process is not None and process.stdin is not None:
-            await asyncio.to_thread(_write, process.stdin, octets)
 
     def start(self) -> None:
         """Start it; returns at once."""
@@ -117,7 +109,7 @@ class ChildProcess:
                 reason = await self._run_once()
                 if time.monotonic() - started >= STEADY_SECONDS:
                     wait_seconds = FIRST_WAIT_SECONDS
-                longest = SERVED_WAIT_SECONDS_MAX if self._has_served else WAIT_SECONDS_MAX
+                longest = WORKED_WAIT_SECONDS_MAX if self._has_worked else WAIT_SECONDS_MAX
                 wait_seconds = min(wait_seconds, longest)
                 # A service manager that stops the broker sends SIGTERM to this process as well.
                 level = logging.INFO if reason == _ENDED else logging.WARNING
@@ -135,7 +127,7 @@ class ChildProcess:
 
     async def _run_once(self) -> str:
         """Start the process and return why it has ended."""
-        self._has_served = False
+        self._has_worked = False
         try:
             process = self._process = self._spawn()
         except OSError as error:
@@ -143,14 +135,14 @@ class ChildProcess:
         self.starts += 1
         assert process.stdin is not None, "a pipe"
         assert process.stdout is not None, "a pipe"
-        # Before anything else is sent.
-        _write(process.stdin, json.dumps(self._owner.settings()).encode() + b"\n")
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
         transport, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), process.stdout
         )
         try:
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(self._owner.settings()).encode() + b"\n")
             while line := await reader.readline():
                 self._take_report(line)
         except ValueError:
@@ -194,18 +186,11 @@ class ChildProcess:
             fields = json.loads(line)
         except ValueError:
             fields = {"level": "warning", "text": repr(line[:200])}
-        self._has_served = self._has_served or bool(fields.get("serving"))
-        if not self._owner.take_report(fields):
+        if self._owner.take_report(fields):
+            self._has_worked = True
+        else:
             level = _LEVELS.get(str(fields.get("level")), logging.INFO)
             self._logger.log(level, "%s: %s", self._name, fields.get("text"))
-
-
-def _write(pipe: IO[bytes], octets: bytes) -> None:
-    """Write to the standard input of a process; do nothing if it has ended."""
-    view = memoryview(octets)
-    with suppress(OSError, ValueError):
-        while view:
-            view = view[pipe.write(view) :]
 
 
 def _end(process: subprocess.Popen[bytes] | None) -> None:

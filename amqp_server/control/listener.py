@@ -238,6 +238,9 @@ async def _report(writer: asyncio.StreamWriter, progress: Mapping[str, object]) 
         ClientGoneError: The client has gone, or does not read.
     """
     await _write(writer, encode_progress(progress))
+    # A client that reads fast is never waited for: without this the loop would do all that is left
+    # of a long request in one go.
+    await asyncio.sleep(0)
 
 
 async def _write(writer: asyncio.StreamWriter, line: bytes) -> None:

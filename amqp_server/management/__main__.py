@@ -6,6 +6,7 @@ import logging
 import sys
 
 from amqp_server.child_main import is_child_of, read_settings
+from amqp_server.management.priority import lower_priority
 
 
 def main() -> int:
@@ -14,6 +15,7 @@ def main() -> int:
     Returns:
         Exit code: 0.
     """
+    lower_priority()
     line = read_settings()
     if not line:
         return 0

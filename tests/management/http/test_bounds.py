@@ -232,3 +232,35 @@ async def test_a_costly_answer_is_given_again_until_something_changes(
 
     lists.forget()
     assert await ask(one) == b"4"
+
+
+async def test_a_costly_answer_is_compressed_once_for_all_who_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rendered, "COSTLY_SECONDS", 0.0)
+    packed = []
+
+    async def compress(body: bytes) -> bytes:
+        packed.append(body)
+        await asyncio.sleep(0)
+        return b"packed"
+
+    monkeypatch.setattr(rendered, "compress", compress)
+    lists = RenderedLists()
+
+    async def make() -> Octets:
+        return Octets(200, "application/json", bytes(2_000))
+
+    async def ask(encoding: str) -> bytes | None:
+        request = make_mocked_request("GET", "/", {"Accept-Encoding": encoding})
+        user = User("a", ("administrator",), frozenset())
+        call = Call("GET", "/api/queues", {}, {}, {}, "", 0, request, BodyBudget(), user)
+        answer = await lists.answer(call, make)
+        assert isinstance(answer, Octets)
+        return answer.gzipped
+
+    clients = ["gzip", "gzip", "identity", "gzip"]
+    expected = [b"packed", b"packed", None, b"packed"]
+    assert await asyncio.gather(*map(ask, clients)) == expected
+    assert [await ask(encoding) for encoding in clients] == expected
+    assert len(packed) == 1

@@ -15,7 +15,8 @@ import pytest
 from pamqp.body import ContentBody
 from pamqp.commands import Basic
 
-from amqp_server.management_process import SERVED_WAIT_SECONDS_MAX
+from amqp_server.child_process import WORKED_WAIT_SECONDS_MAX
+from amqp_server.management.priority import NICENESS
 from tests.amqp_client import connect
 from tests.conftest import StartServer
 from tests.management.conftest import ManagementServer, StartManagementServer
@@ -98,8 +99,20 @@ def test_clients_see_nothing_of_its_deaths(management_server: ManagementServer) 
     assert len(warned) == KILLS
     assert all("reason=signal 9" in line for line in warned)
     waits = {float(line.rpartition(" in ")[2].split()[0]) for line in warned}
-    assert max(waits) <= SERVED_WAIT_SECONDS_MAX
+    assert max(waits) <= WORKED_WAIT_SECONDS_MAX
     print(f"{KILLS} kills, {traffic.count} messages, each once and in order")
+
+
+def test_its_priority_is_below_that_of_the_broker(management_server: ManagementServer) -> None:
+    # Threads that compress answers as well: each has a priority of its own.
+    headers = {"Accept-Encoding": "gzip"}
+    assert management_server.get("/api/exchanges", headers=headers).status == 200
+    process_id = management_server.process_id
+    broker = os.getpriority(os.PRIO_PROCESS, management_server.server.pid)
+    for thread in Path(f"/proc/{process_id}/task").iterdir():
+        assert os.getpriority(os.PRIO_PROCESS, int(thread.name)) == min(broker + NICENESS, 19)
+        assert os.sched_getscheduler(int(thread.name)) == os.SCHED_BATCH
+    assert os.sched_getscheduler(management_server.server.pid) == os.SCHED_OTHER
 
 
 def test_signals_of_its_group_are_for_the_broker(management_server: ManagementServer) -> None:
