@@ -35,7 +35,7 @@ class Arrivals:
     def admit(self, arrival: Arrival) -> bool:
         """Add a socket; return False if there are too many or none is let in."""
         open_count = len(self._arrivals) + len(self._connections)
-        is_closed = self._connections.is_closing or self._connections.is_suspended
+        is_closed = self._connections.is_refusing
         if is_closed or open_count >= self._count_max:
             return False
         self._arrivals.add(arrival)

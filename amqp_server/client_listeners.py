@@ -1,4 +1,4 @@
-"""The addresses on which a server listens for clients: one without TLS, one with."""
+"""The addresses on which a server listens for clients, without TLS and with."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ logger = logging.getLogger(__name__)
 TLS_READ_BYTES: Final = 128 * 1024
 """Largest read of encrypted octets."""
 
-Address = tuple[str, int]
+PLAIN: Final = "amqp"
+TLS: Final = "amqp/ssl"
+"""Protocols of listeners, in RabbitMQ's words."""
+Listening = tuple[str, int, str]
+"""Host, port and protocol, `amqp` or `amqp/ssl`, of a listener."""
 
 
 class ClientListeners:
@@ -50,8 +54,8 @@ class ClientListeners:
         self._trusted = TrustedProxies(config)
         self._handshakes = Handshakes(config.limits.tls_handshakes_max)
         self._arrivals: Arrivals | None = None
-        self._plain: BoundAddress | None = None
-        self._tls: BoundAddress | None = None
+        self._plain: list[BoundAddress] = []
+        self._tls: list[BoundAddress] = []
 
     @classmethod
     async def bind(cls, config: ServerConfig) -> Self:
@@ -62,10 +66,12 @@ class ClientListeners:
         """
         listeners = cls(config)
         try:
-            if not config.tls_only:
-                listeners._plain = await BoundAddress.bind(config, config.port)
-            if listeners.context is not None:
-                listeners._tls = await BoundAddress.bind(config, config.tls_port)
+            for bound, addresses in (
+                (listeners._plain, config.plain_addresses),
+                (listeners._tls, config.tls_addresses),
+            ):
+                for host, port in addresses:
+                    bound.append(await BoundAddress.bind(host, port))
         except BaseException:
             listeners.close()
             raise
@@ -73,7 +79,7 @@ class ClientListeners:
 
     async def listen(
         self, make_connection: Callable[[], ClientConnection], connections: OpenConnections
-    ) -> tuple[Address | None, Address | None]:
+    ) -> list[Listening]:
         """Accept clients from now on.
 
         Args:
@@ -81,7 +87,7 @@ class ClientListeners:
             connections: The open connections of clients.
 
         Returns:
-            Host and port without TLS, and those with TLS; None where the server does not listen.
+            All listeners, those without TLS first, each in the order of the settings.
 
         Raises:
             StartupError: Another process that had bound the same address began to listen earlier.
@@ -111,14 +117,16 @@ class ClientListeners:
                 arrivals,
             )
 
-        plain = tls = None
-        if self._plain is not None:
+        found: list[Listening] = []
+        for bound in self._plain:
             # Without proxies nothing stands between the socket and the connection.
-            plain = await self._plain.listen(make_plain if self._trusted else make_connection)
-            _warn_of_open_text(plain[0])
-        if self._tls is not None:
-            tls = await self._tls.listen(make_tls)
-        return plain, tls
+            addresses = await bound.listen(make_plain if self._trusted else make_connection)
+            for host, port in addresses:
+                found.append((host, port, PLAIN))
+                _warn_of_open_text(host)
+        for bound in self._tls:
+            found += [(host, port, TLS) for host, port in await bound.listen(make_tls)]
+        return found
 
     @property
     def arrival_count(self) -> int:
@@ -127,9 +135,8 @@ class ClientListeners:
 
     def close(self) -> None:
         """Accept no more clients, and close what is no connection yet; may be called again."""
-        for bound in (self._plain, self._tls):
-            if bound is not None:
-                bound.close()
+        for bound in (*self._plain, *self._tls):
+            bound.close()
         if self._arrivals is not None:
             self._arrivals.close()
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from amqp_server import __version__
 from amqp_server.limits import GIB, KIB, MIB, Limits
+from amqp_server.listen_addresses import hosts_of, parse_addresses
 from appendlog import Compression
 
 __all__ = [
@@ -146,7 +147,8 @@ class ServerConfig:
     """The settings of one server; the defaults are those of the command line.
 
     Attributes:
-        host: Address or host name to listen on; `0.0.0.0` or `::` for every interface.
+        host: Addresses or host names to listen on, separated by commas, each with `:PORT` if it is
+            not `port`; `0.0.0.0` or `::` for every interface.
         port: TCP port; 0 lets the system choose a free one.
         storage_path: Data directory, created if it is missing; only one server may run on it.
         offset_checkpoint_interval_seconds: Seconds between two writes of what consumers have
@@ -212,6 +214,7 @@ class ServerConfig:
             files of the certificates.
         tls_key_password_file: File whose first line decrypts the keys; empty: they are not
             encrypted.
+        tls_host: The same for TLS; empty: the hosts of `host`.
         tls_port: TCP port for TLS; 0 lets the system choose a free one.
         tls_only: Whether the server listens for TLS only.
         tls_ca: PEM file of the authorities whose client certificates are accepted.
@@ -227,7 +230,8 @@ class ServerConfig:
             PROXY protocol for which client they connect; empty: none.
         management_port: TCP port of the HTTP API and the page; 0: none, -1: a free one. Without it
             there is no management server, unless metrics have a port.
-        management_host: Address to listen on for the API, the page and metrics; empty: as `host`.
+        management_host: Hosts to listen on for the API, the page and metrics, separated by commas;
+            empty: those of `host`.
         metrics_port: TCP port of the metrics for Prometheus; 0: none, -1: a free one.
         management_tls_port: TCP port of the API and the page with TLS, if there is a certificate.
             0: none, -1: a free one.
@@ -291,6 +295,7 @@ class ServerConfig:
     tls_certificate: str = ""
     tls_key: str = ""
     tls_key_password_file: str = ""
+    tls_host: str = ""
     tls_port: int = 5671
     tls_only: bool = False
     tls_ca: str = ""
@@ -317,6 +322,53 @@ class ServerConfig:
     log_format: str = "text"
     limits: Limits = field(default_factory=Limits)
 
+    @property
+    def plain_addresses(self) -> tuple[tuple[str, int], ...]:
+        """Hosts and ports to listen on without TLS."""
+        if self.tls_only:
+            return ()
+        return self._addresses(self.host, self.port)
+
+    @property
+    def tls_addresses(self) -> tuple[tuple[str, int], ...]:
+        """Hosts and ports to listen on with TLS."""
+        if not self.tls_certificate:
+            return ()
+        if self.tls_host:
+            return self._addresses(self.tls_host, self.tls_port)
+        return tuple((host, self.tls_port) for host in hosts_of(self.host))
+
+    @property
+    def management_hosts(self) -> tuple[str, ...]:
+        """Hosts to listen on for the API, the page and metrics."""
+        return hosts_of(self.management_host or self.host)
+
+    @staticmethod
+    def _addresses(text: str, port: int) -> tuple[tuple[str, int], ...]:
+        found = parse_addresses(text)
+        return tuple((each.host, port if each.port is None else each.port) for each in found)
+
+    def _check_addresses(self) -> None:
+        """Check the settings that are addresses.
+
+        Raises:
+            ConfigError: One is not, is there twice, or has a port where it must not.
+        """
+        for name in ("host", "tls_host", "management_host"):
+            value = getattr(self, name)
+            if not value:
+                continue
+            try:
+                found = parse_addresses(value)
+            except ValueError as error:
+                raise ConfigError(name, value, str(error)) from error
+            if name == "management_host" and any(each.port is not None for each in found):
+                raise ConfigError(name, value, "with a port: that is --management-port")
+        for name, addresses in (("host", self.plain_addresses), ("tls_host", self.tls_addresses)):
+            wanted = [each for each in addresses if each[1]]
+            if len(set(wanted)) < len(wanted):
+                raise ConfigError(name, getattr(self, name), "the same address and port twice")
+
     def __post_init__(self) -> None:
         for name, bounds in BOUNDS.items():
             value = getattr(self, name)
@@ -324,6 +376,7 @@ class ServerConfig:
                 raise ConfigError(name, value, "out of bounds", bounds)
         if not self.host.strip():
             raise ConfigError("host", self.host, "empty: write 0.0.0.0 to listen everywhere")
+        self._check_addresses()
         if 1 < self.memory_watermark < MIB:
             raise ConfigError(
                 "memory_watermark",

@@ -111,11 +111,14 @@ class OpenConnections:
     Attributes:
         is_closing: Whether the server stops: it admits no more connections.
         is_suspended: Whether an operator lets no client connect for now.
+        are_listeners_suspended: Whether an operator lets no more clients connect; those that have
+            connected may stay.
     """
 
     def __init__(self, count_max: int) -> None:
         self.is_closing = False
         self.is_suspended = False
+        self.are_listeners_suspended = False
         self._count_max = count_max
         self._open: set[Connection] = set()
         self._all_gone = asyncio.Event()
@@ -130,7 +133,7 @@ class OpenConnections:
 
     def admit(self, connection: Connection) -> bool:
         """Register a connection; return False if there are too many or none is let in."""
-        if self.is_closing or self.is_suspended or len(self._open) >= self._count_max:
+        if self.is_refusing or len(self._open) >= self._count_max:
             return False
         self._open.add(connection)
         return True
@@ -154,6 +157,11 @@ class OpenConnections:
             if connection.user == user:
                 yield from connection.force_close(f"user '{user}' is deleted")
             yield
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether no client may connect, however few there are."""
+        return self.is_closing or self.is_suspended or self.are_listeners_suspended
 
     def suspend(self, reason: str) -> Iterator[None]:
         """Admit no more connections until `is_suspended` is False, and close all, in steps."""

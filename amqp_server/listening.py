@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from amqp_server.config import ServerConfig
-
 BACKLOG: Final = 1024
 """Connections that the kernel queues until the event loop accepts them."""
 
@@ -33,21 +31,21 @@ class BoundAddress:
         self._make_protocol: Callable[[], asyncio.BaseProtocol] = asyncio.BaseProtocol
 
     @classmethod
-    async def bind(cls, config: ServerConfig, port: int) -> Self:
-        """Bind a port on the address of a server.
+    async def bind(cls, host: str, port: int) -> Self:
+        """Bind a port on an address.
 
         Args:
-            config: Settings, which have the address.
+            host: Address or host name.
             port: TCP port; 0 lets the system choose a free one.
 
         Raises:
             StartupError: Another process listens there, or this machine does not have the address.
         """
-        bound = cls(config.host, port)
+        bound = cls(host, port)
         try:
             bound._listener = await asyncio.get_running_loop().create_server(
                 lambda: bound._make_protocol(),
-                config.host,
+                host,
                 port,
                 backlog=BACKLOG,
                 start_serving=False,
@@ -56,8 +54,10 @@ class BoundAddress:
             raise bound._refused(error) from error
         return bound
 
-    async def listen(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> tuple[str, int]:
-        """Accept connections from now on; return host and port.
+    async def listen(
+        self, make_protocol: Callable[[], asyncio.BaseProtocol]
+    ) -> list[tuple[str, int]]:
+        """Accept connections from now on; return host and port, of a name with several each.
 
         Args:
             make_protocol: Returns the protocol of one new connection.
@@ -76,8 +76,7 @@ class BoundAddress:
         listening = [each for each in sockets if each]
         if not listening:
             raise self._refused(OSError(errno.EADDRINUSE, ""))
-        host, port = listening[0].getsockname()[:2]
-        return host, port
+        return [each.getsockname()[:2] for each in listening]
 
     def close(self) -> None:
         """Accept no more connections, and release the address; a second call does nothing."""
@@ -86,4 +85,5 @@ class BoundAddress:
 
     def _refused(self, error: OSError) -> StartupError:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        return StartupError(f"cannot listen on {self._host}:{self._port}: {reason}")
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return StartupError(f"cannot listen on {host}:{self._port}: {reason}")

@@ -124,17 +124,17 @@ async def bind_management(config: ServerConfig) -> ManagementSockets:
         for kind, port, is_tls, setting in wanted:
             if not port or (config.tls_only and kind == "http" and not is_tls):
                 continue
-            host = config.management_host or config.host
             is_optional = setting in config.optional_ports
             number = 0 if port == FREE_PORT else port
-            try:
-                bound = await _bind(host, number)
-            except OSError as error:
-                _refuse(error, kind, host, port, is_optional=is_optional)
-            else:
-                found.sockets += [
-                    ManagementSocket(kind, is_tls, is_optional, each) for each in bound
-                ]
+            for host in config.management_hosts:
+                try:
+                    bound = await _bind(host, number)
+                except OSError as error:
+                    _refuse(error, kind, host, port, is_optional=is_optional)
+                else:
+                    found.sockets += [
+                        ManagementSocket(kind, is_tls, is_optional, each) for each in bound
+                    ]
     except BaseException:
         found.close()
         raise

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
+from amqp_server.client_listeners import TLS
 from amqp_server.garbage_collection import collector, no_collections
 from amqp_server.open_files import claim_open_files, refuse_start_without_files
 from amqp_server.reload_signal import obey_reload_signal
@@ -87,10 +88,9 @@ async def serve(config: ServerConfig, surroundings: Surroundings, manager: Servi
     server = running.server
     obey_checkpoint_signal(server.checkpointer, server.tasks, lambda: server.connections.is_closing)
     host, port = running.address
-    announce(config.log_format, host, port, is_tls=running.address == running.tls_address)
+    for each_host, each_port, protocol in running.listening:
+        announce(config.log_format, each_host, each_port, is_tls=protocol == TLS)
     obey_reload_signal(running.listeners.context, running.management, server.tasks)
-    if running.tls_address not in (None, running.address):
-        announce(config.log_format, *running.tls_address, is_tls=True)
     if surroundings.announce is not None:
         surroundings.announce(host, port)
     elif surroundings.watch is None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amqp_server import __version__
 from amqp_server.audit.actor import SERVER
 from amqp_server.client_connection import ClientConnection
-from amqp_server.client_listeners import ClientListeners
+from amqp_server.client_listeners import TLS, ClientListeners, Listening
 from amqp_server.control.commands import control_commands
 from amqp_server.control.listener import ControlListener
 from amqp_server.control.transfers import Transfers
@@ -76,8 +76,7 @@ class RunningServer:
 
     Args:
         server: Its parts.
-        address: Host and port on which it listens.
-        tls_address: Host and port on which it listens for TLS.
+        listening: All its listeners.
         listeners: What accepts its clients.
         management: Process of the management server; None: the server has no process of its own.
         opened: How to end each step of the start.
@@ -85,8 +84,9 @@ class RunningServer:
 
     Attributes:
         server: Its parts.
-        address: Host and port on which it listens: without TLS, if it does.
-        tls_address: Host and port on which it listens for TLS; None if it does not.
+        listening: Host, port and protocol of all its listeners: those without TLS first.
+        address: Host and port of the first of them.
+        tls_address: Host and port of the first with TLS; None if there is none.
         listeners: What accepts its clients.
         management: Process of the management server; None: the server has no process of its own.
     """
@@ -94,16 +94,16 @@ class RunningServer:
     def __init__(
         self,
         server: Server,
-        address: tuple[str, int],
-        tls_address: tuple[str, int] | None,
+        listening: list[Listening],
         listeners: ClientListeners,
         management: ManagementProcess | None,
         opened: AsyncExitStack,
         last_writes: _LastWrites,
     ) -> None:
         self.server = server
-        self.address = address
-        self.tls_address = tls_address
+        self.listening = listening
+        self.address = listening[0][:2]
+        self.tls_address = next((each[:2] for each in listening if each[2] == TLS), None)
         self.listeners = listeners
         self.management = management
         self._opened = opened
@@ -165,23 +165,20 @@ async def start(
         server, report = await _recover(config, directory, (), sensor, clock, opened)
         _start_audit(server, opened)
         last_writes = await _begin_to_write(server, directory, report, opened)
-        plain_address, tls_address = await _serve(server, bound, make_connection, opened)
-        address = plain_address or tls_address
-        assert address is not None, "the settings have one of the two"
+        listening = await _serve(server, bound, make_connection, opened)
+        address = listening[0][:2]
         management = None
         if owns_process:
             management = ManagementProcess(config, management_sockets)
             shovels = ShovelProcess(server, ShovelDoor(server.context, make_connection))
             await _open_control_socket(server, address, management, shovels, log_tail, opened)
-            _start_management(management, plain_address, tls_address, opened)
+            _start_management(management, listening, opened)
             opened.push_async_callback(shovels.stop)
             shovels.start()
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
         _run_in_background(server, bound.context, opened)
-        return RunningServer(
-            server, address, tls_address, bound, management, opened.pop_all(), last_writes
-        )
+        return RunningServer(server, listening, bound, management, opened.pop_all(), last_writes)
 
 
 async def recover_and_stop(config: ServerConfig, accepted: Collection[Part] = ()) -> StartReport:
@@ -384,8 +381,8 @@ async def _serve(
     bound: ClientListeners,
     make_connection: Callable[[ServerContext], ClientConnection],
     opened: AsyncExitStack,
-) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
-    """Listen for clients; return the addresses. Ends by closing all connections."""
+) -> list[Listening]:
+    """Listen for clients; return the listeners. Ends by closing all connections."""
     await server.alarms.look()
     await restore_reserve(server.reserve, server.alarms)
     seconds_max = min(server.config.limits.closing_seconds_max, SHUTDOWN_SECONDS_MAX / 2)
@@ -417,19 +414,11 @@ async def _open_control_socket(
 
 
 def _start_management(
-    management: ManagementProcess,
-    plain_address: tuple[str, int] | None,
-    tls_address: tuple[str, int] | None,
-    opened: AsyncExitStack,
+    management: ManagementProcess, listening: list[Listening], opened: AsyncExitStack
 ) -> None:
     """Start the management server, which asks the control socket; ends by ending it."""
-    listeners = [
-        (*address, protocol)
-        for address, protocol in ((plain_address, "amqp"), (tls_address, "amqp/ssl"))
-        if address is not None
-    ]
     opened.push_async_callback(management.stop)
-    management.start(listeners)
+    management.start(listening)
 
 
 def _run_in_background(

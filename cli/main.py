@@ -31,6 +31,7 @@ from cli.parameters import DURATION, SHARE, SIZE, WATERMARK
 from cli.parent import PARENT
 from cli.server_group import PROGRAM, ServerGroup
 from cli.settings import (
+    AddressesOption,
     ServerOption,
     build_config,
     describe_place,
@@ -62,7 +63,12 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
         "overrides the file."
     ),
 )
-@click.option("--host", cls=ServerOption, default="127.0.0.1", help="Address to listen on.")
+@click.option(
+    "--host",
+    cls=AddressesOption,
+    default="127.0.0.1",
+    help="Addresses to listen on; HOST or HOST:PORT, separated by commas.",
+)
 @click.option(
     "--port", cls=ServerOption, type=int, default=5672, help="TCP port; 0 selects a free one."
 )
@@ -358,6 +364,13 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     default="",
     metavar="FILE",
     help="File whose first line decrypts the keys.",
+)
+@click.option(
+    "--tls-host",
+    cls=AddressesOption,
+    default="",
+    metavar="ADDRESSES",
+    help="The same for TLS; by default the addresses of --host.",
 )
 @click.option(
     "--tls-port", cls=ServerOption, type=int, default=5671, help="TCP port for TLS; 0: a free one."

@@ -64,6 +64,7 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "tls-certificate",
             "tls-key",
             "tls-key-password-file",
+            "tls-host",
             "tls-port",
             "tls-only",
             "tls-ca",

@@ -18,6 +18,7 @@ import click
 from click.core import ParameterSource
 
 from amqp_server.config import Bounds, ConfigError, Durability, ServerConfig
+from amqp_server.listen_addresses import parse_addresses
 from appendlog import Compression
 from cli.parameters import (
     DURATION,
@@ -80,6 +81,25 @@ class ServerOption(click.Option):
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         """Return the environment variable's value; an empty one counts as missing."""
         return None if runs_subcommand(ctx) else super().resolve_envvar_value(ctx)
+
+
+class AddressesOption(ServerOption):
+    """Setting that is a list: given twice, it has the values of both."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ANN401 - of click
+        """Make the parser keep every value, and not only the last."""
+        super().add_to_parser(parser, ctx)
+        for name in self.opts:
+            parser._long_opt[name].action = "append"
+
+    def consume_value(
+        self, ctx: click.Context, opts: Mapping[str, Any]
+    ) -> tuple[Any, ParameterSource]:
+        """Return the values of all times that the option is given, separated by commas."""
+        given = opts.get(str(self.name))
+        if isinstance(given, list):
+            opts = {**opts, str(self.name): ",".join(given)}
+        return super().consume_value(ctx, opts)
 
 
 def note_subcommand(ctx: click.Context) -> None:
@@ -312,6 +332,7 @@ def build_config(ctx: click.Context, values: Mapping[str, Any]) -> ServerConfig:
         raise click.UsageError(
             f"{describe_place(ctx, option)}: {_explain(option, error)}"
         ) from error
+    _refuse_useless_ports(ctx, config)
     if not config.tls_certificate:
         _refuse_useless_tls(ctx)
     _refuse_unfinished_rabbitmq_conf(ctx, config)
@@ -333,6 +354,19 @@ def _refuse_unfinished_rabbitmq_conf(ctx: click.Context, config: ServerConfig) -
             f"{found.key_password.place}: write the password into a file, and "
             "--tls-key-password-file FILE"
         )
+
+
+def _refuse_useless_ports(ctx: click.Context, config: ServerConfig) -> None:
+    """Refuse a port for addresses that all name another: nothing would listen there."""
+    for host, port in (("host", "port"), ("tls_host", "tls_port")):
+        addresses = getattr(config, host)
+        is_set = ctx.get_parameter_source(port) not in (None, ParameterSource.DEFAULT)
+        if is_set and addresses and all(each.port for each in parse_addresses(addresses)):
+            place = describe_place(ctx, _option(ctx, host))
+            raise click.UsageError(
+                f"{describe_place(ctx, _option(ctx, port))}: has no effect: every address of "
+                f"{place} names its port"
+            )
 
 
 def _refuse_useless_tls(ctx: click.Context) -> None:

@@ -30,6 +30,11 @@ def status(storage_path: Path, *, as_json: bool) -> int:
         return 0
     click.echo(f"{found['product']} {found['version']}, process {found['pid']}")
     click.echo(f"listening on {found['host']}:{found['port']} for {found['uptime_seconds']:.0f} s")
+    for each in found["listeners"]:
+        is_first = (each["host"], each["port"]) == (found["host"], found["port"])
+        if each["protocol"].startswith("amqp") and not is_first:
+            how = " with TLS" if each["protocol"] == "amqp/ssl" else ""
+            click.echo(f"listening on {each['host']}:{each['port']}{how}")
     if management := found.get("management"):
         state = "" if management["is_serving"] else " (not ready)"
         for url in management["urls"]:

@@ -34,6 +34,7 @@ from amqp_server.control.queue_changes import queue_commands
 from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
 from amqp_server.control.returning import returning_commands
+from amqp_server.control.settings import setting_commands
 from amqp_server.control.shards import shards_commands
 from amqp_server.control.shovels import shovel_commands
 from amqp_server.control.status import StatusSources, status_commands
@@ -104,6 +105,7 @@ def control_commands(
         permission_commands(server.access),
         replay_commands(broker, server.access, alarms, transfers),
         returning_commands(broker, server.access, alarms, transfers),
+        setting_commands(server.config, alarms),
         shards_commands(broker, checkpointer, server.tasks.spawn),
         statistics_commands(broker, checkpointer),
         status_commands(sources),

@@ -98,7 +98,32 @@ async def suspend(open_connections: OpenConnections, turn: Turn, reason: str) ->
 async def resume(open_connections: OpenConnections) -> None:
     """Let clients connect again."""
     open_connections.is_suspended = False
+    open_connections.are_listeners_suspended = False
     logger.info("clients resumed")
+
+
+async def suspend_listeners(open_connections: OpenConnections, turn: Turn, reason: str) -> int:
+    """Admit no connections until `resume_listeners`; return how many were closed.
+
+    Args:
+        open_connections: Connections of the server.
+        turn: Has the time for it.
+        reason: Closes the open connections too, and is what their clients are told; empty: they
+            stay.
+
+    Raises:
+        ControlError: The reason is too long.
+    """
+    _check(reason)
+    open_connections.are_listeners_suspended = True
+    logger.warning("listeners suspended reason=%r", reason)
+    return await _close(open_connections, turn, reason, lambda _: True) if reason else 0
+
+
+async def resume_listeners(open_connections: OpenConnections) -> None:
+    """Let clients connect again after `suspend_listeners`."""
+    open_connections.are_listeners_suspended = False
+    logger.info("listeners resumed")
 
 
 def connection_commands(open_connections: OpenConnections, turn: Turn) -> tuple[Command, ...]:
@@ -114,6 +139,17 @@ def connection_commands(open_connections: OpenConnections, turn: Turn) -> tuple[
             "clients.resume",
             partial(resume, open_connections),
             audited=Audited("clients.resumed"),
+        ),
+        Command(
+            "listeners.suspend",
+            partial(suspend_listeners, open_connections, turn),
+            {"reason": str},
+            audited=Audited("listeners.suspended", details=("reason",)),
+        ),
+        Command(
+            "listeners.resume",
+            partial(resume_listeners, open_connections),
+            audited=Audited("listeners.resumed"),
         ),
         Command(
             "connections.close",

@@ -19,6 +19,7 @@ async def probe(sources: StatusSources, version: str) -> dict[str, object]:
         "pid": os.getpid(),
         "compatible_version": version,
         "is_suspended": sources.open_connections.is_suspended,
+        "are_listeners_suspended": sources.open_connections.are_listeners_suspended,
         "listeners": sources.management.listeners,
         "alarms": sources.alarms.low,
         "damaged_vhosts": [

@@ -69,6 +69,7 @@ async def status(sources: StatusSources) -> dict[str, object]:
         "uptime_seconds": round(time.monotonic() - sources.started_seconds, 3),
         "host": host,
         "port": port,
+        "listeners": sources.management.listeners,
         "management": sources.management.status,
         "alarms": alarms.low,
         "memory_bytes": alarms.last.memory_bytes if alarms.last else None,

@@ -26,7 +26,6 @@ from cli.rabbitmq_conf.keys import (
 
 EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - what a port without an address means in RabbitMQ
 PASSWORD_BYTES_MAX: Final = 1024
-_LOOPBACKS: Final = frozenset({"127.0.0.1", "::1"})
 _LOCAL_BACKENDS: Final = (
     "local",
     "local_filesystem",
@@ -192,21 +191,17 @@ def _by_number(parts: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
 def _put_listeners(found: _Entries, result: Translation) -> list[Entry]:
     plain = _addresses(found, "listeners.tcp")
     encrypted = _addresses(found, "listeners.ssl")
-    for option, addresses in (("port", plain), ("tls-port", encrypted)):
-        for _, port, entry in addresses or ():
-            before = result.settings.get(option)
-            if before is not None and before.value != port:
-                raise entry.mistake(
-                    f"a second port beside {before.value} (line {before.entry.line}): this server "
-                    "listens on one port without TLS and on one with TLS"
-                )
-            result.put(option, port, entry)
-    _put_host([*(plain or ()), *(encrypted or ())], result)
     none = found.get("listeners.tcp")
-    if none is not None and plain is not None and not plain and encrypted:
-        result.put("tls-only", True, none)
-    elif none is not None and not encrypted:
+    if none is not None and not encrypted:
         raise none.mistake("without listeners.ssl the server would not listen at all")
+    # RabbitMQ listens without TLS on all addresses unless it is told not to.
+    _put_addresses(plain or encrypted or [], "host", "port" if plain else None, result)
+    _put_addresses(encrypted or [], "tls-host", "tls-port", result)
+    if none is not None:
+        result.put("tls-only", True, none)
+    tls_host = result.settings.get("tls-host")
+    if tls_host is not None and tls_host.value == result.settings["host"].value:
+        del result.settings["tls-host"]
     if plain is None and not encrypted:
         result.warnings.append(
             "rabbitmq.conf has no listeners: where --host does not say otherwise, the server is "
@@ -223,8 +218,13 @@ def _addresses(found: _Entries, family: str) -> list[tuple[str, str, Entry]] | N
         if none.value != "none":
             raise none.mistake(f"{none.value!r} is not none: write {family}.default = PORT")
         return []
-    entries = found.below(f"{family}.$")
-    return [(*_address(entry), entry) for entry in entries] or None
+    listeners: dict[tuple[str, str], Entry] = {}
+    for entry in found.below(f"{family}.$"):
+        address = _address(entry)
+        before = listeners.setdefault(address, entry)
+        if before is not entry and address[1] != "0":
+            raise entry.mistake(f"the same address and port as {before.key} in line {before.line}")
+    return [(host, port, entry) for (host, port), entry in listeners.items()] or None
 
 
 def _address(entry: Entry) -> tuple[str, str]:
@@ -237,21 +237,35 @@ def _address(entry: Entry) -> tuple[str, str]:
     try:
         return str(ipaddress.ip_address(host)), number
     except ValueError:
-        raise entry.mistake(f"{host!r} is not an IP address") from None
+        raise entry.mistake(
+            f"{host!r} is not an IP address: write 127.0.0.1:5672 or [::1]:5672"
+        ) from None
 
 
-def _put_host(addresses: list[tuple[str, str, Entry]], result: Translation) -> None:
-    hosts = {host for host, _, _ in addresses}
-    if hosts == _LOOPBACKS:
-        hosts = {"localhost"}
-    if len(hosts) > 1:
-        first, second = addresses[0], next(e for e in addresses if e[0] != addresses[0][0])
-        raise second[2].mistake(
-            f"a second address beside {first[0]} (line {first[2].line}): this server listens on "
-            "one address, or on all of them by a port alone"
+def _put_addresses(
+    listeners: list[tuple[str, str, Entry]], hosts: str, ports: str | None, result: Translation
+) -> None:
+    """Put listeners as hosts and one port, or as addresses that name their ports.
+
+    Args:
+        listeners: Host, port and entry of each.
+        hosts: Option for the hosts.
+        ports: Option for the port; None: only the hosts count.
+        result: Gets the settings.
+    """
+    if not listeners:
+        return
+    entry = listeners[0][2]
+    numbers = {port for _, port, _ in listeners}
+    if ports is None or len(numbers) == 1:
+        names = ",".join(dict.fromkeys(host for host, _, _ in listeners))
+        if ports is not None:
+            result.put(ports, numbers.pop(), entry)
+    else:
+        names = ",".join(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port, _ in listeners
         )
-    for host in hosts:
-        result.put("host", host, addresses[0][2])
+    result.put(hosts, names, entry)
 
 
 def _put_tls(found: _Entries, result: Translation) -> list[Entry]:
@@ -265,7 +279,7 @@ def _put_tls(found: _Entries, result: Translation) -> list[Entry]:
     versions = found.below("ssl_options.versions.$")
     ciphers = found.below("ssl_options.ciphers.$")
     password = found.get("ssl_options.password")
-    if "tls-port" not in result.settings:
+    if not found.below("listeners.ssl.$"):
         return [*versions, *ciphers, *([password] if password else [])]
     result.key_password = password
     _put_versions(versions, result)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 
 from cli.rabbitmq_tools.failures import SOFTWARE, UNAVAILABLE, ToolFailedError
 
@@ -112,6 +113,40 @@ class Server:
         raise RefusedError(
             str(answer.get("error")), str(answer.get("reason")), answer.get("details") or {}
         )
+
+    def follow(
+        self, command: str, arguments: dict[str, Any], seconds: float
+    ) -> Generator[dict[str, Any]]:
+        """Yield the reports of a command that goes on until its client leaves, for a time.
+
+        Args:
+            command: Name of the command.
+            arguments: Its arguments.
+            seconds: When to leave.
+
+        Raises:
+            RefusedError: The server refuses it.
+            ToolFailedError: The server cannot be asked, or has ended.
+        """
+        until = time.monotonic() + seconds
+        reports = self.parts(command, arguments)
+        try:
+            while True:
+                try:
+                    report = next(reports)
+                except ToolFailedError:
+                    if time.monotonic() < until:
+                        raise
+                    return
+                yield report
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                assert self._connection is not None, "the first report has come"
+                # A report without content comes every 15 s at most.
+                self._connection.settimeout(min(left, self._seconds_max))
+        finally:
+            self.close()
 
     def _connect(self) -> None:
         if self._connection is not None:

@@ -24,15 +24,22 @@ class Call:
         line: The command line.
         server: The running server.
         node: Name of the node as it is written.
+        tool: Name of the tool that is called.
 
     Attributes:
+        line: The command line.
+        tool: Name of the tool that is called.
+        verb: Name of the verb.
         arguments: What stands behind the verb, without options.
         options: Values of the options, by name; switches that are given are "".
         vhost: Virtual host that is asked for.
         seconds_max: Seconds that an answer may take.
     """
 
-    def __init__(self, line: CommandLine, server: Server, node: str) -> None:
+    def __init__(self, line: CommandLine, server: Server, node: str, tool: str) -> None:
+        self.line = line
+        self.tool = tool
+        self.verb = line.verb or ""
         self.arguments = line.arguments
         self.options = line.options
         self.vhost = line.options.get("vhost", "/")

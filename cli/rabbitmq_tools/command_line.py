@@ -8,7 +8,7 @@ from cli.rabbitmq_tools.output import FORMATTERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
 SHORT = {
     "-n": "node",
@@ -25,7 +25,9 @@ SHORT = {
     "-P": "pid",
     "-E": "implicitly-enabled",
     "-v": "verbose",
-    "-d": "aliases-file",
+    "-a": "all",
+    "-d": "duration",
+    "-N": "number",
 }
 SWITCHES = frozenset(
     [
@@ -54,6 +56,15 @@ SWITCHES = frozenset(
         "disabled",
         "force",
         "unavailable",
+        "by-source",
+        "details",
+        "disc",
+        "errors-only",
+        "idempotent",
+        "list-commands",
+        "ram",
+        "tracking",
+        "wait",
     ]
 )
 """Options without a value."""
@@ -84,9 +95,47 @@ VALUES = frozenset(
         "description",
         "tags",
         "pid",
+        "address-family",
+        "cipher",
+        "default-queue-type",
+        "duration",
+        "hash",
+        "interval",
+        "iterations",
+        "number",
+        "pattern",
+        "queue-pattern",
+        "queue-timeout",
+        "sample-interval",
+        "vhost-pattern",
+        "within",
     ]
 )
 """Options with a value."""
+EVERYWHERE = frozenset(
+    [
+        "aliases-file",
+        "dry-run",
+        "erlang-cookie",
+        "file",
+        "formatter",
+        "help",
+        "longnames",
+        "mnesia-dir",
+        "no-table-headers",
+        "node",
+        "print-stacktrace",
+        "printer",
+        "quiet",
+        "rabbitmq-home",
+        "script-name",
+        "silent",
+        "table-headers",
+        "timeout",
+        "vhost",
+    ]
+)
+"""Options that every verb takes."""
 
 
 class CommandLine:
@@ -99,35 +148,48 @@ class CommandLine:
         verb: The verb; None: nothing is asked for.
         arguments: What stands behind the verb, without options.
         options: Values of the options by name without dashes; those of switches are empty.
-
-    Raises:
-        UsageError: An option is unknown, or its value is missing or not valid.
+        bad: A line for each option that is unknown, or whose value is missing or not valid.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
         self.options: dict[str, str] = {}
         self.arguments: list[str] = []
         self.verb: str | None = None
+        self.bad: list[str] = []
+        self._written: dict[str, str] = {}
         found: list[str] = []
-        bad: list[str] = []
         rest = iter(words)
         for word in rest:
             if word == "--":
                 found += rest
             elif word.startswith("--"):
                 name, sign, value = word[2:].partition("=")
-                self._take(name, value if sign else None, word, rest, bad)
+                self._take(name, value if sign else None, word, rest)
             elif word in SHORT:
-                self._take(SHORT[word], None, word, rest, bad)
+                self._take(SHORT[word], None, word, rest)
             elif word.startswith("-") and len(word) > 2 and word[:2] in SHORT and word[2] == "=":
-                self._take(SHORT[word[:2]], word[3:], word, rest, bad)
+                self._take(SHORT[word[:2]], word[3:], word, rest)
             elif word.startswith("-") and word != "-" and not word[1:].isdecimal():
-                bad.append(f"{word} : ")
+                self.bad.append(f"{word} : ")
             else:
                 found.append(word)
         if found:
             self.verb, self.arguments = found[0], found[1:]
-        self._check(bad)
+        self._check()
+
+    def refuse_others(self, known: Container[str]) -> None:
+        """Check that the options are some of those that a verb has, with values that are valid.
+
+        Raises:
+            UsageError: One is not.
+        """
+        others = [
+            f"{self._written[name]} : "
+            for name in self.options
+            if name not in EVERYWHERE and name not in known
+        ]
+        if self.bad or others:
+            raise UsageError("Invalid options for this command:\n" + "\n".join(self.bad + others))
 
     @property
     def formatter(self) -> str:
@@ -150,30 +212,29 @@ class CommandLine:
         given = self.options.get("timeout", "")
         return float(given) if given.isdecimal() and int(given) > 0 else ANSWER_SECONDS_MAX
 
-    def _take(
-        self, name: str, value: str | None, word: str, rest: Iterator[str], bad: list[str]
-    ) -> None:
+    def _take(self, name: str, value: str | None, word: str, rest: Iterator[str]) -> None:
         given: str | None = None
         if name in SWITCHES:
             given = ""
         elif name in VALUES:
             given = next(rest, None) if value is None else value
         if given is None:
-            bad.append(f"{word} : ")
+            self.bad.append(f"{word} : ")
         else:
             self.options[name] = given
+            self._written[name] = word.partition("=")[0]
 
-    def _check(self, bad: list[str]) -> None:
+    def _check(self) -> None:
         for name, is_valid in (
             ("priority", _is_whole),
+            ("limit", _is_whole),
+            ("per-connection-delay", _is_whole),
             ("timeout", _is_timeout),
             ("formatter", FORMATTERS.__contains__),
         ):
             value = self.options.get(name)
             if value is not None and not is_valid(value):
-                bad.append(f"--{name} : {value}")
-        if bad:
-            raise UsageError("Invalid options for this command:\n" + "\n".join(bad))
+                self.bad.append(f"{self._written[name]} : {value}")
 
 
 def _is_whole(value: str) -> bool:

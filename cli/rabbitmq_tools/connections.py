@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from cli.rabbitmq_tools.asking import RefusedError
+from cli.rabbitmq_tools.failures import UNAVAILABLE, ToolFailedError
 from cli.rabbitmq_tools.objects import shown
 from cli.rabbitmq_tools.output import Message, Rows
 from cli.rabbitmq_tools.rows import rows_of
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
     Columns = dict[str, Callable[[Row], object]]
+
+_PID = re.compile(r"<[^<>]*\.\d+\.\d+\.\d+>")
 
 
 def _field(name: str, absent: object = "") -> Callable[[Row], object]:
@@ -101,6 +105,8 @@ def close_connection(call: Call) -> None:
     """Close one connection, named as in the column `pid` or `name`."""
     pid, reason = call.arguments
     call.banner(f"Closing connection {pid}, reason: {reason}...")
+    if not _PID.fullmatch(pid) and " -> " not in pid:
+        raise ToolFailedError(UNAVAILABLE, f'Error:\n{{:invalid_pid_syntax, "{pid}"}}')
     found = [row for row in rows_of(call, "connections") if pid in (row["pid"], row["name"])]
     # As in RabbitMQ it is no error if the connection is gone already.
     if found:

@@ -33,10 +33,11 @@ class UsageError(ToolFailedError):
 
     Args:
         reason: What is wrong, in RabbitMQ's words.
+        code: Exit code of the process.
     """
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(USAGE, f"Error (argument validation): {reason}", has_prefix=False)
+    def __init__(self, reason: str, code: int = USAGE) -> None:
+        super().__init__(code, f"Error (argument validation): {reason}", has_prefix=False)
 
 
 class SuspendedError(UsageError):

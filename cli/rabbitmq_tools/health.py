@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from cli.rabbitmq_tools.failures import UNAVAILABLE, ToolFailedError
+from cli.rabbitmq_tools.failures import DATA, UNAVAILABLE, ToolFailedError, UsageError
 from cli.rabbitmq_tools.output import Message
 from cli.rabbitmq_tools.values import as_json
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cli.rabbitmq_tools.call import Call
 
 _CONNECT_SECONDS_MAX = 5.0
+_UNITS = {"bytes": 1, "mb": 10**6, "gb": 10**9}
 _PURPOSES = {
     "amqp": "AMQP 0-9-1",
     "amqp/ssl": "AMQP 0-9-1 over TLS",
@@ -46,7 +47,8 @@ def check_running(call: Call) -> Message:
 def is_running(call: Call) -> Message:
     """Say whether the server serves clients."""
     call.banner(f"Asking node {call.node} for its status ...")
-    return _passed(_running(call)[0])
+    text, is_it = _running(call)
+    return Message(text, {"message": text, "result": is_it})
 
 
 def is_booting(call: Call) -> Message:
@@ -54,7 +56,8 @@ def is_booting(call: Call) -> Message:
     call.banner(f"Asking node {call.node} for its boot status ...")
     about = f"RabbitMQ on node {call.node} is fully booted (check with is_running), stopped or has"
     _probe(call)
-    return _passed(f"{about} not started booting yet")
+    text = f"{about} not started booting yet"
+    return Message(text, {"message": text, "result": False})
 
 
 def alarms(call: Call) -> Message:
@@ -92,6 +95,8 @@ def check_port_connectivity(call: Call) -> Message:
 def check_port_listener(call: Call) -> Message:
     """Check that the server listens on a port."""
     port = call.arguments[0]
+    if not port.isdecimal():
+        raise UsageError("Bad argument: Argument must be a positive integer", DATA)
     call.banner(f"Asking node {call.node} if there's an active listener on port {port} ...")
     ports = [str(each["port"]) for each in _probe(call)["listeners"]]
     if port not in ports:
@@ -127,7 +132,7 @@ def check_virtual_hosts(call: Call) -> Message:
     if damaged:
         names = "\n".join(damaged)
         raise _failed(call, f"Some virtual hosts on node {call.node} are damaged:\n{names}")
-    return _passed(f"Node {call.node} reported all vhosts as running")
+    return Message(f"Node {call.node} reported all vhosts as running", {"result": "ok"})
 
 
 def listeners(call: Call) -> Message:
@@ -143,6 +148,44 @@ def server_version(call: Call) -> Message:
     """Show the version of RabbitMQ that the server is compatible with."""
     call.banner(f"Asking node {call.node} for its RabbitMQ version...")
     return Message(_probe(call)["compatible_version"])
+
+
+def node_health_check(call: Call) -> Message:
+    """Check that the server answers: what RabbitMQ does not advise any more."""
+    call.banner(
+        "This command is DEPRECATED and will be removed in a future version.\n"
+        "It performs intrusive, opinionated health checks and requires a fully booted node.\n"
+        "Use one of the options covered in "
+        "https://www.rabbitmq.com/monitoring.html#health-checks instead.\n"
+        f"Timeout: {call.options.get('timeout', '70')} seconds ...\n"
+        f"Checking health of node {call.node} ..."
+    )
+    if found := _alarms(call):
+        text = "\n".join(found)
+        raise _failed(call, f"Health check failed: {text}", has_prefix=True)
+    return _passed("Health check passed")
+
+
+def memory_breakdown(call: Call) -> Message:
+    """Show the memory of the process, which has no parts that are counted apart."""
+    unit = call.options.get("unit", "gb")
+    if unit not in _UNITS:
+        known = ", ".join(_UNITS)
+        raise UsageError(f"\"unit '{unit}' is not supported. Please use one of: {known}\"")
+    call.banner(f"Reporting memory breakdown on node {call.node}...")
+    from cli.rabbitmq_tools.rows import rows_and_state
+
+    used = rows_and_state(call)[1]["node"]["mem_used"]
+    shown = used if unit == "bytes" else round(used / _UNITS[unit], 4)
+    value = {"process": {"bytes": used, "percentage": 100.0}}
+    return Message(f"process: {shown} {unit} (100.0%)", value)
+
+
+def discover_peers(call: Call) -> Message:
+    """Find nobody: there is no cluster."""
+    call.banner("Discovering peers nodes ...")
+    call.ask("probe")
+    return _passed("No peers discovered")
 
 
 def listener_text(each: dict[str, Any]) -> str:

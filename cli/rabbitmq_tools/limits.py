@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.rabbitmq_tools.asking import RefusedError
-from cli.rabbitmq_tools.call import invalid, no_such_user, no_vhost
+from cli.rabbitmq_tools.call import invalid, no_parameter, no_such_user, no_vhost
 from cli.rabbitmq_tools.failures import UNAVAILABLE, ToolFailedError
 from cli.rabbitmq_tools.output import Message, Rows
 from cli.rabbitmq_tools.policies import json_argument
@@ -39,7 +39,11 @@ def set_vhost_limits(call: Call) -> None:
 def clear_vhost_limits(call: Call) -> None:
     """End the limits of a virtual host."""
     call.banner(f'Clearing vhost "{call.vhost}" limits ...')
-    call.ask("limits.clear", kind="vhost", name=call.known_vhost(), limits=[])
+    try:
+        call.known_vhost()
+    except ToolFailedError as missing:
+        raise no_parameter() from missing
+    call.ask("limits.clear", kind="vhost", name=call.vhost, limits=[])
 
 
 def list_user_limits(call: Call) -> Rows | Message:

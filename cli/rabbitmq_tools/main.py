@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 NO_READER = 141
-GENERAL = "[--node <node>] [--longnames] [--quiet]"
 
 
 def run(tool: str, storage_path: str, words: Sequence[str]) -> int:
@@ -45,12 +44,12 @@ def _run(tool: str, storage_path: str, words: Sequence[str]) -> int:
     verb: Verb | None = None
     try:
         line = CommandLine(words)
-        if line.verb is None or line.verb == "help" or "help" in line.options:
+        if line.verb is None or "help" in line.options or "list-commands" in line.options:
             return _help(tool, line)
         verb = VERBS.get(line.verb)
         if verb is None or tool not in verb.tools:
             return _unknown(tool, line.verb)
-        verb.check(line.arguments)
+        verb.check(line)
         node = line.options.get("node") or f"rabbit@{os.uname().nodename.partition('.')[0]}"
         server = Server(storage_path, node, line.seconds_max)
         try:
@@ -65,7 +64,7 @@ def _run(tool: str, storage_path: str, words: Sequence[str]) -> int:
 
 
 def _call(verb: Verb, line: CommandLine, server: Server, tool: str, node: str) -> None:
-    call = Call(line, server, node)
+    call = Call(line, server, node, tool)
     if verb.needs_service and server.ask("probe")["is_suspended"]:
         raise SuspendedError(tool)
     result = verb.load()(call)
@@ -77,33 +76,27 @@ def _fail(failure: ToolFailedError, tool: str, words: Sequence[str], verb: Verb 
     sys.stdout.flush()
     text = failure.text
     if isinstance(failure, UsageError):
-        if verb is None:
-            known = [VERBS[word] for word in words if word in VERBS]
-            verb = known[0] if known else None
         usage = "" if verb is None else verb.usage
         text += f"\nArguments given:\n\t{' '.join(words)}\n\n\x1b[1mUsage\x1b[0m\n\n"
-        text += f"{tool} {GENERAL} {usage}"
+        text += f"{tool} [--node <node>] [--longnames] [--quiet] {usage}"
     sys.stderr.write(text + "\n")
     return failure.code
 
 
 def _unknown(tool: str, verb: str) -> int:
-    sys.stderr.write(
-        f"\nCommand '{verb}' not found. \n\n\x1b[1mUsage\x1b[0m\n\n{tool} {GENERAL} <command> "
-        f"[<command options>]\n\nWrite '{tool} help' for the list of commands.\n"
-    )
-    return USAGE
+    from cli.rabbitmq_tools.helping import fail_unknown
+
+    return fail_unknown(tool, verb)
 
 
 def _help(tool: str, line: CommandLine) -> int:
-    named = line.arguments[0] if line.verb == "help" and line.arguments else line.verb
-    if named in VERBS:
-        sys.stdout.write(f"\x1b[1mUsage\x1b[0m\n\n{tool} {GENERAL} {VERBS[named].usage}\n")
+    from cli.rabbitmq_tools.helping import about_tool, about_verb
+
+    verb = VERBS.get(line.verb or "")
+    if verb is not None and tool in verb.tools and "list-commands" not in line.options:
+        sys.stdout.write(about_verb(tool, str(line.verb)) + "\n")
         return 0
-    stream = sys.stdout if line.verb == "help" or "help" in line.options else sys.stderr
-    stream.write(f"\x1b[1mUsage\x1b[0m\n\n{tool} {GENERAL} <command> [<command options>]\n\n")
-    stream.write("\x1b[1mCommands\x1b[0m:\n\n")
-    for name, verb in sorted(VERBS.items()):
-        if tool in verb.tools:
-            stream.write(f"   {name}\n")
-    return 0 if stream is sys.stdout else USAGE
+    is_asked = line.verb == "help" or "help" in line.options
+    stream = sys.stdout if is_asked else sys.stderr
+    stream.write(about_tool(tool) + "\n")
+    return 0 if is_asked else USAGE

@@ -9,7 +9,14 @@ import time
 
 from amqp_server import __version__
 from cli.rabbitmq_tools.asking import RefusedError, Server
-from cli.rabbitmq_tools.failures import UNAVAILABLE, USAGE, ToolFailedError
+from cli.rabbitmq_tools.failures import (
+    DATA,
+    SOFTWARE,
+    UNAVAILABLE,
+    USAGE,
+    ToolFailedError,
+    UsageError,
+)
 from cli.rabbitmq_tools.health import alarm_text, listener_text, listener_value
 from cli.rabbitmq_tools.output import Message, Rows
 from cli.rabbitmq_tools.rows import rows_and_state
@@ -87,7 +94,7 @@ def status(call: Call) -> Message:
         "os": os.uname().sysname,
         "pid": found["pid"],
         "uptime": int(found["uptime_seconds"]),
-        "is_under_maintenance": found["is_suspended"],
+        "is_under_maintenance": found["are_listeners_suspended"],
         "processes": {"limit": 1048576, "used": node["proc_used"]},
         "run_queue": node["run_queue"],
         "erlang_version": "not used: amqp-server runs on Python",
@@ -171,6 +178,7 @@ def cluster_status(call: Call) -> Message:
     after = rows_and_state(call)[1]
     name = after["totals"]["cluster_name"] or call.node
     listeners = found["listeners"]
+    maintenance = f"{'' if found['are_listeners_suspended'] else 'not '}under maintenance"
     versions = {"erlang_version": "", "rabbitmq_name": "RabbitMQ"}
     value: dict[str, Any] = {
         "cluster_name": name,
@@ -182,13 +190,13 @@ def cluster_status(call: Call) -> Message:
         "partitions": {},
         "listeners": {call.node: [listener_value(call, each) for each in listeners]},
         "feature_flags": [{"name": name, "state": "enabled"} for name in _FLAGS],
-        "maintenance_status": {call.node: "not under maintenance"},
+        "maintenance_status": {call.node: maintenance},
     }
     sections = {
         "Disk Nodes": (call.node,),
         "Running Nodes": (call.node,),
         "Versions": (f"{call.node}: RabbitMQ {found['compatible_version']}",),
-        "Maintenance status": (f"Node: {call.node}, status: not under maintenance",),
+        "Maintenance status": (f"Node: {call.node}, status: {maintenance}",),
         "Alarms": tuple(alarm_text(call, each) for each in found["alarms"]) or ("(none)",),
         "Network Partitions": ("(none)",),
         "Listeners": tuple(f"Node: {call.node}, i{listener_text(each)[1:]}" for each in listeners),
@@ -198,12 +206,6 @@ def cluster_status(call: Call) -> Message:
         f"\x1b[1m{title}\x1b[0m\n\n" + "\n".join(each) + "\n" for title, each in sections.items()
     )
     return Message(text, value)
-
-
-def environment(call: Call) -> Message:
-    """Show nothing: `amqp-server config show` shows the settings."""
-    call.banner(f"Application environment of node {call.node} ...")
-    return Message("[]")
 
 
 def list_feature_flags(call: Call) -> Rows:
@@ -269,6 +271,52 @@ def start_app(call: Call) -> None:
     """Let clients connect again."""
     call.banner(f"Starting node {call.node} ...")
     call.ask("clients.resume")
+
+
+def suspend_listeners(call: Call) -> None:
+    """Let no more clients connect; those that have connected stay."""
+    call.banner(
+        f"Will suspend client connection listeners on node {call.node}. The node will no longer "
+        "accept client connections!"
+    )
+    call.ask("listeners.suspend", reason="")
+
+
+def resume_listeners(call: Call) -> None:
+    """Let clients connect again after `suspend_listeners`."""
+    call.banner(
+        f"Will resume client connection listeners on node {call.node}. The node will now accept "
+        "client connections"
+    )
+    call.ask("listeners.resume")
+
+
+def await_online_nodes(call: Call) -> None:
+    """Fail for more than one node: no other one ever joins."""
+    count = call.arguments[0]
+    if not count.isdecimal() or int(count) == 0:
+        raise UsageError("Bad argument: Argument must be a positive integer", DATA)
+    seconds = call.options.get("timeout", "300")
+    call.banner(
+        f"Will wait for at least {count} nodes to join the cluster of {call.node}. "
+        f"Timeout: {seconds} seconds."
+    )
+    call.ask("probe")
+    if int(count) > 1:
+        text = "Error: timed out while waiting. Not enough nodes joined"
+        raise ToolFailedError(SOFTWARE, f"{text} {call.node}'s cluster.")
+
+
+def rotate_logs(_call: Call) -> None:
+    """Refuse, as RabbitMQ does: what reads standard error rotates the log."""
+    text = "This command does not rotate logs anymore [deprecated]"
+    raise ToolFailedError(UNAVAILABLE, text)
+
+
+def force_gc(call: Call) -> None:
+    """Do nothing: the server frees memory by itself."""
+    call.banner(f"Will ask all processes on node {call.node} to schedule a full sweep GC")
+    call.ask("probe")
 
 
 def eval(call: Call) -> Message:  # noqa: A001 - named as the verb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli.rabbitmq_tools.values import as_json, erlang, text
+from cli.rabbitmq_tools.values import Table, as_json, erlang, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,6 +124,8 @@ def _pretty(result: Rows, _has_header: bool) -> Iterator[str]:
 
 
 def _pretty_text(value: object) -> str:
+    if isinstance(value, Table) and not value.entries:
+        return ""
     return "".join(map(str, value)) if isinstance(value, list) else text(value)
 
 

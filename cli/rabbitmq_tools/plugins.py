@@ -30,15 +30,16 @@ def list(call: Call) -> Message:  # noqa: A001 - named as the verb
         names = [name for name in BUILT_IN if re.search(pattern, name)]
     except re.error as error:
         raise UsageError(f"the pattern is no regular expression: {error}") from error
+    banner = f'Listing plugins with pattern "{pattern or ".*"}" ...'
     if "minimal" in call.options:
-        lines = names
+        lines = [*([banner] if call.has_notes else ()), *names]
     else:
         width = max(map(len, names), default=0)
         version = call.ask("probe")["compatible_version"]
         lines = [f"[E*] {name.ljust(width)} {version}" for name in names]
         if call.has_notes:
             lines = [
-                f'Listing plugins with pattern "{pattern or ".*"}" ...',
+                banner,
                 " Configured: E = explicitly enabled; e = implicitly enabled",
                 f" | Status: * = running on {call.node}",
                 " |/",

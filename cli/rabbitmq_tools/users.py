@@ -6,8 +6,8 @@ import sys
 
 from cli.rabbitmq_tools.asking import RefusedError
 from cli.rabbitmq_tools.call import no_such_user, no_user
-from cli.rabbitmq_tools.failures import DATA, SOFTWARE, USAGE, ToolFailedError
-from cli.rabbitmq_tools.output import Message, Rows
+from cli.rabbitmq_tools.failures import DATA, SOFTWARE, UNAVAILABLE, USAGE, ToolFailedError
+from cli.rabbitmq_tools.output import WITHOUT_BANNER, Message, Rows
 from cli.rabbitmq_tools.values import Atom
 
 TYPE_CHECKING = False
@@ -92,6 +92,26 @@ def authenticate_user(call: Call) -> Message:
         text = f"Error: failed to authenticate user \"{name}\"\nuser '{name}' - invalid credentials"
         raise ToolFailedError(DATA, text) from refused
     return Message("Success")
+
+
+def list_node_auth_attempt_stats(call: Call) -> Rows | Message:
+    """List how many logins were tried; with `--by-source` see the audit log."""
+    if "by-source" in call.options:
+        text = "the audit log has the source of each login: see `amqp-server audit`"
+        raise ToolFailedError(UNAVAILABLE, text)
+    call.banner(f'Listing authentication\n attempts for node "{call.node}" ...')
+    from cli.rabbitmq_tools.rows import rows_and_state
+
+    totals = rows_and_state(call)[1]["totals"]
+    names = ("auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded")
+    rows = [
+        [Atom(protocol), *(totals[field][name] for name in names)]
+        for protocol, field in (("amqp091", "auth_attempts"), ("http", "auth_attempts_http"))
+        if totals[field]["auth_attempts"]
+    ]
+    if not rows and call.formatter not in WITHOUT_BANNER:
+        return Message(f"Node {call.node} reported no authentication attempt stats")
+    return Rows(("protocol", *names), rows)
 
 
 def _password(call: Call) -> str:

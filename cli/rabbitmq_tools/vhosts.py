@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cli.rabbitmq_tools.asking import RefusedError
 from cli.rabbitmq_tools.call import no_vhost
-from cli.rabbitmq_tools.failures import DATA, ToolFailedError
+from cli.rabbitmq_tools.failures import DATA, SOFTWARE, ToolFailedError
 from cli.rabbitmq_tools.output import Message, Rows
 from cli.rabbitmq_tools.values import Atom
 
@@ -54,7 +54,8 @@ def add_vhost(call: Call) -> None:
             raise ToolFailedError(DATA, refused.reason) from refused
         if refused.kind != "already_exists":
             raise
-    if given := {key: call.options[key] for key in ("description", "tags") if key in call.options}:
+    keys = ("description", "tags", "default-queue-type")
+    if given := {key.replace("-", "_"): call.options[key] for key in keys if key in call.options}:
         tags = [tag for tag in given.pop("tags", "").split(",") if tag]
         call.ask("vhosts.set", name=name, **given, **({"tags": tags} if tags else {}))
 
@@ -67,6 +68,31 @@ def delete_vhost(call: Call) -> None:
         call.ask("vhosts.delete", name=name)
     except RefusedError as refused:
         raise no_vhost(name) if refused.kind == "not_found" else refused from refused
+
+
+def set_vhost_tags(call: Call) -> None:
+    """Replace the tags of a virtual host."""
+    name, *tags = call.arguments
+    call.banner(f'Setting tags for virtual host "{name}" to [{", ".join(tags)}] ...')
+    try:
+        call.known_vhost(name)
+    except ToolFailedError as missing:
+        raise ToolFailedError(DATA, f'Virtual host "{name}" does not exist') from missing
+    call.ask("vhosts.set", name=name, tags=tags)
+
+
+def restart_vhost(call: Call) -> Message:
+    """Do nothing: a virtual host that is there runs."""
+    call.banner(f"Trying to restart vhost '{call.vhost}' on node '{call.node}' ...")
+    try:
+        call.known_vhost()
+    except ToolFailedError as missing:
+        text = (
+            f"Failed to start vhost '{call.vhost}' on node '{call.node}'"
+            f'Reason: {{:no_such_vhost, "{call.vhost}"}}'
+        )
+        raise ToolFailedError(SOFTWARE, text) from missing
+    return Message(f"Vhost '{call.vhost}' is already running on node '{call.node}'")
 
 
 def trace_on(call: Call) -> Message:

@@ -135,7 +135,7 @@ MANAGEMENT_FIELDS = {"management_port", "metrics_port", "management_tls_port", "
         ("listeners.tcp.1 = [::1]:5673", ("::1", 5673, False)),
         (
             "listeners.tcp.1 = 127.0.0.1:5673\nlisteners.tcp.2 = ::1:5673",
-            ("localhost", 5673, False),
+            ("127.0.0.1,::1", 5673, False),
         ),
         ("listeners.tcp = none\nlisteners.ssl.default = 5674", ("0.0.0.0", 5674, True)),
     ],
@@ -270,11 +270,6 @@ def test_an_environment_variable_is_part_of_a_value(
         ("disk_free_limit.relative = x", ": 'x' is not a number"),
         ("listeners.tcp.default = 70000", ": '70000' is not a port: write 1 to 65535"),
         ("listeners.tcp.default = here:5672", ": 'here' is not an IP address"),
-        ("listeners.tcp.1 = 5672\nlisteners.tcp.2 = 5673", ":2: listeners.tcp.2: a second port"),
-        (
-            "listeners.tcp.1 = 10.0.0.1:5672\nlisteners.tcp.2 = 10.0.0.2:5672",
-            ":2: listeners.tcp.2: a second address beside 10.0.0.1 (line 1)",
-        ),
         ("listeners.tcp = none", ":1: listeners.tcp: without listeners.ssl the server would not"),
         ("listeners.tcp = all", ":1: listeners.tcp: 'all' is not none"),
         ("listeners.ssl.1 = 5671", ":1: listeners.ssl.1: has no effect without --tls-certificate"),

@@ -2,13 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from bench.rabbitmq import CONTROL_COMMAND, start_rabbitmq
 from tests.cli.rabbitmq_tools.conversation import Exchange, run, told
 
-_TOOLS = Path("/usr/lib/rabbitmq/bin")
+TOOLS_OF_RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin")
 _EXPORT = "export "
 
 
@@ -16,16 +17,16 @@ _EXPORT = "export "
 def test_rabbitmq_writes_what_is_recorded(tmp_path: Path) -> None:
     plugins = ("rabbitmq_event_exchange", "rabbitmq_management")
     with start_rabbitmq("RabbitMQ", tmp_path, plugins=plugins) as broker:
-        environment, node = _environment(tmp_path / CONTROL_COMMAND)
+        environment, node = environment_of(tmp_path / CONTROL_COMMAND)
 
         def say(words: tuple[str, ...]) -> Exchange:
-            return run(words, _TOOLS, node, environment)
+            return run(words, TOOLS_OF_RABBITMQ, node, environment)
 
         with told(broker.url.port, say) as differing:
             assert differing == []
 
 
-def _environment(script: Path) -> tuple[dict[str, str], str]:
+def environment_of(script: Path) -> tuple[dict[str, str], str]:
     """Return the variables with which RabbitMQ's tools find the node, and its name."""
     lines = script.read_text().splitlines()
     pairs = [line.removeprefix(_EXPORT).partition("=") for line in lines if _EXPORT in line]
