@@ -282,7 +282,10 @@ def test_an_environment_variable_is_part_of_a_value(
         ("default_pass = ''", ": the password must have 1 to 1024 bytes"),
         ("default_pass = encrypted:abc", ": encrypted values are RabbitMQ's"),
         ("auth_backends.1 = ldap", ":1: auth_backends.1: there is no backend 'ldap' here"),
-        ("auth_backends.1.authn = http", ": there is no backend 'http' here, only internal"),
+        (
+            "auth_backends.1.authn = http",
+            ": who lets a user in also says here what the user may do",
+        ),
         ("auth_mechanisms.1 = EXTERNAL", ": logins by password cannot be switched off here"),
         ("definitions.import_backend = https", ": only local_filesystem: fetch the file before"),
         ("ssl_options.crl_check = true", ": this server checks no lists of revoked"),
