@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.access.backends.backend import Refusal
 from amqp_server.access.backends.chain import Chain
+from amqp_server.access.backends.current_rules import CurrentRules
 from amqp_server.access.backends.internal import InternalBackend
 from amqp_server.access.backends.login import INTERNAL
 from amqp_server.access.grants import UnansweredError
@@ -101,6 +102,8 @@ class PeerAuthenticator:
         self._peer = peer
         self._rules = rules
         self._login: Login | None = None
+        # Of a login that can be renewed.
+        self._current: CurrentRules | None = None
 
     @property
     def user(self) -> str:
@@ -116,7 +119,7 @@ class PeerAuthenticator:
     @property
     def rules(self) -> LoginRules:
         """What the user who has logged in may do."""
-        return self.accepted.rules
+        return self.accepted.rules if self._current is None else self._current
 
     @property
     def expires_seconds(self) -> float | None:
@@ -171,6 +174,8 @@ class PeerAuthenticator:
 
     def _accept(self, login: Login) -> None:
         self._login = login
+        if login.expires_seconds is not None:
+            self._current = CurrentRules(login.rules)
         if login.user == GUEST:
             self._rules.warning.guest_logged_in(self._peer)
 
@@ -237,6 +242,8 @@ class PeerAuthenticator:
         if not may_open:
             return str(_vhost_refused(found.user, vhost).args[0])
         self._login = found
+        if self._current is not None:
+            self._current.replace(found.rules)
         logger.info(
             "secret renewed peer=%s user=%s reason=%r expires=%s",
             self._peer,

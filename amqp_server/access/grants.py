@@ -62,13 +62,11 @@ class Granted(Protocol):
 
 
 class Rules(Protocol):
-    """Knows the permissions of users.
+    """Knows the permissions of users."""
 
-    Attributes:
-        generation: Grows when what was answered before does not count any more.
-    """
-
-    generation: int
+    @property
+    def generation(self) -> int:
+        """Grows when what was answered before does not count any more."""
 
     def grants(self, user: str, vhost: str) -> Granted:
         """Return what a user may do in a virtual host, until `generation` changes."""

@@ -66,13 +66,11 @@ def when_answered(
 
 
 class AccessRules(Protocol):
-    """Whoever knows the permissions of all users.
+    """Whoever knows the permissions of all users."""
 
-    Attributes:
-        generation: Grows when something changes.
-    """
-
-    generation: int
+    @property
+    def generation(self) -> int:
+        """Grows when something changes."""
 
     def grants(self, user: str, vhost: str) -> Granted:
         """Return what a user may do in a virtual host, until `generation` changes."""

@@ -125,12 +125,12 @@ _ERRORS: Final = (aiohttp.ClientError, TimeoutError, OSError, ValueError)
 
 
 def _failure(error: Exception) -> FetchError:
-    """Return the error without the address, whose query may have a password."""
+    """Return the error without what may have a password: the address, and what was answered."""
     match error:
         case TimeoutError():
             return FetchError("no answer in time")
         case aiohttp.ClientResponseError():
-            return FetchError(f"the answer is no HTTP: {error.message}")
+            return FetchError("the answer is no HTTP")
         case aiohttp.InvalidURL():
             return FetchError("the address is not valid")
     return FetchError(str(error) or type(error).__name__)
