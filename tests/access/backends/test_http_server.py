@@ -94,9 +94,8 @@ def test_the_questions_are_those_of_rabbitmq(tmp_path: Path, auth: AuthServer, m
     ]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+def test_only_allow_lets_a_user_in(tmp_path: Path, auth: AuthServer) -> None:
+    denying: tuple[Any, ...] = (
         "deny",
         "DENY",
         "deny not today",
@@ -110,23 +109,17 @@ def test_the_questions_are_those_of_rabbitmq(tmp_path: Path, auth: AuthServer, m
         (204, b""),
         (301, b"http://127.0.0.1:1/"),
         (404, b"allow"),
-    ],
-)
-def test_whatever_is_not_allow_denies_a_login(
-    tmp_path: Path,
-    auth: AuthServer,
-    answer: Any,  # noqa: ANN401
-) -> None:
-    auth.answers = lambda *_: answer
-    with serving(tmp_path, auth) as server, pytest.raises(AssertionError, match="ACCESS_REFUSED"):
-        log_in(server)
-
-
-@pytest.mark.parametrize("answer", ["allow", "Allow", " allow \n", "allow administrator tag"])
-def test_allow_lets_a_user_in(tmp_path: Path, auth: AuthServer, answer: str) -> None:
-    auth.answers = lambda path, _: answer if path == "/user" else "allow"
-    with serving(tmp_path, auth) as server, log_in(server) as client:
-        client.open_channel()
+    )
+    allowing = ("allow", "Allow", " allow \n", "allow administrator tag")
+    answers = {f"user{number}": answer for number, answer in enumerate((*denying, *allowing))}
+    auth.answers = lambda path, fields: answers[fields["username"]] if path == "/user" else "allow"
+    with serving(tmp_path, auth) as server:
+        for user, answer in answers.items():
+            if answer in allowing:
+                log_in(server, user).close()
+            else:
+                with pytest.raises(AssertionError, match="ACCESS_REFUSED"):
+                    log_in(server, user)
 
 
 def test_a_redirect_is_not_followed(tmp_path: Path, auth: AuthServer) -> None:
