@@ -65,7 +65,7 @@ $(CREATED): pyproject.toml .ci/python
 
 # Pure: the kernels are compiled once, below.
 $(INSTALLED): $(CREATED)
-	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m pip install -qq --editable '.[spark,lake,demo]' \
+	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m pip install -qq --editable '.[spark,lake,demo,oauth2]' \
 		--group dev
 	touch $@
 

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.access.backends.backend import Refusal
+from amqp_server.access.backends.chain import Chain
+from amqp_server.access.backends.current_rules import CurrentRules
+from amqp_server.access.backends.internal import InternalBackend
+from amqp_server.access.backends.login import INTERNAL
+from amqp_server.access.grants import UnansweredError
 from amqp_server.access.login_line import FullLineError
+from amqp_server.broker.rights import AnswerAwaited
 from amqp_server.protocol.errors import NotAllowed
 from amqp_server.socket_names import share_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Container
+    from collections.abc import Awaitable, Container, Mapping, Sequence
 
     from amqp_server.access.access_control import AccessControl
+    from amqp_server.access.backends.chain import LetsIn
+    from amqp_server.access.backends.login import Login
+    from amqp_server.access.grants import Rules as LoginRules
     from amqp_server.access.logins import Logins
     from amqp_server.config import ServerConfig
     from amqp_server.connection_limits import ConnectionLimits
 
 logger = logging.getLogger(__name__)
 
+ONLY_FROM_HERE: Final = "only from this machine"
+REFUSED_RENEWAL: Final = "New secret was refused by one of the backends"
+FAILED_RENEWAL: Final = "Secret update failed"
+"""Texts of RabbitMQ for a new secret."""
 GUEST: Final = "guest"
 """The one user who may log in from this machine only, as in RabbitMQ."""
 _LOGGED_CHARACTERS_MAX: Final = 64
@@ -36,6 +51,9 @@ class Authentication:
         logins: Checks passwords.
         vhosts: The virtual hosts by name; the broker changes it.
         limits: Limits of virtual hosts and users.
+
+    Attributes:
+        chain: Back ends that let users in; the server's own users alone until `use` is called.
     """
 
     def __init__(
@@ -46,12 +64,26 @@ class Authentication:
         vhosts: Container[str],
         limits: ConnectionLimits,
     ) -> None:
-        self.access = access
+        self.internal = InternalBackend(access, logins)
+        self.chain = Chain([self.internal])
+        self.is_internal_first = True
+        self.has_others = False
         self.logins = logins
         self.vhosts = vhosts
         self.limits = limits
         self.guest_from_anywhere = config.guest_from_anywhere
         self.warning = ProxyWarning(from_anywhere=config.guest_from_anywhere)
+
+    def use(self, names: Sequence[str], outside: Mapping[str, LetsIn]) -> None:
+        """Use other back ends too.
+
+        Args:
+            names: Names of the back ends, in the order in which they are tried.
+            outside: Those that are not the server's own users, by name.
+        """
+        self.chain = Chain([outside.get(name, self.internal) for name in names])
+        self.is_internal_first = names[0] == INTERNAL
+        self.has_others = bool(outside)
 
 
 class PeerAuthenticator:
@@ -69,20 +101,47 @@ class PeerAuthenticator:
         self.refusal = ""
         self._peer = peer
         self._rules = rules
+        self._login: Login | None = None
+        # Of a login that can be renewed.
+        self._current: CurrentRules | None = None
+
+    @property
+    def user(self) -> str:
+        """User who has logged in; empty before."""
+        return "" if self._login is None else self._login.user
+
+    @property
+    def accepted(self) -> Login:
+        """The login, which was accepted."""
+        assert self._login is not None, "nothing is asked of a peer that has not logged in"
+        return self._login
+
+    @property
+    def rules(self) -> LoginRules:
+        """What the user who has logged in may do."""
+        return self.accepted.rules if self._current is None else self._current
+
+    @property
+    def expires_seconds(self) -> float | None:
+        """Unix time at which the login ends; None: never."""
+        return self.accepted.expires_seconds
 
     def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
         """Return whether the peer may log in with this name and password from its address.
 
         A refusal takes time, and the peer does not learn the reason: its error refers to the log.
         """
-        if user == GUEST and not (self._rules.guest_from_anywhere or is_loopback(self._peer)):
-            return self._refuse(user, "only from this machine")
-        if self._rules.logins.is_known(user, password):
-            self._accepted(user)
-            return True
-        return self._check(user, password)
+        rules = self._rules
+        if not rules.has_others and self._is_remote_guest(user):
+            return self._refuse(user, ONLY_FROM_HERE)
+        if rules.is_internal_first and not self._is_remote_guest(user):
+            found = rules.internal.quick_login(user, password)
+            if found is not None:
+                self._accept(found)
+                return True
+        return self._ask(user, password.decode("utf-8", "surrogateescape"))
 
-    def login_by_certificate(self, user: str) -> bool:
+    def login_by_certificate(self, user: str) -> bool | Awaitable[bool]:
         """Return whether the peer may log in as the user whom its certificate names.
 
         Args:
@@ -90,25 +149,22 @@ class PeerAuthenticator:
         """
         if not user:
             self._log(user, "no certificate, or no name in it where ssl-cert-login-from looks")
-        elif user == GUEST and not (self._rules.guest_from_anywhere or is_loopback(self._peer)):
-            self._log(user, "only from this machine")
-        elif user not in self._rules.access.users:
-            self._log(user, "its certificate names no user of this server")
-        else:
-            return True
-        return False
-
-    async def _check(self, user: str, password: bytes) -> bool:
-        try:
-            accepted = await self._rules.logins.check(user, password, share_of(self._peer))
-        except FullLineError:
-            self._log(user, "too many logins wait for their check")
             return False
-        if accepted:
-            self._accepted(user)
-        else:
-            self._log(user, "unknown user or wrong password")
-        return accepted
+        return self._ask(user, None)
+
+    async def _ask(self, user: str, password: str | None) -> bool:
+        found = await self._rules.chain.log_in(user, password, self._peer)
+        if isinstance(found, Refusal):
+            self._log(user, found.reason)
+            return False
+        if self._is_remote_guest(found.user):
+            self._log(user, ONLY_FROM_HERE)
+            return False
+        self._accept(found)
+        return True
+
+    def _is_remote_guest(self, user: str) -> bool:
+        return user == GUEST and not (self._rules.guest_from_anywhere or is_loopback(self._peer))
 
     async def _refuse(self, user: str, reason: str) -> bool:
         self._log(user, reason)
@@ -116,8 +172,11 @@ class PeerAuthenticator:
             await self._rules.logins.refuse(share_of(self._peer))
         return False
 
-    def _accepted(self, user: str) -> None:
-        if user == GUEST:
+    def _accept(self, login: Login) -> None:
+        self._login = login
+        if login.expires_seconds is not None:
+            self._current = CurrentRules(login.rules)
+        if login.user == GUEST:
             self._rules.warning.guest_logged_in(self._peer)
 
     def _log(self, user: str, reason: str) -> None:
@@ -136,17 +195,67 @@ class PeerAuthenticator:
             raise NotAllowed(f"vhost {name} not found")
         # As in RabbitMQ, before the permission.
         self._rules.limits.check_connection(user, name)
-        if not self._rules.access.may_access(user, name):
-            raise NotAllowed(f"access to vhost '{name}' refused for user '{user}'")
+        try:
+            may_open = self.rules.may_access(user, name)
+        except UnansweredError as unanswered:
+            text = f"access to vhost '{name}' of user '{user}' is not known yet"
+            raise AnswerAwaited(text, unanswered.answer) from None
+        if not may_open:
+            raise _vhost_refused(user, name)
 
-    def secret_renewed(self, user: str, reason: str) -> None:
-        """Log that a client sent a new secret, and that it has no effect."""
+    def renew(self, secret: bytes, vhost: str, reason: str) -> Awaitable[str] | None:
+        """Take a new secret of the user who has logged in.
+
+        Args:
+            secret: The new password or token.
+            vhost: Virtual host that is open.
+            reason: What the client says of it.
+
+        Returns:
+            Why it is refused, for the client, empty if it is not; None if it has no effect, because
+            the login does not expire.
+        """
+        if self.expires_seconds is not None:
+            return self._renew(secret.decode("utf-8", "surrogateescape"), vhost, reason)
         logger.info(
             "secret renewed peer=%s user=%s reason=%r note=passwords are checked at the login only",
             self._peer,
-            user,
+            self.user,
             reason,
         )
+        return None
+
+    async def _renew(self, secret: str, vhost: str, reason: str) -> str:
+        before = self.accepted
+        found = await self._rules.chain.renew(before, secret, self._peer)
+        if isinstance(found, Refusal):
+            logger.warning(
+                "secret refused peer=%s user=%s reason=%s", self._peer, self.user, found.reason
+            )
+            return REFUSED_RENEWAL
+        while True:
+            try:
+                may_open = found.rules.may_access(found.user, vhost)
+                break
+            except UnansweredError as unanswered:
+                await asyncio.wait([unanswered.answer])
+        if not may_open:
+            return str(_vhost_refused(found.user, vhost).args[0])
+        self._login = found
+        if self._current is not None:
+            self._current.replace(found.rules)
+        logger.info(
+            "secret renewed peer=%s user=%s reason=%r expires=%s",
+            self._peer,
+            self.user,
+            reason,
+            found.expires_seconds,
+        )
+        return ""
+
+
+def _vhost_refused(user: str, vhost: str) -> NotAllowed:
+    return NotAllowed(f"access to vhost '{vhost}' refused for user '{user}'")
 
 
 class ProxyWarning:

@@ -543,8 +543,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.write(PROTOCOL_HEADER)
             self.close()
             return end
-        machine = self._server.handshakes.start(self._peer_host, self._certificate_user)
-        self._session = ClientSession(self._server, self, machine)
+        authenticator = self._server.handshakes.authenticator(self._peer_host)
+        machine = self._server.handshakes.start(authenticator, self._certificate_user)
+        self._session = ClientSession(self._server, self, machine, authenticator)
         return 8
 
     @property

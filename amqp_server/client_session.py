@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from amqp_server.audit.actor import Actor
+from amqp_server.authentication import FAILED_RENEWAL
 from amqp_server.broker.channel import Channel
+from amqp_server.broker.consuming.ending import end_refused_consumers
 from amqp_server.broker.counters.auth_attempts import AMQP
 from amqp_server.broker.events.channel_events import note_channel_created
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import Job
-from amqp_server.broker.rights import NO_RIGHTS, Rights
-from amqp_server.connection_facts import closed_facts, login_facts, opened_facts
+from amqp_server.broker.rights import NO_RIGHTS, AnswerAwaited, Rights, when_answered
+from amqp_server.connection_facts import backend_details, closed_facts, login_facts, opened_facts
 from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.parked_publishes import ParkedPublishes, cost_bytes
 from amqp_server.products import qos_reaches_consumers
@@ -65,6 +68,7 @@ from amqp_server.time_slice import TimeSlice
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from amqp_server.authentication import PeerAuthenticator
     from amqp_server.broker.handlers.handler import MethodSteps, Outcome
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.client_socket import ClientSocket
@@ -82,6 +86,8 @@ With the compiled kernel that is one whole read, and the frame that the read bef
 REPLY_SUCCESS: Final = 200
 WAITING = "waiting"
 """Reason not to read: what the client has sent is not handled yet."""
+EXPIRY_LOOK_SECONDS: Final = 60.0
+"""Longest time until the server looks again whether a credential has expired."""
 _SEE_LOG = "internal error, see the server's log"
 
 
@@ -92,10 +98,15 @@ class ClientSession:
         server: Server whose broker the client uses.
         connection: Connection that sends and receives the session's octets.
         machine: Handshake whose greeting (connection.start) this session sends.
+        authenticator: Who decides in it about the login.
     """
 
     def __init__(
-        self, server: ServerContext, connection: ClientSocket, machine: ConnectionMachine
+        self,
+        server: ServerContext,
+        connection: ClientSocket,
+        machine: ConnectionMachine,
+        authenticator: PeerAuthenticator,
     ) -> None:
         self.name = connection.name
         self.user = ""
@@ -112,6 +123,8 @@ class ClientSession:
         self._server = server
         self._connection = connection
         self._machine = machine
+        self._authenticator = authenticator
+        self._expiry: asyncio.TimerHandle | None = None
         limits = server.config.limits
         self._scanner = framing.FrameScanner(
             min(limits.login_bytes_max, server.config.frame_bytes_max),
@@ -133,9 +146,9 @@ class ClientSession:
         # Channels that are being closed: each is an event that comes before all that wait.
         self._closings: deque[Iterator[None]] = deque()
         self._closing: Iterator[None] | None = None
-        # Whether a commit of another client has to end before anything goes on. That cannot be
-        # waited for while everything is handled in one piece.
-        self._waits_for_commit = False
+        # Whether a commit of another client has to end, or a back end to answer, before anything
+        # goes on. That cannot be waited for while everything is handled in one piece.
+        self._is_held_up = False
         self._is_in_one_piece = False
         self._is_releasing = False
         self._after_release: list[Callable[[], None]] = []
@@ -222,13 +235,20 @@ class ClientSession:
 
     def wait_for_commit(self) -> bool:
         """Handle nothing more until a commit has ended; return False if that cannot wait."""
-        self._waits_for_commit = not self._is_in_one_piece
-        return self._waits_for_commit
+        self._is_held_up = not self._is_in_one_piece
+        return self._is_held_up
 
     def on_commit_ended(self) -> None:
         """Go on after `wait_for_commit`."""
-        self._waits_for_commit = False
+        self._is_held_up = False
         self._turn.mark(self, self.line)
+
+    def wait_for_answer(self, answer: asyncio.Future[None]) -> bool:
+        """Handle nothing more until a back end has answered; return False if that cannot wait."""
+        self._is_held_up = not self._is_in_one_piece
+        if self._is_held_up:
+            answer.add_done_callback(lambda _: self.on_commit_ended())
+        return self._is_held_up
 
     # For the connection
 
@@ -341,7 +361,10 @@ class ClientSession:
             )
         self.parked.end()
         self._is_lost = True
-        if self._machine.state is ConnectionState.CHECKING_LOGIN:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        if self._machine.state is ConnectionState.CHECKING_LOGIN or self._machine.renewal:
             self._replies.cancel()
         self.line = self._turn.endings
         self._turn.jobs.add(self)
@@ -383,7 +406,7 @@ class ClientSession:
             return
         self.parked.handle_all()
         while self._handle_events(self._turn.time_slice) and not self._is_lost:
-            if self._waits_for_commit:
+            if self._is_held_up:
                 # The commit may be a job that waits for the caller.
                 self._handle_events()
                 break
@@ -499,10 +522,10 @@ class ClientSession:
         """
         is_cut = False
         self._is_in_one_piece = time_slice is None
-        if self._waits_for_commit and time_slice is not None:
+        if self._is_held_up and time_slice is not None:
             return True
         # In one piece: the step that waits looks again, and lets the commit end.
-        self._waits_for_commit = False
+        self._is_held_up = False
         events, admits, connection = self._events, self._replies.admits, self._connection
         while True:
             try:
@@ -524,7 +547,7 @@ class ClientSession:
             except Exception as error:  # noqa: BLE001 - logged unless the client is to blame
                 self._steps = None
                 self._end_with(error)
-            if self._waits_for_commit:
+            if self._is_held_up:
                 is_cut = True
                 break
             if time_slice is not None and self._is_busy and time_slice.is_over:
@@ -543,7 +566,7 @@ class ClientSession:
     def _take_all(self, steps: Iterator[None], time_slice: TimeSlice | None) -> bool:
         """Take steps until the slice is over or a commit must end; return whether all are taken."""
         for _ in steps:
-            if self._waits_for_commit or (time_slice is not None and time_slice.is_over):
+            if self._is_held_up or (time_slice is not None and time_slice.is_over):
                 return False
         return True
 
@@ -589,7 +612,11 @@ class ClientSession:
         number = event.channel
         if number == 0:
             assert isinstance(event, MethodFrame), "on channel 0 only methods are admitted"
-            self._handle_connection_method(event.payload)
+            try:
+                self._handle_connection_method(event.payload)
+            except AnswerAwaited as awaited:
+                handle = partial(self._handle_connection_method, event.payload)
+                return self._handle_again(awaited, handle)
             return None
         channel = self.channels.get(number)
         if channel is None:
@@ -599,7 +626,25 @@ class ClientSession:
             # The deletion waits for what open connections do, but not for the rest of lost ones.
             return None
         due = self._channel_machines[number].receive(event)
-        return None if due is None else self._handle_on_channel(channel, due)
+        if due is None:
+            return None
+        try:
+            return self._handle_on_channel(channel, due)
+        except AnswerAwaited as awaited:
+            return self._handle_again(awaited, partial(self._handle_late, channel, due))
+
+    def _handle_again(
+        self, awaited: AnswerAwaited, handle: Callable[[], Iterable[None] | None]
+    ) -> Iterator[None]:
+        """Handle something that has changed nothing yet, when a back end has answered."""
+        if not self.wait_for_answer(awaited.answer):
+            raise awaited
+        yield
+        yield from (yield from when_answered(self, handle)) or ()
+
+    def _handle_late(self, channel: Channel, event: Event) -> Iterator[None] | None:
+        """Handle an event whose permissions had to be asked for; the channel may be closed now."""
+        return None if channel.is_closed else self._handle_on_channel(channel, event)
 
     def _handle_on_channel(self, channel: Channel, event: Event) -> Iterator[None] | None:
         publishing = channel.publishing
@@ -621,6 +666,7 @@ class ClientSession:
         return None
 
     def _handle_connection_method(self, payload: bytes) -> None:
+        """Handle a method of channel 0; AnswerAwaited: nothing has changed, handle it again."""
         machine = self._machine
         state = machine.state
         method = decode_method(payload)
@@ -628,6 +674,8 @@ class ClientSession:
             raise machine.unexpected(method.class_id, method.method_id)
         try:
             answer = machine.receive(method)
+        except AnswerAwaited:
+            raise
         except AccessRefused as error:
             self._record_refusal(error)
             self._fail(error)
@@ -648,30 +696,42 @@ class ClientSession:
             self.write(method_frame(0, answer))
         if isinstance(answer, ConnectionTune):
             self._record_login()
+        self._go_on_after(method)
+
+    def _go_on_after(self, method: Method) -> None:
+        """Do what a method of channel 0 has made due: wait for a decision, or serve the client."""
+        machine = self._machine
         if machine.login is not None:
             login = asyncio.ensure_future(machine.login)
             self._replies.wait(login, partial(self._finish_login, login), method.identity)
+        elif machine.renewal is not None:
+            renewal = asyncio.ensure_future(machine.renewal)
+            self._replies.wait(renewal, partial(self._finish_renewal, renewal), method.identity)
         elif machine.state is ConnectionState.AWAITING_OPEN:
             self._tuned()
         elif machine.state is ConnectionState.OPEN and not self.user:
-            self._connection.handshake_done()
-            self.user = machine.user
-            self.rights = Rights(self._server.access, machine.user, machine.vhost)
-            # Not looked up again: another one may get the same name.
-            self._virtual_host = self._server.broker.vhosts.get(machine.vhost)
-            self._server.connection_limits.note_opened(self.user, self._virtual_host)
-            self._is_counted = True
-            logger.info(
-                "connection open peer=%s user=%s vhost=%s", self.name, self.user, machine.vhost
-            )
-            self._server.broker.audit.record(
-                "connection.created",
-                self.actor,
-                vhost=machine.vhost,
-                details={"product": machine.client_product},
-                is_session=True,
-                facts=lambda: opened_facts(self.name, machine, self._connection.tls),
-            )
+            self._opened()
+
+    def _opened(self) -> None:
+        """Begin to serve a client that has opened its virtual host."""
+        machine = self._machine
+        self._connection.handshake_done()
+        self.user = machine.user
+        self.rights = Rights(self._authenticator.rules, machine.user, machine.vhost)
+        self._watch_expiry()
+        # Not looked up again: another one may get the same name.
+        self._virtual_host = self._server.broker.vhosts.get(machine.vhost)
+        self._server.connection_limits.note_opened(self.user, self._virtual_host)
+        self._is_counted = True
+        logger.info("connection open peer=%s user=%s vhost=%s", self.name, self.user, machine.vhost)
+        self._server.broker.audit.record(
+            "connection.created",
+            self.actor,
+            vhost=machine.vhost,
+            details={"product": machine.client_product},
+            is_session=True,
+            facts=lambda: opened_facts(self.name, machine, self._connection.tls),
+        )
 
     def _record_login(self) -> None:
         self._server.broker.auth_attempts.note(AMQP, accepted=True)
@@ -679,7 +739,10 @@ class ClientSession:
         self._server.broker.audit.record(
             "user.authentication.success",
             self.actor,
-            details={"mechanism": self._machine.mechanism},
+            details={
+                "mechanism": self._machine.mechanism,
+                **backend_details(self._authenticator.accepted.backend),
+            },
             is_session=True,
             facts=self._login_facts,
         )
@@ -712,6 +775,47 @@ class ClientSession:
         else:
             self._record_login()
             self.write(method_frame(0, answer))
+
+    def _finish_renewal(self, renewal: asyncio.Future[str]) -> None:
+        """Answer the client when its new secret has been checked."""
+        machine = self._machine
+        if renewal.cancelled() or machine.state is not ConnectionState.OPEN:
+            return
+        if (failure := renewal.exception()) is not None:
+            logger.error("secret not checked peer=%s", self.name, exc_info=failure)
+        refusal = FAILED_RENEWAL if failure is not None else renewal.result()
+        try:
+            answer = machine.finish_renewal(refusal)
+        except AmqpError as error:
+            self._fail(error)
+            return
+        self.write(method_frame(0, answer))
+        self._watch_expiry()
+        for channel in tuple(self.channels.values()):
+            end_refused_consumers(channel)
+
+    def _watch_expiry(self) -> None:
+        """Close the connection when what the user has logged in with expires."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        at_seconds = self._authenticator.expires_seconds
+        if at_seconds is None or not self.is_open:
+            return
+        left_seconds = at_seconds - time.time()
+        if left_seconds > 0:
+            # The clock may be set: look again now and then.
+            wait_seconds = min(left_seconds, EXPIRY_LOOK_SECONDS)
+            loop = asyncio.get_running_loop()
+            self._expiry = loop.call_later(wait_seconds, self._watch_expiry)
+            return
+        logger.warning("credential expired peer=%s user=%s", self.name, self.user)
+        Job(
+            self._turn,
+            self._turn.endings,
+            self.force_close("credential expired"),
+            f"expired credential of client {self.name!r}",
+        ).start()
 
     def _close_with(self, answer: Method | None) -> None:
         if answer is not None:

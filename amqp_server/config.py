@@ -21,6 +21,9 @@ from amqp_server.listen_addresses import hosts_of, parse_addresses
 from appendlog import Compression
 
 __all__ = [
+    "AUTH_HTTP_METHODS",
+    "AUTH_HTTP_PATHS",
+    "AUTH_OAUTH2_ALGORITHMS",
     "BOUNDS",
     "CERT_LOGIN_FROM",
     "CERT_LOGIN_SAN_TYPES",
@@ -33,6 +36,7 @@ __all__ = [
     "Durability",
     "Limits",
     "ServerConfig",
+    "named_words",
     "words",
 ]
 
@@ -45,6 +49,28 @@ TLS_VERSIONS: Final = ("1.2", "1.3")
 TLS_VERIFY: Final = ("none", "peer")
 CERT_LOGIN_FROM: Final = ("distinguished_name", "common_name", "subject_alternative_name")
 CERT_LOGIN_SAN_TYPES: Final = ("dns", "ip", "email", "uri")
+
+AUTH_HTTP_METHODS: Final = ("get", "post")
+AUTH_HTTP_PATHS: Final = (
+    "auth_http_user_path",
+    "auth_http_vhost_path",
+    "auth_http_resource_path",
+    "auth_http_topic_path",
+)
+AUTH_OAUTH2_ALGORITHMS: Final = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+)
+"""Algorithms of tokens, all with a private key. Never `none`, never those with a shared secret."""
+_URL: Final = re.compile(r"https?://[^\s/?#]+[^\s#]*", re.IGNORECASE)
 
 
 class Durability(StrEnum):
@@ -135,6 +161,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "frame_bytes_max": Bounds(8 * KIB, 1 * MIB),
         "heartbeat_seconds": Bounds(1, 65_535, or_zero=True),
         "vhosts_max": Bounds(1, 100_000),
+        "auth_timeout_seconds": Bounds(0.1, 9),
         "audit_files": Bounds(2, 1000, or_zero=True),
         "audit_file_bytes": Bounds(64 * KIB, 1 * GIB),
     }
@@ -245,6 +272,34 @@ class ServerConfig:
             all.
         optional_ports: Names of the settings above whose port is only a default: if another process
             has it, the server logs that and goes on.
+        auth_backends: Who lets users in, in the order in which they are tried, separated by commas:
+            internal (the server's own users), http, oauth2, or the name of an entry point of the
+            group `amqp_server.auth_backends`.
+        auth_timeout_seconds: Time until a back end must have answered; it denies otherwise.
+        auth_http_method: Method of the requests of the back end http: get or post.
+        auth_http_user_path: Address that is asked for logins.
+        auth_http_vhost_path: Address that is asked for virtual hosts.
+        auth_http_resource_path: Address that is asked for queues and exchanges.
+        auth_http_topic_path: Address that is asked for routing keys of topic exchanges.
+        auth_http_ca: PEM file of the authorities that sign that server's certificate; empty: those
+            of the system.
+        auth_oauth2_resource_server_id: Name of this server in the audience of tokens.
+        auth_oauth2_scope_prefix: What scopes for this server begin with; empty: that name and a
+            dot.
+        auth_oauth2_issuer: Issuer of the tokens; empty: not checked. Without `auth_oauth2_jwks_uri`
+            and keys, it tells where its keys are.
+        auth_oauth2_jwks_uri: Address of the keys that sign tokens.
+        auth_oauth2_signing_keys: PEM files of such keys, `NAME=FILE` separated by commas.
+        auth_oauth2_default_key: Name of the key of tokens that name none.
+        auth_oauth2_verify_aud: Whether tokens must be for this server.
+        auth_oauth2_preferred_username_claims: Claims with the name of the user, separated by
+            commas; `sub` and `client_id` come last.
+        auth_oauth2_additional_scopes_key: Paths of claims with more scopes, separated by spaces.
+        auth_oauth2_scope_aliases: Scopes that others stand for, `ALIAS=SCOPE SCOPE` separated by
+            commas.
+        auth_oauth2_algorithms: Algorithms that are accepted, separated by commas; empty: all with
+            a private key.
+        auth_oauth2_ca: As `auth_http_ca`, for `auth_oauth2_jwks_uri` and the issuer.
         log_level: Least severe level that is logged: debug, info, warning or error.
         log_format: Format of a log line: text (`key=value`) or json (one object a line).
         limits: Limits that no option sets.
@@ -318,6 +373,26 @@ class ServerConfig:
     management_tls_fail_if_no_peer_cert: bool = False
     management_cors_origin: str = ""
     optional_ports: frozenset[str] = frozenset()
+    auth_backends: str = "internal"
+    auth_timeout_seconds: float = 5.0
+    auth_http_method: str = "get"
+    auth_http_user_path: str = ""
+    auth_http_vhost_path: str = ""
+    auth_http_resource_path: str = ""
+    auth_http_topic_path: str = ""
+    auth_http_ca: str = ""
+    auth_oauth2_resource_server_id: str = ""
+    auth_oauth2_scope_prefix: str = ""
+    auth_oauth2_issuer: str = ""
+    auth_oauth2_jwks_uri: str = ""
+    auth_oauth2_signing_keys: str = ""
+    auth_oauth2_default_key: str = ""
+    auth_oauth2_verify_aud: bool = True
+    auth_oauth2_preferred_username_claims: str = ""
+    auth_oauth2_additional_scopes_key: str = ""
+    auth_oauth2_scope_aliases: str = ""
+    auth_oauth2_algorithms: str = ""
+    auth_oauth2_ca: str = ""
     log_level: str = "info"
     log_format: str = "text"
     limits: Limits = field(default_factory=Limits)
@@ -407,6 +482,7 @@ class ServerConfig:
             raise ConfigError("ring_bytes", self.ring_bytes, "more than ring_bytes_total")
         self._check_tls()
         self._check_proxies()
+        self._check_backends()
         if self.management_tls_key and not self.management_tls_certificate:
             raise ConfigError(
                 "management_tls_key",
@@ -454,6 +530,51 @@ class ServerConfig:
             name = f"{prefix}_fail_if_no_peer_cert"
             raise ConfigError(name, True, f"for {prefix}_verify peer only")
 
+    def _check_backends(self) -> None:
+        names = words(self.auth_backends)
+        if not names or len(set(names)) != len(names):
+            raise ConfigError("auth_backends", self.auth_backends, "not a list of different names")
+        if self.auth_http_method not in AUTH_HTTP_METHODS:
+            reason = f"not one of {', '.join(AUTH_HTTP_METHODS)}"
+            raise ConfigError("auth_http_method", self.auth_http_method, reason)
+        if "http" in names:
+            self._check_urls(AUTH_HTTP_PATHS, "the back end http needs it")
+        if "oauth2" in names:
+            self._check_oauth2()
+
+    def _check_urls(self, settings: tuple[str, ...], reason_if_missing: str = "") -> None:
+        for name in settings:
+            value = getattr(self, name)
+            if not value and not reason_if_missing:
+                continue
+            if not value:
+                raise ConfigError(name, value, f"missing: {reason_if_missing}")
+            if not _URL.fullmatch(value):
+                raise ConfigError(name, value, "not an address such as https://host:port/path")
+
+    def _check_oauth2(self) -> None:
+        name = "auth_oauth2_resource_server_id"
+        if not self.auth_oauth2_resource_server_id:
+            raise ConfigError(name, "", "missing: the back end oauth2 needs it")
+        self._check_urls(("auth_oauth2_issuer", "auth_oauth2_jwks_uri"))
+        for name in ("auth_oauth2_signing_keys", "auth_oauth2_scope_aliases"):
+            value = getattr(self, name)
+            if len(named_words(value)) != len(words(value)):
+                raise ConfigError(name, value, "not a list of NAME=VALUE, separated by commas")
+        for each in words(self.auth_oauth2_algorithms):
+            if each not in AUTH_OAUTH2_ALGORITHMS:
+                known = ", ".join(AUTH_OAUTH2_ALGORITHMS)
+                raise ConfigError("auth_oauth2_algorithms", each, f"not one of {known}")
+        if not (
+            self.auth_oauth2_jwks_uri or self.auth_oauth2_signing_keys or self.auth_oauth2_issuer
+        ):
+            reason = "missing: tokens need signing keys, auth_oauth2_jwks_uri or auth_oauth2_issuer"
+            raise ConfigError("auth_oauth2_jwks_uri", "", reason)
+        keys = named_words(self.auth_oauth2_signing_keys)
+        default = self.auth_oauth2_default_key
+        if default and keys and not self.auth_oauth2_jwks_uri and default not in keys:
+            raise ConfigError("auth_oauth2_default_key", default, "not one of the signing keys")
+
     def _check_proxies(self) -> None:
         for text in words(self.proxy_protocol_trusted):
             try:
@@ -464,6 +585,15 @@ class ServerConfig:
                     text,
                     "not a network such as 10.0.0.0/8 or fd00::/8, nor an address",
                 ) from None
+
+
+def named_words(text: str) -> dict[str, str]:
+    """Return the entries of a setting that lists `NAME=VALUE`, separated by commas, by name.
+
+    An entry that has another form, or a name that is there twice, is left out.
+    """
+    parts = (word.partition("=") for word in words(text))
+    return {name.strip(): value.strip() for name, _, value in parts if name.strip() and value}
 
 
 def words(text: str) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from amqp_server.access.backends.login import INTERNAL
+
 if TYPE_CHECKING:
     from amqp_server.protocol.connection_machine import ConnectionMachine
     from amqp_server.tls.description import TlsDescription
@@ -44,6 +46,11 @@ def closed_facts(name: str, machine: ConnectionMachine) -> dict[str, object]:
     if machine.client_name:
         facts["user_provided_name"] = machine.client_name
     return facts
+
+
+def backend_details(backend: str) -> dict[str, object]:
+    """Return what the audit log tells of the back end that has let a user in."""
+    return {} if backend == INTERNAL else {"backend": backend}
 
 
 def login_facts(name: str, machine: ConnectionMachine, *, is_tls: bool) -> dict[str, object]:

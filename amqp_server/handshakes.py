@@ -27,17 +27,19 @@ class Handshakes:
         self.authentication = authentication
         self._properties = server_properties(config)
 
-    def start(self, peer: str, certificate_user: str | None = None) -> ConnectionMachine:
+    def start(
+        self, authenticator: Authenticator, certificate_user: str | None = None
+    ) -> ConnectionMachine:
         """Return the handshake of a new connection.
 
         Args:
-            peer: IP address of the client.
+            authenticator: Who decides about its login; see `authenticator`.
             certificate_user: User whom the client's certificate names, empty if it names none;
                 None if clients are not asked for certificates.
         """
         config = self._config
         return ConnectionMachine(
-            self.authenticator(peer),
+            authenticator,
             self._properties,
             frame_max=config.frame_bytes_max,
             frame_min=config.limits.frame_bytes_min,
@@ -46,6 +48,6 @@ class Handshakes:
             certificate_user=certificate_user,
         )
 
-    def authenticator(self, peer: str) -> Authenticator:
+    def authenticator(self, peer: str) -> PeerAuthenticator:
         """Return what decides whether a client at the address `peer` may log in."""
         return PeerAuthenticator(peer, self.authentication)

@@ -16,16 +16,16 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.access.backends.login import INTERNAL, Login
 from amqp_server.access.grants import Grants
 from amqp_server.access.permissions import FULL
+from amqp_server.authentication import PeerAuthenticator
 from amqp_server.handshakes import Handshakes
-from amqp_server.protocol.errors import NotAllowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.client_connection import ClientConnection
-    from amqp_server.protocol.connection_machine import Authenticator
     from amqp_server.server_context import ServerContext
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,6 @@ class ShovelDoor:
         self._secret = ""
         self._context = replace(
             context,
-            access=_AllRights(),
             handshakes=_SecretHandshakes(context, lambda: self._secret),
         )
         self._make_connection = make_connection
@@ -95,13 +94,16 @@ class _AllRights:
     def grants(self, user: str, vhost: str) -> Grants:
         return Grants(user, vhost, FULL, {}, may_impersonate=True)
 
+    def may_access(self, user: str, vhost: str) -> bool:
+        return True
+
 
 class _SecretHandshakes(Handshakes):
     def __init__(self, context: ServerContext, secret: Callable[[], str]) -> None:
         super().__init__(context.config, context.handshakes.authentication)
         self._secret = secret
 
-    def authenticator(self, peer: str) -> Authenticator:
+    def authenticator(self, peer: str) -> PeerAuthenticator:
         return _SecretAuthenticator(peer, self)
 
     def is_secret(self, password: bytes) -> bool:
@@ -109,20 +111,16 @@ class _SecretHandshakes(Handshakes):
         return bool(secret) and hmac.compare_digest(password, secret.encode())
 
 
-class _SecretAuthenticator:
-    """Lets in who knows the secret.
-
-    Attributes:
-        refusal: Why it has refused the last login.
-    """
+class _SecretAuthenticator(PeerAuthenticator):
+    """Lets in who knows the secret, and nobody else."""
 
     def __init__(self, peer: str, handshakes: _SecretHandshakes) -> None:
-        self.refusal = ""
-        self._peer = peer
+        super().__init__(peer, handshakes.authentication)
         self._handshakes = handshakes
 
     def login(self, user: str, password: bytes) -> bool:
         if self._handshakes.is_secret(password):
+            self._accept(Login(user, (), INTERNAL, _AllRights()))
             return True
         self.refusal = "not the process of the shovels"
         logger.warning("login at the door for shovels refused user=%r peer=%s", user, self._peer)
@@ -130,12 +128,3 @@ class _SecretAuthenticator:
 
     def login_by_certificate(self, user: str) -> bool:
         return False
-
-    def check_vhost(self, user: str, name: str) -> None:
-        rules = self._handshakes.authentication
-        if name not in rules.vhosts:
-            raise NotAllowed(f"vhost {name} not found")
-        rules.limits.check_connection(user, name)
-
-    def secret_renewed(self, user: str, reason: str) -> None:
-        """Ignore that: the secret is another one at each start."""

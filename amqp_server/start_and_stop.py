@@ -24,9 +24,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server import __version__
+from amqp_server.access.backends.loading import load_backends
 from amqp_server.audit.actor import SERVER
 from amqp_server.client_connection import ClientConnection
 from amqp_server.client_listeners import TLS, ClientListeners, Listening
+from amqp_server.config import words
 from amqp_server.control.commands import control_commands
 from amqp_server.control.listener import ControlListener
 from amqp_server.control.transfers import Transfers
@@ -53,8 +55,9 @@ from appendlog.files.counted_files import CountedFiles
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from amqp_server.access.backends.chain import OutsideBackend
     from amqp_server.alarms import Sensor
     from amqp_server.clock import Clock
     from amqp_server.config import ServerConfig
@@ -157,6 +160,7 @@ async def start(
     async with AsyncExitStack() as opened:
         if clock is not None:
             opened.enter_context(clock.use())
+        backends = load_backends(config)
         log_tail = opened.enter_context(LogTail()) if owns_process else None
         # Bind first: a server that cannot have its address must not touch the data directory.
         bound = await _bind(config, opened)
@@ -165,6 +169,7 @@ async def start(
         server, report = await _recover(config, directory, (), sensor, clock, opened)
         _start_audit(server, opened)
         last_writes = await _begin_to_write(server, directory, report, opened)
+        await _start_backends(server, backends, opened)
         listening = await _serve(server, bound, make_connection, opened)
         address = listening[0][:2]
         management = None
@@ -374,6 +379,17 @@ async def _write_last(server: Server) -> None:
         )
     except OffsetsError as error:
         logger.error("stop is not clean error=%s", error)  # noqa: TRY400 - one line, no traceback
+
+
+async def _start_backends(
+    server: Server, backends: Mapping[str, OutsideBackend], opened: AsyncExitStack
+) -> None:
+    """Let users in whom other back ends know; ends by closing these."""
+    authentication = server.context.handshakes.authentication
+    if backends:
+        authentication.use(words(server.config.auth_backends), backends)
+    opened.push_async_callback(authentication.chain.close)
+    await authentication.chain.start()
 
 
 async def _serve(

@@ -12,6 +12,7 @@ import click
 
 from amqp_server import __version__
 from amqp_server.config import (
+    AUTH_HTTP_METHODS,
     CERT_LOGIN_FROM,
     CERT_LOGIN_SAN_TYPES,
     LOG_FORMATS,
@@ -439,6 +440,147 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     default="",
     metavar="NETWORKS",
     help="Networks whose proxies may name their clients (PROXY protocol).",
+)
+@click.option(
+    "--auth-backends",
+    cls=ServerOption,
+    default="internal",
+    metavar="NAMES",
+    help="Who lets users in, tried in this order: internal, http, oauth2, or one's own.",
+)
+@click.option(
+    "--auth-timeout",
+    "auth_timeout_seconds",
+    cls=ServerOption,
+    type=DURATION,
+    default="5s",
+    help="Time until a back end must have answered.",
+)
+@click.option(
+    "--auth-http-method",
+    cls=ServerOption,
+    type=click.Choice(AUTH_HTTP_METHODS),
+    default="get",
+    help="Method of requests to the HTTP server of the back end http.",
+)
+@click.option(
+    "--auth-http-user-path",
+    cls=ServerOption,
+    default="",
+    metavar="URL",
+    help="Address that is asked for logins.",
+)
+@click.option(
+    "--auth-http-vhost-path",
+    cls=ServerOption,
+    default="",
+    metavar="URL",
+    help="Address that is asked for virtual hosts.",
+)
+@click.option(
+    "--auth-http-resource-path",
+    cls=ServerOption,
+    default="",
+    metavar="URL",
+    help="Address that is asked for queues and exchanges.",
+)
+@click.option(
+    "--auth-http-topic-path",
+    cls=ServerOption,
+    default="",
+    metavar="URL",
+    help="Address that is asked for routing keys.",
+)
+@click.option(
+    "--auth-http-ca",
+    cls=ServerOption,
+    default="",
+    metavar="FILE",
+    help="PEM certificates of that server's authorities; by default the system's.",
+)
+@click.option(
+    "--auth-oauth2-resource-server-id",
+    cls=ServerOption,
+    default="",
+    metavar="NAME",
+    help="Name of this server in the audience of tokens.",
+)
+@click.option(
+    "--auth-oauth2-scope-prefix",
+    cls=ServerOption,
+    default="",
+    metavar="TEXT",
+    help="What scopes for this server begin with; by default that name and a dot.",
+)
+@click.option(
+    "--auth-oauth2-issuer",
+    cls=ServerOption,
+    default="",
+    metavar="URL",
+    help="Issuer of tokens; it may also tell where the keys are.",
+)
+@click.option(
+    "--auth-oauth2-jwks-uri",
+    cls=ServerOption,
+    default="",
+    metavar="URL",
+    help="Address of the keys that sign tokens.",
+)
+@click.option(
+    "--auth-oauth2-signing-keys",
+    cls=ServerOption,
+    default="",
+    metavar="NAME=FILE,..",
+    help="PEM files of keys that sign tokens.",
+)
+@click.option(
+    "--auth-oauth2-default-key",
+    cls=ServerOption,
+    default="",
+    metavar="NAME",
+    help="Name of the key of tokens that name none.",
+)
+@click.option(
+    "--auth-oauth2-verify-aud",
+    cls=ServerOption,
+    type=bool,
+    default=True,
+    help="Whether tokens must be for this server.",
+)
+@click.option(
+    "--auth-oauth2-preferred-username-claims",
+    cls=ServerOption,
+    default="",
+    metavar="CLAIMS",
+    help="Claims with the name of the user; then come sub and client_id.",
+)
+@click.option(
+    "--auth-oauth2-additional-scopes-key",
+    cls=ServerOption,
+    default="",
+    metavar="PATHS",
+    help="Other claims with scopes.",
+)
+@click.option(
+    "--auth-oauth2-scope-aliases",
+    cls=ServerOption,
+    default="",
+    metavar="ALIAS=SCOPES,..",
+    help="Scopes that others stand for.",
+)
+@click.option(
+    "--auth-oauth2-algorithms",
+    cls=ServerOption,
+    default="",
+    metavar="NAMES",
+    help="Algorithms of tokens; by default all with a private key.",
+)
+@click.option(
+    "--auth-oauth2-ca",
+    cls=ServerOption,
+    default="",
+    metavar="FILE",
+    help="PEM certificates of the key server's authorities; by default the system's.",
 )
 @click.option(
     "--management-port",

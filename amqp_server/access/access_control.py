@@ -22,6 +22,7 @@ from amqp_server.access.permissions import (
     topics_document,
 )
 from amqp_server.access.user import USERS, User, deletion_note
+from amqp_server.access.visitors import Visitors
 from metadata.errors import MetadataError
 from metadata.names import encode_name
 
@@ -58,6 +59,7 @@ class AccessControl:
         damaged_topics: Of whom such permissions cannot be read: encoded names of virtual host and
             user, empty for all. Until they are set again, no topic exchange allows them a key.
         default_user: User who gets all rights in a new virtual host; may not exist.
+        visitors: Users of other back ends for whom programs make requests.
         generation: Grows with each change: what was derived from earlier answers is out of date.
     """
 
@@ -74,6 +76,7 @@ class AccessControl:
         self.topics: dict[str, dict[str, dict[str, TopicPermissions]]] = {}
         self.damaged_topics: set[tuple[str, str]] = set()
         self.default_user = ""
+        self.visitors = Visitors()
         self.generation = 0
         self._store = store
         self._vhosts = vhosts

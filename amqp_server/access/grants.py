@@ -3,18 +3,80 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.access.patterns import InvalidPatternError, compiled
 from amqp_server.access.permissions import Right
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping
 
     from amqp_server.access.permissions import Permissions, TopicPermissions
 
 ANSWERS_MAX: Final = 4096
 """Answers that are remembered; when there are more, all are forgotten."""
+
+
+class UnansweredError(Exception):
+    """It is not known yet whether something is allowed: another program is being asked.
+
+    Attributes:
+        answer: Ends, without an error, when the question can be asked again.
+    """
+
+    def __init__(self, answer: asyncio.Future[None]) -> None:
+        super().__init__("not known yet")
+        self.answer = answer
+
+
+class Granted(Protocol):
+    """What one user may do in one virtual host.
+
+    Attributes:
+        may_impersonate: Whether the user may publish with the `user-id` of another one.
+        may_publish_all: Whether no publish has to be checked.
+    """
+
+    may_impersonate: bool
+    may_publish_all: bool
+
+    def allows(self, right: Right, kind: str, name: str) -> bool:
+        """Return whether the user has a right for an object of this name.
+
+        Args:
+            right: What the user wants.
+            kind: `queue` or `exchange`.
+            name: Name of the object.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
+
+    def allows_topic(self, right: Right, exchange: str, key: str) -> bool:
+        """Return whether the user may publish or bind with a routing key at a topic exchange.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
+
+
+class Rules(Protocol):
+    """Knows the permissions of users."""
+
+    @property
+    def generation(self) -> int:
+        """Grows when what was answered before does not count any more."""
+
+    def grants(self, user: str, vhost: str) -> Granted:
+        """Return what a user may do in a virtual host, until `generation` changes."""
+
+    def may_access(self, user: str, vhost: str) -> bool:
+        """Return whether a user may open a virtual host.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
 
 
 class Grants:
@@ -58,7 +120,7 @@ class Grants:
             and compiled(permissions.write).matches_all
         )
 
-    def allows(self, right: Right, name: str) -> bool:
+    def allows(self, right: Right, kind: str, name: str) -> bool:
         """Return whether the user has a right for a queue or an exchange of this name."""
         answer = self._answers.get((right, name))
         if answer is None:

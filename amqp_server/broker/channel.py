@@ -88,6 +88,7 @@ class Channel:
         self.prefetch = 0
         self.prefetch_global = 0
         self.last_queue_name: str | None = None
+        self.unused_queue_name = ""
         self.is_closed = False
         self.publish_counters = PublishCounters()
         self.delivery_counters = DeliveryCounters()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from amqp_server.audit.actor import Actor
@@ -68,6 +69,16 @@ class Client(Protocol):
 
     def on_commit_ended(self) -> None:
         """Go on after `wait_for_commit`."""
+
+    def wait_for_answer(self, answer: asyncio.Future[None]) -> bool:
+        """Handle nothing more, and take no step of what is under way, until an answer is there.
+
+        Args:
+            answer: Ends when it is known what the client may do.
+
+        Returns:
+            Whether it waits; if not, the caller must refuse what needs the answer.
+        """
 
     def close_channel(self, number: int, error: SoftError) -> None:
         """Close a channel, unless it is closed already, and send the error to the client."""

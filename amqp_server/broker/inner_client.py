@@ -10,6 +10,7 @@ from amqp_server.broker.rights import ALL_RIGHTS
 from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from amqp_server.broker.broker import Broker
@@ -67,6 +68,10 @@ class InnerClient:
 
     def on_commit_ended(self) -> None:
         """Do nothing: it never waits."""
+
+    def wait_for_answer(self, answer: asyncio.Future[None]) -> bool:
+        """Return False: whoever runs the command waits, and runs it again."""
+        return False
 
     def close_channel(self, number: int, error: SoftError) -> None:
         """Do nothing: the handler raises the error."""

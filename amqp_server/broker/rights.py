@@ -6,30 +6,73 @@ texts are those of RabbitMQ 4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from amqp_server.access.grants import Grants
+from amqp_server.access.grants import Grants, UnansweredError
 from amqp_server.access.permissions import FULL, Right
 from amqp_server.protocol.errors import AccessRefused
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from amqp_server.access.grants import Granted
     from amqp_server.access.permissions import Permissions
 
+ResultT = TypeVar("ResultT")
 _TOPIC: Final = "topic"
 DEFAULT_EXCHANGE: Final = "amq.default"
 """Name by which permissions know the exchange without a name."""
 
 
-class AccessRules(Protocol):
-    """Whoever knows the permissions of all users.
+class AnswerAwaited(AccessRefused):
+    """403 unless the caller waits for the answer: another program is asked for the permission.
 
     Attributes:
-        generation: Grows when something changes.
+        answer: Ends, without an error, when the permission is known; then ask again.
     """
 
-    generation: int
+    def __init__(self, explanation: str, answer: asyncio.Future[None]) -> None:
+        super().__init__(explanation)
+        self.answer = answer
 
-    def grants(self, user: str, vhost: str) -> Grants:
+
+class AnswersClient(Protocol):
+    """A client that may have to wait for an answer."""
+
+    def wait_for_answer(self, answer: asyncio.Future[None]) -> bool:
+        """Handle nothing more until an answer is there; return False if that cannot wait."""
+
+
+def when_answered(
+    client: AnswersClient, call: Callable[[], ResultT]
+) -> Generator[None, None, ResultT]:
+    """Take steps until all permissions that a call needs are known; return its result.
+
+    Args:
+        client: Client that needs them; it handles nothing else in the meantime.
+        call: Checks permissions before it changes anything; it is called again and again.
+
+    Raises:
+        AnswerAwaited: The client cannot wait.
+    """
+    while True:
+        try:
+            return call()
+        except AnswerAwaited as awaited:
+            if not client.wait_for_answer(awaited.answer):
+                raise
+        yield
+
+
+class AccessRules(Protocol):
+    """Whoever knows the permissions of all users."""
+
+    @property
+    def generation(self) -> int:
+        """Grows when something changes."""
+
+    def grants(self, user: str, vhost: str) -> Granted:
         """Return what a user may do in a virtual host, until `generation` changes."""
 
 
@@ -65,7 +108,7 @@ class Rights:
         self._grants = rules.grants(user, vhost)
 
     @property
-    def grants(self) -> Grants:
+    def grants(self) -> Granted:
         """What the user may do now."""
         if self._generation != self.rules.generation:
             self._generation = self.rules.generation
@@ -82,34 +125,52 @@ class Rights:
 
         Raises:
             AccessRefused: The user does not have it.
+            AnswerAwaited: It is not known yet.
         """
         if kind == "exchange" and not name:
             name = DEFAULT_EXCHANGE
-        if not self.grants.allows(right, name):
-            raise self._refused(right, f"{kind} '{name}'")
+        what = f"{kind} '{name}'"
+        if not self._known(right, what, lambda: self.grants.allows(right, kind, name)):
+            raise self._refused(right, what)
 
     def require_any(self, kind: str, name: str) -> None:
         """Check that the user has one right at least, so that it may know of an object.
 
         Raises:
             AccessRefused: The user has none.
+            AnswerAwaited: It is not known yet.
         """
-        grants = self.grants
-        if not any(grants.allows(right, name) for right in Right):
-            raise self._refused(Right.CONFIGURE, f"{kind} '{name}'")
+        grants, what = self.grants, f"{kind} '{name}'"
+        if not self._known(
+            Right.CONFIGURE, what, lambda: any(grants.allows(right, kind, name) for right in Right)
+        ):
+            raise self._refused(Right.CONFIGURE, what)
 
     def require_topic(self, right: Right, exchange: NamedExchange, key: str) -> None:
         """Check that the user may publish or bind with a routing key at an exchange.
 
         Raises:
             AccessRefused: It is a topic exchange, and the user may not.
+            AnswerAwaited: It is not known yet.
         """
-        if not self.allows_topic(right, exchange, key):
-            raise self._refused(right, f"topic '{key}' in exchange '{exchange.name}'")
+        what = f"topic '{key}' in exchange '{exchange.name}'"
+        if not self._known(right, what, lambda: self.allows_topic(right, exchange, key)):
+            raise self._refused(right, what)
 
     def allows_topic(self, right: Right, exchange: NamedExchange, key: str) -> bool:
-        """Return whether the user may publish or bind with a routing key at an exchange."""
+        """Return whether the user may publish or bind with a routing key at an exchange.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
         return exchange.type != _TOPIC or self.grants.allows_topic(right, exchange.name, key)
+
+    def _known(self, right: Right, what: str, ask: Callable[[], bool]) -> bool:
+        try:
+            return ask()
+        except UnansweredError as unanswered:
+            text = f"{right} access to {what} in vhost '{self._vhost}' is not known yet"
+            raise AnswerAwaited(text, unanswered.answer) from None
 
     def _refused(self, right: Right, what: str) -> AccessRefused:
         return AccessRefused(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.inner_client import InnerClient
 from amqp_server.broker.job import done_in_turns
+from amqp_server.broker.rights import AnswerAwaited
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.requesting_user import refusal, requesting_user, rights_in
 from amqp_server.protocol.errors import AmqpError
@@ -153,6 +154,9 @@ def refused() -> Iterator[None]:
     """
     try:
         yield
+    except AnswerAwaited:
+        # The command runs again when the answer is there.
+        raise
     except AmqpError as error:
         raise refusal(error.reply_code, error.reply_text) from error
     except (MetadataError, LogError, OffsetsError) as error:

@@ -84,6 +84,7 @@ def control_commands(
         server.watch,
         server.slow_readers,
         management,
+        server.context.handshakes.authentication,
     )
     node = NodeState(sources, checkpointer, server.filesystem)
     families = (

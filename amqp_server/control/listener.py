@@ -24,7 +24,7 @@ from amqp_server.control.messages import (
     encode_result,
 )
 from amqp_server.control.registry import run_request
-from amqp_server.control.requesting_user import requesting_user
+from amqp_server.control.requesting_user import requesting_login, requesting_user
 from amqp_server.control.socket_path import SOCKET_NAME, socket_address
 
 if TYPE_CHECKING:
@@ -224,9 +224,11 @@ def _acting_for(actor: RequestActor | None) -> Iterator[None]:
         return
     shown = acting.set(Actor(actor.user, actor.peer))
     asking = requesting_user.set(actor.user)
+    login = requesting_login.set(actor.login)
     try:
         yield
     finally:
+        requesting_login.reset(login)
         requesting_user.reset(asking)
         acting.reset(shown)
 

@@ -7,17 +7,23 @@ import time
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.access.backends.login import INTERNAL
+from amqp_server.access.backends.questions import UNDER_WAY_MAX
+from amqp_server.access.grants import UnansweredError
 from amqp_server.access.passwords import SCRYPT, SHA256, SHA512, PasswordHash
 from amqp_server.audit.actor import Actor
-from amqp_server.authentication import GUEST, is_loopback
+from amqp_server.authentication import ONLY_FROM_HERE
 from amqp_server.broker.counters.auth_attempts import HTTP
+from amqp_server.connection_facts import backend_details
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
+from amqp_server.time_slice import TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.access.access_control import AccessControl
+    from amqp_server.access.backends.login import Login
     from amqp_server.audit.audit_log import AuditLog
     from amqp_server.broker.counters.auth_attempts import AuthAttempts
     from amqp_server.config import ServerConfig
@@ -26,7 +32,13 @@ if TYPE_CHECKING:
 LOGIN_FAILED: Final = "Login failed"
 ONLY_LOCALHOST: Final = "User can only log in via localhost"
 PASSWORD_BYTES_MAX: Final = 4096
-"""Longest password; a client of AMQP may not send a longer frame before its login."""
+"""Longest password of which a hash is made."""
+SECRET_BYTES_MAX: Final = 32 * 1024
+"""Longest password that is checked; it may be a token."""
+VHOSTS_ASKED_MAX: Final = 1000
+"""Virtual hosts for which another back end is asked whether a user may open them."""
+VHOSTS_SECONDS_MAX: Final = 10.0
+"""Time for all of these questions."""
 RECORDED_SECONDS: Final = 60.0
 """Time after which an accepted login is recorded again."""
 RECORDED_MAX: Final = 4096
@@ -80,23 +92,53 @@ class LoginChecks:
         """
         octets = password.encode("utf-8", "surrogatepass")
         authenticator = self._handshakes.authenticator(peer_host)
-        answer = authenticator.login(user, octets[:PASSWORD_BYTES_MAX])
-        is_accepted = await answer if isawaitable(answer) else answer
-        actor = Actor(user, peer_host)
-        found = self._access.users.get(user)
-        if not is_accepted or found is None or len(octets) > PASSWORD_BYTES_MAX:
+        is_accepted = False
+        if len(octets) <= SECRET_BYTES_MAX:
+            answer = authenticator.login(user, octets)
+            is_accepted = await answer if isawaitable(answer) else answer
+        if not is_accepted:
             self._attempts.note(HTTP, accepted=False)
-            self._audit.record_refusal(actor, authenticator.refusal or LOGIN_FAILED)
-            is_remote_guest = user == GUEST and not (
-                self._config.guest_from_anywhere or is_loopback(peer_host)
-            )
-            raise _refused(ONLY_LOCALHOST if is_remote_guest else LOGIN_FAILED)
+            reason = authenticator.refusal or LOGIN_FAILED
+            self._audit.record_refusal(Actor(user, peer_host), reason)
+            is_remote = reason == ONLY_FROM_HERE
+            raise _refused(ONLY_LOCALHOST if is_remote else LOGIN_FAILED)
+        login = authenticator.accepted
         self._attempts.note(HTTP, accepted=True)
-        self._record(actor)
-        vhosts = sorted(name for name, users in self._access.permissions.items() if user in users)
-        return {"name": found.name, "tags": list(found.tags), "vhosts": vhosts}
+        self._record(Actor(login.user, peer_host), login.backend)
+        found: dict[str, object] = {"name": login.user, "tags": list(login.tags)}
+        if login.backend == INTERNAL:
+            rows = self._access.permissions.items()
+            return {**found, "vhosts": sorted(name for name, users in rows if login.user in users)}
+        key = self._access.visitors.admit(login, peer_host)
+        return {**found, "vhosts": await self._vhosts_of(login), "login": key}
 
-    def _record(self, actor: Actor) -> None:
+    async def _vhosts_of(self, login: Login) -> list[str]:
+        """Return the virtual hosts that a user of another back end may open.
+
+        What the back end does not answer in time counts as closed.
+        """
+        places = asyncio.Semaphore(UNDER_WAY_MAX)
+        time_slice = TimeSlice()
+
+        async def is_open(vhost: str) -> bool:
+            async with places:
+                await time_slice.yield_if_due()
+                while True:
+                    try:
+                        return login.rules.may_access(login.user, vhost)
+                    except UnansweredError as unanswered:
+                        await asyncio.wait([unanswered.answer])
+
+        names = self._access.vhost_names[:VHOSTS_ASKED_MAX]
+        tasks = [asyncio.ensure_future(is_open(name)) for name in names]
+        if tasks:
+            await asyncio.wait(tasks, timeout=VHOSTS_SECONDS_MAX)
+        for task in tasks:
+            task.cancel()
+        asked = zip(names, tasks, strict=True)
+        return [name for name, task in asked if task.done() and task.result()]
+
+    def _record(self, actor: Actor, backend: str) -> None:
         key, now = (actor.user, actor.peer), self._now()
         if now - self._recorded.get(key, -RECORDED_SECONDS) < RECORDED_SECONDS:
             return
@@ -105,7 +147,7 @@ class LoginChecks:
         if len(self._recorded) >= RECORDED_MAX:
             del self._recorded[next(iter(self._recorded))]
         self._recorded[key] = now
-        details = {"mechanism": "HTTP"}
+        details = {"mechanism": "HTTP", **backend_details(backend)}
         self._audit.record("user.authentication.success", actor, details=details, is_session=True)
 
 

@@ -64,10 +64,12 @@ class RequestActor:
     Attributes:
         user: Name of the user, whom the program has authenticated.
         peer: Where the user is: `host:port`.
+        login: Key of the login, which `logins.check` has told; empty for the server's own users.
     """
 
     user: str
     peer: str
+    login: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +93,16 @@ def encode_request(request: Request) -> bytes:
     Raises:
         ControlError: An argument is not valid UTF-8.
     """
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "version": VERSION,
         "command": request.command,
         "arguments": request.arguments,
     }
     if request.actor is not None:
-        fields["actor"] = {"user": request.actor.user, "peer": request.actor.peer}
+        actor = request.actor
+        fields["actor"] = {"user": actor.user, "peer": actor.peer}
+        if actor.login:
+            fields["actor"]["login"] = actor.login
     try:
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError as error:
@@ -181,6 +186,10 @@ def _actor(value: object) -> RequestActor | None:
             return None
         case {"user": str(user), "peer": str(peer), **others} if user and not others:
             return RequestActor(user, peer)
+        case {"user": str(user), "peer": str(peer), "login": str(login), **others} if (
+            user and not others
+        ):
+            return RequestActor(user, peer, login)
     reason = '"actor" must be an object with the texts "user" and "peer"'
     raise ControlError(ErrorKind.BAD_REQUEST, reason)
 

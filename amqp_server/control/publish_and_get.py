@@ -22,6 +22,7 @@ from amqp_server.control.command_channel import command_channel, refused
 from amqp_server.control.field_tables import checked_name
 from amqp_server.control.json_properties import properties_from_json, properties_to_json
 from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.permitted import when_permitted
 from amqp_server.control.registry import Audited, Command
 from amqp_server.protocol.content_assembly import ContentAssembly
 from amqp_server.protocol.large_delivery import LargeMessage
@@ -103,16 +104,30 @@ async def publish(
         ControlError: An argument is not valid, AMQP refuses, or an alarm is on.
     """
     parts = uploads.take(upload) if upload else []
+    parts.append(_octets(body))
     if alarms.low:
         reason = f"no message can be published now: {alarms.reason}"
         raise ControlError(ErrorKind.LIMIT_REACHED, reason)
+    place = (vhost, exchange, routing_key)
+    # The body is taken once, but the permissions may have to be asked for several times.
+    return await when_permitted(partial(_publish, broker, access, place, properties, parts))
+
+
+async def _publish(
+    broker: Broker,
+    access: AccessControl,
+    place: tuple[str, str, str],
+    properties: dict[str, Any],
+    parts: list[bytes],
+) -> dict[str, bool]:
+    """Publish a message; it has changed nothing when it raises AnswerAwaited."""
+    vhost, exchange, routing_key = place
     channel = command_channel("messages.publish", broker, access, vhost)
     method = BasicPublish(
         exchange=checked_name("exchange", exchange),
         routing_key=checked_name("routing_key", routing_key),
         mandatory=True,
     )
-    parts.append(_octets(body))
     size = sum(map(len, parts))
     header = properties_from_json(properties).encode()
     channel.publishing.confirms = PublisherConfirms()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.permitted import when_permitted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -114,7 +116,7 @@ async def run_request(
     extra = (report,) if command.reports or command.follows else ()
     error = str(ErrorKind.FAILED)
     try:
-        result = await command.run(*extra, **request.arguments)
+        result = await when_permitted(partial(command.run, *extra, **request.arguments))
         error = ""
     except ControlError as refusal:
         error = refusal.kind

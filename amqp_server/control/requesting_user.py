@@ -5,15 +5,21 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.broker.rights import ALL_RIGHTS, Rights
+from amqp_server.access.grants import UnansweredError
+from amqp_server.broker.rights import ALL_RIGHTS, AnswerAwaited, Rights
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.protocol.constants import ReplyCode
 
 if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
+    from amqp_server.access.grants import Rules
 
 requesting_user: Final[ContextVar[str]] = ContextVar("requesting_user", default="")
 """User whom the request of the present task names; empty if it names none."""
+
+
+requesting_login: Final[ContextVar[str]] = ContextVar("requesting_login", default="")
+"""Key of the login of that user, if another back end than the server's own has let the user in."""
 
 
 def rights_in(access: AccessControl, vhost: str) -> Rights:
@@ -25,16 +31,34 @@ def rights_in(access: AccessControl, vhost: str) -> Rights:
 
     Raises:
         ControlError: The user has no permission there.
+        AnswerAwaited: It is not known yet: the request is made again when it is.
     """
     user = requesting_user.get()
     if not user:
         return ALL_RIGHTS
-    if not access.may_access(user, vhost):
+    rules = _rules_of(access, user)
+    try:
+        may_access = rules.may_access(user, vhost)
+    except UnansweredError as unanswered:
+        text = f"access to vhost '{vhost}' of user '{user}' is not known yet"
+        raise AnswerAwaited(text, unanswered.answer) from None
+    if not may_access:
         raise refusal(
             ReplyCode.NOT_ALLOWED,
             f"NOT_ALLOWED - access to vhost '{vhost}' refused for user '{user}'",
         )
-    return Rights(access, user, vhost)
+    return Rights(rules, user, vhost)
+
+
+def _rules_of(access: AccessControl, user: str) -> Rules:
+    """Return who knows what the user of the present request may do."""
+    key = requesting_login.get()
+    if not key:
+        return access
+    login = access.visitors.find(key)
+    if login is None or login.user != user:
+        raise refusal(ReplyCode.ACCESS_REFUSED, f"ACCESS_REFUSED - user '{user}' must log in again")
+    return login.rules
 
 
 def refusal(code: int, text: str) -> ControlError:

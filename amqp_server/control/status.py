@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from amqp_server.alarms import Alarms
+    from amqp_server.authentication import Authentication
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.turn_watch import TurnWatch
     from amqp_server.broker.virtual_host import VirtualHost
@@ -43,6 +44,7 @@ class StatusSources:
         watch: Watch that counts stalls of the event loop.
         slow_readers: Counts the clients that were cut off because they did not read.
         management: Process of the management server.
+        authentication: Rules for logins, with the back ends.
     """
 
     address: tuple[str, int]
@@ -54,6 +56,7 @@ class StatusSources:
     watch: TurnWatch
     slow_readers: SlowReaders
     management: ManagementProcess
+    authentication: Authentication
 
 
 async def status(sources: StatusSources) -> dict[str, object]:
@@ -71,6 +74,7 @@ async def status(sources: StatusSources) -> dict[str, object]:
         "port": port,
         "listeners": sources.management.listeners,
         "management": sources.management.status,
+        "auth_backends": sources.authentication.chain.status,
         "alarms": alarms.low,
         "memory_bytes": alarms.last.memory_bytes if alarms.last else None,
         "memory_bytes_max": alarms.memory_bytes_max,

@@ -19,7 +19,7 @@ from amqp_server.broker.vhost_changes import (
 )
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
-from amqp_server.control.requesting_user import requesting_user
+from amqp_server.control.requesting_user import requesting_login, requesting_user
 from amqp_server.control.users import done, texts
 from metadata.errors import MetadataError
 
@@ -104,7 +104,7 @@ async def _create(changes: VhostChanges, access: AccessControl, name: str) -> bo
             return False
         raise
     logger.info("vhost added vhost=%s", name)
-    if user in access.users:
+    if user in access.users and not requesting_login.get():
         await done(access.set_permissions(name, user, FULL))
     return True
 

@@ -105,10 +105,14 @@ class Authenticator(Protocol):
 
     refusal: str
 
+    @property
+    def user(self) -> str:
+        """User whose login it has accepted; may be another name than the client gave."""
+
     def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
         """Return whether the client may log in with this name and password from its address."""
 
-    def login_by_certificate(self, user: str) -> bool:
+    def login_by_certificate(self, user: str) -> bool | Awaitable[bool]:
         """Return whether the client may log in as the user whom its certificate names."""
 
     def check_vhost(self, user: str, name: str) -> None:
@@ -118,8 +122,17 @@ class Authenticator(Protocol):
             AmqpError: The virtual host does not exist, or the user may not open it.
         """
 
-    def secret_renewed(self, user: str, reason: str) -> None:
-        """Note that a client sent a new secret and why; the secret has no effect."""
+    def renew(self, secret: bytes, vhost: str, reason: str) -> Awaitable[str] | None:
+        """Take a new secret of the user who has logged in.
+
+        Args:
+            secret: The new password or token.
+            vhost: Virtual host that is open.
+            reason: What the client says of it.
+
+        Returns:
+            Why it is refused, for the client, empty if it is not; None if it needs no check.
+        """
 
 
 class ConnectionMachine:
@@ -137,6 +150,7 @@ class ConnectionMachine:
 
     Attributes:
         login: What decides about a login; None unless a decision takes time.
+        renewal: What decides about a new secret; None unless a decision takes time.
         user: Name of the user who logged in; empty before.
         claimed_user: User name of the last login, refused or not; empty before.
         mechanism: Authentication mechanism of that login.
@@ -161,6 +175,7 @@ class ConnectionMachine:
         """Create the machine; send `greeting` first, then pass in start-ok."""
         self.state = ConnectionState.AWAITING_START_OK
         self.login: Awaitable[bool] | None = None
+        self.renewal: Awaitable[str] | None = None
         self.user = ""
         self.claimed_user = ""
         self.mechanism = ""
@@ -282,8 +297,7 @@ class ConnectionMachine:
             # As in RabbitMQ, the response does not count: it could only name another user.
             self.user = self.claimed_user = self._certificate_user
             self.mechanism = method.mechanism
-            accepted = self._authenticator.login_by_certificate(self.user)
-            return self.finish_login(accepted=accepted)
+            return self._decide(self._authenticator.login_by_certificate(self.user))
         if method.mechanism == "PLAIN":
             user, password = _plain(method.response)
         elif method.mechanism == "AMQPLAIN":
@@ -293,7 +307,9 @@ class ConnectionMachine:
         self.user = self.claimed_user = user
         self.mechanism = method.mechanism
         # As in RabbitMQ, a password that is no string counts as wrong.
-        decision = self._authenticator.login(user, password or b"")
+        return self._decide(self._authenticator.login(user, password or b""))
+
+    def _decide(self, decision: bool | Awaitable[bool]) -> ConnectionTune | None:
         if isinstance(decision, bool):
             return self.finish_login(accepted=decision)
         self.login = decision
@@ -313,6 +329,7 @@ class ConnectionMachine:
                 f"Login was refused using authentication mechanism {self.mechanism}. "
                 "For details see the broker logfile."
             )
+        self.user = self._authenticator.user
         self.state = ConnectionState.AWAITING_TUNE_OK
         return ConnectionTune(
             channel_max=self.channel_max, frame_max=self.frame_max, heartbeat=self.heartbeat_seconds
@@ -330,11 +347,24 @@ class ConnectionMachine:
         self.state = ConnectionState.OPEN
         return ConnectionOpenOk()
 
-    def _update_secret(self, method: ConnectionUpdateSecret) -> ConnectionUpdateSecretOk:
-        # RabbitMQ passes the secret only to authentication back ends with expiring tokens. A
-        # password is checked only at the login. Accept it: clients renew any secret, and treat a
-        # refusal as fatal.
-        self._authenticator.secret_renewed(self.user, method.reason)
+    def _update_secret(self, method: ConnectionUpdateSecret) -> ConnectionUpdateSecretOk | None:
+        # As in RabbitMQ, it counts only where secrets expire. A password is checked only at the
+        # login. Accept it: clients renew any secret, and treat a refusal as fatal.
+        self.renewal = self._authenticator.renew(method.new_secret, self.vhost, method.reason)
+        return ConnectionUpdateSecretOk() if self.renewal is None else None
+
+    def finish_renewal(self, refusal: str) -> ConnectionUpdateSecretOk:
+        """Answer a new secret when it has been checked.
+
+        Args:
+            refusal: Why it is refused; empty if it is not.
+
+        Raises:
+            NotAllowed: It is refused.
+        """
+        self.renewal = None
+        if refusal:
+            raise NotAllowed(refusal, *ConnectionUpdateSecret.ids)
         return ConnectionUpdateSecretOk()
 
 

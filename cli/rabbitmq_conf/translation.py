@@ -6,6 +6,7 @@ strict if it were ignored. Other keys without a meaning here are named in a warn
 
 import ipaddress
 import os
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,15 @@ _LOCAL_BACKENDS: Final = (
     "rabbit_definitions_import_local_filesystem",
     "rabbitmq_definitions_import_local_filesystem",
 )
+_BACKENDS: Final[Mapping[str, str]] = {
+    "internal": "internal",
+    "rabbit_auth_backend_internal": "internal",
+    "http": "http",
+    "rabbit_auth_backend_http": "http",
+    "oauth": "oauth2",
+    "oauth2": "oauth2",
+    "rabbit_auth_backend_oauth2": "oauth2",
+}
 _TLS_VERSIONS: Final[Mapping[str, str]] = {"tlsv1.2": "1.2", "tlsv1.3": "1.3"}
 _OLD_TLS_VERSIONS: Final = ("tlsv1.1", "tlsv1", "sslv3")
 
@@ -348,15 +358,81 @@ def _put_loopback_users(found: _Entries, result: Translation) -> list[Entry]:
 
 
 def _check_logins(found: _Entries, _result: Translation) -> list[Entry]:
-    for entry in found.below("auth_backends.*"):
-        if entry.value not in ("internal", "rabbit_auth_backend_internal"):
-            raise entry.mistake(f"there is no backend {entry.value!r} here, only internal")
     mechanisms = found.below("auth_mechanisms.$")
     known = ("PLAIN", "AMQPLAIN", "EXTERNAL")
     names = {entry.value for entry in mechanisms}
     if mechanisms and not names & {"PLAIN", "AMQPLAIN"}:
         raise mechanisms[0].mistake("logins by password cannot be switched off here: add PLAIN")
     return [entry for entry in mechanisms if entry.value not in known]
+
+
+def _put_backends(found: _Entries, result: Translation) -> list[Entry]:
+    names = []
+    entries = found.below("auth_backends.*")
+    cached = found.get("auth_cache.cached_backend")
+    for entry in entries:
+        if len(entry.parts) != 2:
+            raise entry.mistake("who lets a user in also says here what the user may do")
+        value = entry.value
+        if value in ("cache", "rabbit_auth_backend_cache"):
+            # Ours remembers answers by itself.
+            value = cached.value if cached is not None else "internal"
+        name = _BACKENDS.get(value)
+        if name is None:
+            raise entry.mistake(
+                f"there is no backend {value!r} here, only internal, http and oauth2"
+            )
+        if name not in names:
+            names.append(name)
+    if names not in ([], ["internal"]):
+        result.put("auth-backends", ",".join(names), entries[0])
+    return _put_tokens(found, result, is_used="oauth2" in names)
+
+
+def _put_tokens(found: _Entries, result: Translation, *, is_used: bool) -> list[Entry]:
+    keys = found.below("auth_oauth2.signing_keys.$")
+    claims = found.below("auth_oauth2.preferred_username_claims.$")
+    algorithms = found.below("auth_oauth2.algorithms.$")
+    aliases = found.below("auth_oauth2.scope_aliases.*")
+    servers = found.below("auth_oauth2.resource_servers.*")
+    providers = found.below("auth_oauth2.oauth_providers.*")
+    syntax = found.get("auth_oauth2.scope_pattern_syntax")
+    if not is_used:
+        rest = [syntax] if syntax is not None else []
+        return [*keys, *claims, *algorithms, *aliases, *servers, *providers, *rest]
+    for entry in (*servers, *providers):
+        raise entry.mistake("this server is one resource server with one provider of tokens")
+    if syntax is not None and syntax.value != "wildcard":
+        raise syntax.mistake("scopes have wildcards here, no regular expressions")
+    for option, entries, texts in (
+        ("auth-oauth2-signing-keys", keys, [f"{each.parts[2]}={each.value}" for each in keys]),
+        ("auth-oauth2-preferred-username-claims", claims, [each.value for each in claims]),
+        ("auth-oauth2-algorithms", algorithms, [each.value for each in algorithms]),
+        ("auth-oauth2-scope-aliases", aliases, _aliases(aliases)),
+    ):
+        for entry, text in zip(entries, texts, strict=False):
+            if "," in text:
+                raise entry.mistake(f"{text!r} has a comma, which separates entries here")
+        if entries:
+            result.put(option, ",".join(texts), entries[0])
+    return []
+
+
+def _aliases(entries: list[Entry]) -> list[str]:
+    """Return aliases of scopes: `scope_aliases.ALIAS = SCOPES`, or `.N.alias` and `.N.scope`."""
+    texts, numbered = [], defaultdict[str, dict[str, str]](dict)
+    for entry in entries:
+        if len(entry.parts) == 3:
+            texts.append(f"{entry.parts[2]}={entry.value}")
+        elif len(entry.parts) == 4 and entry.parts[3] in ("alias", "scope"):
+            numbered[entry.parts[2]][entry.parts[3]] = entry.value
+        else:
+            raise entry.mistake("write scope_aliases.ALIAS = SCOPES")
+    for pair in numbered.values():
+        if len(pair) != 2:
+            raise entries[0].mistake("each alias needs both .N.alias and .N.scope")
+        texts.append(f"{pair['alias']}={pair['scope']}")
+    return texts
 
 
 def _put_definitions(found: _Entries, result: Translation) -> list[Entry]:
@@ -431,6 +507,7 @@ _COMBINED: Final[tuple[Callable[[_Entries, Translation], list[Entry]], ...]] = (
     _put_default_user,
     _put_loopback_users,
     _check_logins,
+    _put_backends,
     _put_definitions,
     _put_disk,
     _put_log,

@@ -57,6 +57,11 @@ def truth(value: str) -> bool:
     return value == "true"
 
 
+def truth_word(value: str) -> str:
+    """Return a truth value for an option that takes one as a word."""
+    return str(truth(value)).lower()
+
+
 def port(value: str) -> str:
     """Return a TCP port."""
     number = whole_number(value)

@@ -84,6 +84,41 @@ def warnings(*arguments: str) -> list[str]:
         ("log.file.level = debug\nlog.console.level = error", {"log_level": "error"}),
         ("log.console.formatter = json", {"log_format": "json"}),
         ("auth_mechanisms.1 = PLAIN\nauth_backends.1 = internal", {}),
+        (
+            "auth_backends.1 = internal\nauth_backends.2 = rabbit_auth_backend_http\n"
+            "auth_http.http_method = post\n"
+            "auth_http.user_path = http://a/u?x=1\nauth_http.vhost_path = http://a/v\n"
+            "auth_http.resource_path = http://a/r\nauth_http.topic_path = https://a/t",
+            {
+                "auth_backends": "internal,http",
+                "auth_http_method": "post",
+                "auth_http_user_path": "http://a/u?x=1",
+                "auth_http_vhost_path": "http://a/v",
+                "auth_http_resource_path": "http://a/r",
+                "auth_http_topic_path": "https://a/t",
+            },
+        ),
+        (
+            "auth_backends.1 = cache\nauth_cache.cached_backend = oauth2\n"
+            "auth_oauth2.resource_server_id = mq\nauth_oauth2.jwks_url = https://a/keys\n"
+            "auth_oauth2.signing_keys.k1 = /a.pem\nauth_oauth2.signing_keys.k2 = /b.pem\n"
+            "auth_oauth2.default_key = k1\nauth_oauth2.verify_aud = false\n"
+            "auth_oauth2.preferred_username_claims.1 = a\n"
+            "auth_oauth2.preferred_username_claims.2 = b\n"
+            "auth_oauth2.algorithms.1 = ES256\nauth_oauth2.scope_aliases.x = mq.read:*/* y\n"
+            "auth_oauth2.scope_aliases.1.alias = z\nauth_oauth2.scope_aliases.1.scope = w",
+            {
+                "auth_backends": "oauth2",
+                "auth_oauth2_resource_server_id": "mq",
+                "auth_oauth2_jwks_uri": "https://a/keys",
+                "auth_oauth2_signing_keys": "k1=/a.pem,k2=/b.pem",
+                "auth_oauth2_default_key": "k1",
+                "auth_oauth2_verify_aud": False,
+                "auth_oauth2_preferred_username_claims": "a,b",
+                "auth_oauth2_algorithms": "ES256",
+                "auth_oauth2_scope_aliases": "x=mq.read:*/* y,z=w",
+            },
+        ),
         ("proxy_protocol = false", {}),
         ("management.tcp.port = 15673", {"management_port": 15_673}),
         ("management.tcp.ip = 10.0.0.1", {"management_host": "10.0.0.1"}),
@@ -282,7 +317,23 @@ def test_an_environment_variable_is_part_of_a_value(
         ("default_pass = ''", ": the password must have 1 to 1024 bytes"),
         ("default_pass = encrypted:abc", ": encrypted values are RabbitMQ's"),
         ("auth_backends.1 = ldap", ":1: auth_backends.1: there is no backend 'ldap' here"),
-        ("auth_backends.1.authn = http", ": there is no backend 'http' here, only internal"),
+        (
+            "auth_backends.1.authn = http",
+            ": who lets a user in also says here what the user may do",
+        ),
+        ("auth_backends.1 = http", "--auth-http-user-path: '' is missing: the back end http"),
+        (
+            "auth_backends.1 = oauth2\nauth_oauth2.resource_servers.1.id = x",
+            ": this server is one resource server with one provider of tokens",
+        ),
+        (
+            "auth_backends.1 = oauth2\nauth_oauth2.scope_pattern_syntax = regex",
+            ": scopes have wildcards here, no regular expressions",
+        ),
+        (
+            "auth_backends.1 = oauth2\nauth_oauth2.scope_aliases.1.alias = x",
+            ": each alias needs both .N.alias and .N.scope",
+        ),
         ("auth_mechanisms.1 = EXTERNAL", ": logins by password cannot be switched off here"),
         ("definitions.import_backend = https", ": only local_filesystem: fetch the file before"),
         ("ssl_options.crl_check = true", ": this server checks no lists of revoked"),

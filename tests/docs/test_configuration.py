@@ -14,7 +14,9 @@ from cli.settings import ServerOption, build_config
 from tests.docs.test_readme import REPOSITORY, code_blocks
 
 PAGE = REPOSITORY / "docs" / "configuration.md"
-ROW = re.compile(r"^\| `--([a-z-]+)` \|[^|]*\| *(?:`([^`]*)`)? *\|([^|]*)\| (.+) \|$", re.MULTILINE)
+ROW = re.compile(
+    r"^\| `--([a-z0-9-]+)` \|[^|]*\| *(?:`([^`]*)`)? *\|([^|]*)\| (.+) \|$", re.MULTILINE
+)
 OPTIONS = {param.key: param for param in command.params if isinstance(param, ServerOption)}
 
 

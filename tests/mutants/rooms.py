@@ -149,6 +149,11 @@ ROOMS: Final = (
         ),
     ),
     Room(
+        "authentication back ends",
+        (f"{_SERVER}/access/backends/**/*.py",),
+        ("tests/access/backends/test_back_ends_of_a_process.py",),
+    ),
+    Room(
         "policies and limits",
         (
             f"{_BROKER}/policies/*.py",

@@ -12,6 +12,7 @@ from pamqp.commands import Connection
 
 from amqp_server.access.permissions import Permissions
 from amqp_server.access.user import User
+from tests.access.backends.auth_server import AuthServer
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, connect
 from tests.tls.certificates import Authority, Pair, common_name
 from tests.tls.conftest import StartTls, TlsServer
@@ -190,3 +191,18 @@ def test_a_password_still_works_beside_it(authority: Authority, start_tls: Start
     with connect(server.tls_address, over=server.shake_hands(authority.trust())) as client:
         client.open_channel()
         client.close()
+
+
+def test_a_user_whom_another_back_end_knows_is_asked_for_without_a_password(
+    authority: Authority, start_tls: StartTls
+) -> None:
+    answers = {"known": "allow", "unknown": "deny"}
+    with AuthServer(lambda path, f: answers[f["username"]] if path == "/user" else "allow") as auth:
+        where = {"ssl_cert_login_from": "common_name"}
+        server = start(authority, start_tls, "own", **where, **auth.settings)
+        for user in ("own", "known"):
+            pair = authority.client_pair(common_name(user))
+            assert log_in(server, authority, pair) == user
+        pair = authority.client_pair(common_name("unknown"))
+        assert log_in(server, authority, pair) == REFUSED
+        assert auth.questions("/user") == [{"username": "known"}, {"username": "unknown"}]

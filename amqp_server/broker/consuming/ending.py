@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.access.grants import UnansweredError
+from amqp_server.access.permissions import Right
 from amqp_server.protocol.methods import BasicCancel
 
 if TYPE_CHECKING:
@@ -47,6 +49,24 @@ def end_consumers(
         else:
             channel.send(_notice(consumer))
     return unsent
+
+
+def end_refused_consumers(channel: Channel) -> None:
+    """End the consumers of a channel whose user may not read their queues any more.
+
+    As in RabbitMQ, when a new secret allows less than the one before.
+    """
+    allows = channel.client.rights.grants.allows
+    for consumer in list(channel.consumers.values()):
+        try:
+            may_read = allows(Right.READ, "queue", consumer.queue.name)
+        except UnansweredError:
+            # It is asked for again and again anyway: no secret says it.
+            continue
+        if not may_read:
+            if channel.client.notifies_cancel:
+                channel.send(_notice(consumer))
+            channel.remove_consumer(consumer)
 
 
 def _end(consumer: Consumer) -> None:

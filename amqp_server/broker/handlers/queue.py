@@ -89,7 +89,10 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
     if is_reserved(named):
         # RabbitMQ refuses such a name even if the queue exists and belongs to the client.
         raise AccessRefused(f"queue name '{named}' contains reserved prefix 'amq.*'")
-    name = named or generated_name()
+    # The same name if a back end has to be asked first, and the method is handled again.
+    name = named or channel.unused_queue_name or generated_name()
+    if not named:
+        channel.unused_queue_name = name
     rights = channel.client.rights
     rights.require(Right.CONFIGURE, "queue", name)
     existing = queue_of_name(channel, name)
@@ -119,6 +122,8 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
         rights.require(Right.WRITE, "exchange", dead_letter_exchange)
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
     check_queue_arguments(name, vhost.name, method)
+    if not named:
+        channel.unused_queue_name = ""
     queue = channel.broker.create_queue(
         vhost,
         name,

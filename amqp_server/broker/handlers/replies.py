@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from amqp_server.broker.job import Job
+from amqp_server.broker.rights import AnswerAwaited, when_answered
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -69,8 +72,13 @@ async def when_up_to_date(
     await queue.until_up_to_date()
     if channel.is_closed:
         return None
-    done = handler(channel, method)
-    return None if done is None else await done
+    while True:
+        try:
+            done = handler(channel, method)
+        except AnswerAwaited as awaited:
+            await asyncio.wait([awaited.answer])
+        else:
+            return None if done is None else await done
 
 
 def reply_after_deletion(channel: Channel, reply: Method | None, deletion: Deletion) -> Outcome:
@@ -118,7 +126,7 @@ def when_deleted(
         yield
     if channel.is_closed:
         return None
-    done = handler(channel, method)
+    done = yield from when_answered(channel.client, partial(handler, channel, method))
     return (yield from done) if isinstance(done, Generator) else done
 
 

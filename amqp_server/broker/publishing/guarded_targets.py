@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.access.grants import UnansweredError
 from amqp_server.access.permissions import Right
-from amqp_server.broker.rights import DEFAULT_EXCHANGE
+from amqp_server.broker.rights import DEFAULT_EXCHANGE, when_answered
 from amqp_server.protocol.errors import AccessRefused
 from amqp_server.protocol.methods import BasicPublish, decode_method
 
 if TYPE_CHECKING:
     from amqp_server.broker.publishing.publish_targets import PublishTarget, PublishTargets
-    from amqp_server.broker.rights import Rights
+    from amqp_server.broker.rights import AnswersClient, Rights
     from amqp_server.broker.routing.steps import Steps
 
 FRAMES_MAX: Final = 4096
@@ -26,10 +28,12 @@ class GuardedTargets:
     Args:
         targets: Targets of the virtual host.
         rights: Rights of the connection.
+        client: The connection, which waits while a permission is not known yet.
     """
 
-    def __init__(self, targets: PublishTargets, rights: Rights) -> None:
+    def __init__(self, targets: PublishTargets, rights: Rights, client: AnswersClient) -> None:
         self._targets = targets
+        self._client = client
         self._rights = rights
         self._allowed: dict[bytes, PublishTarget] = {}
         self._forgotten_count = targets.forgotten_count
@@ -79,15 +83,18 @@ class GuardedTargets:
             AccessRefused: The user may not publish there.
             AmqpError: As `PublishTargets.find_in_steps`.
         """
-        self.check(method_payload)
+        yield from when_answered(self._client, partial(self.check, method_payload))
         return (yield from self._targets.find_in_steps(method_payload, visits_max))
 
     def _allows(self, method_payload: bytes, target: PublishTarget) -> bool:
         method = _decoded(method_payload)
         name = method.exchange or DEFAULT_EXCHANGE
-        return self._rights.grants.allows(Right.WRITE, name) and self._rights.allows_topic(
-            Right.WRITE, target.exchange, method.routing_key
-        )
+        try:
+            return self._rights.grants.allows(
+                Right.WRITE, "exchange", name
+            ) and self._rights.allows_topic(Right.WRITE, target.exchange, method.routing_key)
+        except UnansweredError:
+            return False
 
 
 def _decoded(method_payload: bytes) -> BasicPublish:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import ref
@@ -28,6 +29,7 @@ from amqp_server.broker.publishing.row import (
     parts_of,
     put_into,
 )
+from amqp_server.broker.rights import when_answered
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transactions.transaction import DeferredPublish
@@ -269,7 +271,9 @@ class Publishing:
         self._generation = self._rules.generation
         targets = self._virtual_host.publish_targets
         may_publish_all = self._rights.grants.may_publish_all
-        self._targets = targets if may_publish_all else GuardedTargets(targets, self._rights)
+        self._targets = (
+            targets if may_publish_all else GuardedTargets(targets, self._rights, self._client)
+        )
 
     def wait_for_room(self, queues: Iterable[Queue]) -> None:
         """Stop reading from the client while one of the queues has no room."""
@@ -385,7 +389,8 @@ class Publishing:
                 copies, taken = take_copies(front, limits.copies_max)
         for key in copies:
             try:
-                self._rights.require_topic(Right.WRITE, target.exchange, key)
+                require = partial(self._rights.require_topic, Right.WRITE, target.exchange, key)
+                yield from when_answered(self._client, require)
             except AccessRefused as error:
                 raise error.with_method(*BasicPublish.ids) from None
             if self._broker.turn.time_slice.is_over:

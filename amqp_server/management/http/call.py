@@ -50,11 +50,13 @@ class User:
         name: Name.
         tags: Tags, free ones too, in their order.
         vhosts: Virtual hosts in which the user has a permission.
+        login: Key of the login for the broker; empty for a user of its own.
     """
 
     name: str
     tags: tuple[str, ...]
     vhosts: frozenset[str]
+    login: str = ""
 
     def has(self, tag: Tag) -> bool:
         """Return whether the user is this, by one of the tags."""
@@ -132,7 +134,8 @@ class Call:
     @property
     def actor(self) -> dict[str, str]:
         """Who acts, as the control socket wants it."""
-        return {"user": self.user.name, "peer": f"{self.peer_host}:{self.peer_port}"}
+        actor = {"user": self.user.name, "peer": f"{self.peer_host}:{self.peer_port}"}
+        return {**actor, "login": self.user.login} if self.user.login else actor
 
     async def octets(self) -> bytes:
         """Return the whole body.

@@ -1,4 +1,4 @@
-"""Who asks: Basic, or the cookie of a session of the page; the broker checks the password."""
+"""Who asks: Basic, Bearer, or the cookie of a session of the page; the broker checks it."""
 
 from __future__ import annotations
 
@@ -59,6 +59,9 @@ class Logins:
             scheme, _, text = header.partition(" ")
             if scheme.lower() == "basic":
                 return await self.check(*_name_and_password(text), peer_host)
+            if scheme.lower() == "bearer" and text.strip():
+                # A token says by itself whose it is.
+                return await self.check("", text.strip(), peer_host)
             raise ApiError(HTTPStatus.UNAUTHORIZED, headers=_REALM)
         session = self.session_of(headers)
         if session is None:
@@ -143,7 +146,8 @@ class Logins:
             raise ApiError(
                 HTTPStatus.UNAUTHORIZED, "not_authorized", str(reason), _REALM
             ) from refused
-        return User(found["name"], tuple(found["tags"]), frozenset(found["vhosts"]))
+        vhosts = frozenset(found["vhosts"])
+        return User(found["name"], tuple(found["tags"]), vhosts, found.get("login", ""))
 
     def _forget(self, digest: bytes, task: asyncio.Task[User]) -> None:
         self._under_way.pop(digest, None)

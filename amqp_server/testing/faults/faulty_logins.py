@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.authentication import PeerAuthenticator
 from amqp_server.handshakes import Handshakes
 from amqp_server.protocol.errors import AccessRefused
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     from amqp_server.authentication import Authentication
     from amqp_server.config import ServerConfig
-    from amqp_server.protocol.connection_machine import Authenticator
     from amqp_server.testing.faults.scope import Scope
 
 
@@ -31,38 +31,36 @@ class FaultyHandshakes(Handshakes):
         super().__init__(config, authentication)
         self._refusals = refusals
 
-    def authenticator(self, peer: str) -> Authenticator:
+    def authenticator(self, peer: str) -> PeerAuthenticator:
         """Return what decides whether a client at the address `peer` may log in."""
-        return _FaultyAuthenticator(super().authenticator(peer), self._refusals)
+        return _FaultyAuthenticator(peer, self.authentication, self._refusals)
 
 
-class _FaultyAuthenticator:
-    """Refuses while it has to; otherwise it asks another one.
+class _FaultyAuthenticator(PeerAuthenticator):
+    """Refuses while it has to.
 
     Args:
-        asked: Authenticator that decides.
+        peer: IP address of the peer.
+        rules: Rules of the server.
         refusals: What is closed to clients.
-
-    Attributes:
-        refusal: Why a login is refused.
     """
 
-    def __init__(self, asked: Authenticator, refusals: list[Scope]) -> None:
+    def __init__(self, peer: str, rules: Authentication, refusals: list[Scope]) -> None:
+        super().__init__(peer, rules)
         self.refusal = "a fault of the test"
-        self._asked = asked
         self._refusals = refusals
 
     def login(self, user: str, password: bytes) -> bool | Awaitable[bool]:
         """Return whether the client may log in; it has not named its virtual host yet."""
         if any(each.is_everything for each in self._refusals):
             return False
-        return self._asked.login(user, password)
+        return super().login(user, password)
 
-    def login_by_certificate(self, user: str) -> bool:
+    def login_by_certificate(self, user: str) -> bool | Awaitable[bool]:
         """Return whether the client may log in as the user whom its certificate names."""
         if any(each.is_everything for each in self._refusals):
             return False
-        return self._asked.login_by_certificate(user)
+        return super().login_by_certificate(user)
 
     def check_vhost(self, user: str, name: str) -> None:
         """Check that a user may open a virtual host.
@@ -73,8 +71,4 @@ class _FaultyAuthenticator:
         """
         if any(each.covers(name) for each in self._refusals):
             raise AccessRefused(f"access to vhost '{name}' refused by a fault of the test")
-        self._asked.check_vhost(user, name)
-
-    def secret_renewed(self, user: str, reason: str) -> None:
-        """Note that a client sent a new secret and why; the secret has no effect."""
-        self._asked.secret_renewed(user, reason)
+        super().check_vhost(user, name)

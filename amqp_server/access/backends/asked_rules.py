@@ -1,0 +1,154 @@
+"""The rights of a user whom a back end knows that has to be asked for each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from amqp_server.access.access_control import IMPERSONATOR
+from amqp_server.access.grants import UnansweredError
+from amqp_server.socket_names import share_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Hashable
+
+    from amqp_server.access.backends.backend import Backend, Identity
+    from amqp_server.access.backends.questions import Questions
+    from amqp_server.access.permissions import Right
+
+NEVER = float("inf")
+
+
+class AskedRules:
+    """The rights of one user from one address, as answers to questions.
+
+    The first question about something raises `UnansweredError`; the answer counts as long as the
+    questions remember it, and then `generation` grows.
+
+    Args:
+        backend: The back end.
+        questions: Its questions.
+        identity: The user.
+        peer: IP address that the user comes from.
+        now: Clock of the questions.
+
+    Attributes:
+        generation: Grows when an answer that was used does not count any more.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        questions: Questions,
+        identity: Identity,
+        peer: str,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.generation = 0
+        self.identity = identity
+        self._backend = backend
+        self._questions = questions
+        self._peer = peer
+        self._now = now
+        # When the first of the answers that were used ends to count.
+        self._until = NEVER
+        self._timer: asyncio.TimerHandle | None = None
+
+    def grants(self, user: str, vhost: str) -> AskedGrants:
+        """Return what the user may do in a virtual host."""
+        return AskedGrants(self, vhost)
+
+    def may_access(self, user: str, vhost: str) -> bool:
+        """Return whether the user may open a virtual host.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
+        call = partial(self._backend.may_open_vhost, self.identity, vhost, self._peer)
+        return self.answer(("vhost", vhost, self._peer), call)
+
+    def may_use(self, vhost: str, kind: str, name: str, right: Right) -> bool:
+        """Return whether the user has a right for a queue or an exchange.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
+        call = partial(self._backend.may_use, self.identity, vhost, kind, name, right.value)
+        return self.answer(("resource", vhost, kind, name, right.value), call)
+
+    def may_use_topic(self, vhost: str, exchange: str, key: str, right: Right) -> bool:
+        """Return whether the user may use a routing key at a topic exchange.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
+        call = partial(
+            self._backend.may_use_topic, self.identity, vhost, exchange, key, right.value
+        )
+        return self.answer(("topic", vhost, exchange, key, right.value), call)
+
+    def answer(
+        self, question: tuple[str, ...], call: Callable[[], Coroutine[Any, Any, bool]]
+    ) -> bool:
+        """Return the answer to a question.
+
+        Raises:
+            UnansweredError: It is not known yet; the back end is asked.
+        """
+        key: Hashable = (self.identity, *question)
+        known = self._questions.known(key)
+        if known is None:
+            what = f"{' '.join(question)} of user {self.identity.name}"
+            address = share_of(self._peer)
+            raise UnansweredError(self._questions.ask(key, call, bool, what, address))
+        self._note_use(known.until)
+        return known.answer is True
+
+    def _note_use(self, until: float) -> None:
+        """Let the generation grow when the first of the used answers ends."""
+        if until >= self._until:
+            return
+        self._until = until
+        if self._timer is not None:
+            self._timer.cancel()
+        delay = max(0.0, until - self._now())
+        self._timer = asyncio.get_running_loop().call_later(delay, self._outdate)
+
+    def _outdate(self) -> None:
+        self._until = NEVER
+        self._timer = None
+        self.generation += 1
+
+
+class AskedGrants:
+    """What one user may do in one virtual host; see `Granted`.
+
+    Args:
+        rules: Rights of the user.
+        vhost: Name of the virtual host.
+    """
+
+    may_publish_all = False
+
+    def __init__(self, rules: AskedRules, vhost: str) -> None:
+        self.may_impersonate = IMPERSONATOR in rules.identity.tags
+        self._rules = rules
+        self._vhost = vhost
+
+    def allows(self, right: Right, kind: str, name: str) -> bool:
+        """Return whether the user has a right for an object of this name.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
+        return self._rules.may_use(self._vhost, kind, name, right)
+
+    def allows_topic(self, right: Right, exchange: str, key: str) -> bool:
+        """Return whether the user may use a routing key at a topic exchange.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
+        return self._rules.may_use_topic(self._vhost, exchange, key, right)

@@ -1,0 +1,184 @@
+"""The back ends of a server, which are tried in their order.
+
+Who lets a user in also says what this user may do.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Protocol, cast
+
+from amqp_server.access.backends.asked_rules import AskedRules
+from amqp_server.access.backends.backend import Deciding, Identity, Refusal, Working
+from amqp_server.access.backends.decided_rules import DecidedRules
+from amqp_server.access.backends.login import Login
+from amqp_server.access.backends.questions import Questions
+from amqp_server.socket_names import share_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.access.backends.backend import Backend
+    from amqp_server.access.grants import Rules
+
+logger = logging.getLogger(__name__)
+
+
+class LetsIn(Protocol):
+    """One back end of the chain.
+
+    Attributes:
+        name: Its name in `--auth-backends`.
+    """
+
+    name: str
+
+    async def log_in(self, user: str, password: str | None, peer: str) -> Login | Refusal:
+        """Decide about a login; `password` is None if the client has a certificate."""
+
+    async def start(self) -> None:
+        """Begin; the event loop runs."""
+
+    async def close(self) -> None:
+        """End."""
+
+    @property
+    def status(self) -> dict[str, object]:
+        """What operators are told of it."""
+
+
+class OutsideBackend:
+    """A back end beside the server's own users: each question is bounded in time and number.
+
+    Args:
+        name: Its name in `--auth-backends`.
+        backend: The back end.
+        seconds_max: Time until an answer must be there.
+    """
+
+    def __init__(self, name: str, backend: Backend | Deciding, seconds_max: float) -> None:
+        self.name = name
+        self.questions = Questions(name, seconds_max)
+        self._backend = backend
+
+    async def start(self) -> None:
+        """Begin; the event loop runs."""
+        if isinstance(self._backend, Working):
+            await self._backend.start()
+
+    async def close(self) -> None:
+        """Cancel all questions, then end."""
+        await self.questions.close()
+        if isinstance(self._backend, Working):
+            await self._backend.close()
+
+    async def log_in(self, user: str, password: str | None, peer: str) -> Login | Refusal:
+        """Decide about a login; `password` is None if the client has a certificate."""
+        if password == "":
+            return Refusal("the password is empty")
+        if not _is_utf8(user) or not _is_utf8(password or ""):
+            return Refusal("name or password is not UTF-8")
+        secret = None if password is None else self.questions.digest(user, password)
+        answer = await self.questions.answer_to(
+            ("user", user, secret, peer),
+            lambda: self._backend.authenticate(user, password, peer),
+            Identity,
+            f"login of user {user}",
+            share_of(peer),
+        )
+        if isinstance(answer, Refusal):
+            return answer
+        identity = cast("Identity", answer)
+        if identity.expires is not None and identity.expires <= time.time():
+            return Refusal("the login has expired")
+        return self.login_of(identity, peer)
+
+    def login_of(self, identity: Identity, peer: str) -> Login:
+        """Return the login of a user whom the back end has let in."""
+        rules: Rules
+        if isinstance(self._backend, Deciding):
+            rules = DecidedRules(self._backend, identity)
+        else:
+            rules = AskedRules(self._backend, self.questions, identity, peer)
+        return Login(identity.name, identity.tags, self.name, rules, identity)
+
+    @property
+    def status(self) -> dict[str, object]:
+        """What operators are told of it."""
+        questions = self.questions
+        return {
+            "name": self.name,
+            "asked": questions.asked_count,
+            "failed": questions.failures.count,
+            "last_failure": questions.failures.last_reason,
+            "waiting": questions.waiting_count,
+            "remembered": questions.remembered_count,
+        }
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class Chain:
+    """The back ends of a server.
+
+    Args:
+        backends: The back ends, in the order in which they are tried.
+    """
+
+    def __init__(self, backends: Sequence[LetsIn]) -> None:
+        self._backends = tuple(backends)
+
+    async def log_in(self, user: str, password: str | None, peer: str) -> Login | Refusal:
+        """Decide about a login: the first back end that accepts it counts.
+
+        Args:
+            user: Name that the client gave.
+            password: Its password or token; None if the client has a certificate.
+            peer: IP address of the client.
+        """
+        reasons = []
+        for backend in self._backends:
+            found = await backend.log_in(user, password, peer)
+            if isinstance(found, Login):
+                return found
+            reasons.append((backend.name, found.reason))
+        if len(reasons) == 1:
+            return Refusal(reasons[0][1])
+        return Refusal("; ".join(f"{name}: {reason}" for name, reason in reasons))
+
+    async def renew(self, login: Login, secret: str, peer: str) -> Login | Refusal:
+        """Take a new secret of a user who has logged in: from the back end of the login only.
+
+        Returns:
+            The new login, of the same user.
+        """
+        (backend,) = (each for each in self._backends if each.name == login.backend)
+        found = await backend.log_in(login.user, secret, peer)
+        if isinstance(found, Login) and found.user != login.user:
+            return Refusal(f"it is one of user '{found.user:.64}'")
+        return found
+
+    async def start(self) -> None:
+        """Begin with all of them; the event loop runs."""
+        for backend in self._backends:
+            await backend.start()
+
+    async def close(self) -> None:
+        """End all of them; an error of one does not keep the others."""
+        for backend in self._backends:
+            try:
+                await backend.close()
+            except Exception:
+                logger.exception("authentication back end not closed backend=%s", backend.name)
+
+    @property
+    def status(self) -> list[dict[str, object]]:
+        """What operators are told of them."""
+        return [backend.status for backend in self._backends]

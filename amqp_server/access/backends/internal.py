@@ -1,0 +1,72 @@
+"""The server's own users as a back end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.access.backends.backend import Refusal
+from amqp_server.access.backends.login import INTERNAL, Login
+from amqp_server.access.login_line import FullLineError
+from amqp_server.socket_names import share_of
+
+if TYPE_CHECKING:
+    from amqp_server.access.access_control import AccessControl
+    from amqp_server.access.logins import Logins
+
+
+class InternalBackend:
+    """The server's own users.
+
+    Args:
+        access: Users and permissions.
+        logins: Checks passwords.
+    """
+
+    name = INTERNAL
+
+    def __init__(self, access: AccessControl, logins: Logins) -> None:
+        self._access = access
+        self._logins = logins
+
+    def login_of(self, user: str) -> Login:
+        """Return the login of a user whose password is right."""
+        found = self._access.users.get(user)
+        return Login(user, () if found is None else found.tags, INTERNAL, self._access)
+
+    def quick_login(self, user: str, password: bytes) -> Login | None:
+        """Return a login that can be accepted at once; None: `log_in` has to decide."""
+        return self.login_of(user) if self._logins.is_known(user, password) else None
+
+    async def log_in(self, user: str, password: str | None, peer: str) -> Login | Refusal:
+        """Decide about a login; it takes the time of a slow check.
+
+        Args:
+            user: Name that the client gave.
+            password: Its password; None if the client has a certificate with this name.
+            peer: IP address of the client.
+        """
+        if password is None:
+            if user in self._access.users:
+                return self.login_of(user)
+            return Refusal("its certificate names no user of this server")
+        octets = password.encode("utf-8", "surrogateescape")
+        found = self.quick_login(user, octets)
+        if found is not None:
+            return found
+        try:
+            if await self._logins.check(user, octets, share_of(peer)):
+                return self.login_of(user)
+        except FullLineError:
+            return Refusal("too many logins wait for their check")
+        return Refusal("unknown user or wrong password")
+
+    async def start(self) -> None:
+        """Do nothing: the server starts its users."""
+
+    async def close(self) -> None:
+        """Do nothing: the server closes what checks passwords."""
+
+    @property
+    def status(self) -> dict[str, object]:
+        """What operators are told of it."""
+        return {"name": INTERNAL}

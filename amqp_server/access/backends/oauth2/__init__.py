@@ -1,0 +1,1 @@
+"""A back end for tokens (OAuth 2, OpenID Connect): JWTs whose scopes are permissions."""

@@ -1,0 +1,1 @@
+"""Tests of back ends that know users beside the server's own."""
