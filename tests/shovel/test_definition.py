@@ -14,66 +14,67 @@ NO_URIS = ['Key "dest-uri" not found in N', 'Key "src-uri" not found in N']
 AFTER = 'should be a number greater than or equal to 0, "never" or "queue-length", actually was'
 
 
-@pytest.mark.parametrize(
-    ("value", "faults"),
-    [
-        ({}, [NO_SOURCE, *NO_URIS]),
-        ({"a": 1}, [NO_SOURCE, 'Unrecognised terms [{<<"a">>,1}] in N', *NO_URIS]),
-        (URIS, [NO_SOURCE]),
-        ({"src-uri": "amqp://", "src-queue": "a"}, NO_URIS[:1]),
-        (WHOLE | {"zzz": 1}, ['Unrecognised terms [{<<"zzz">>,1}] in N']),
-        (WHOLE | {"src-exchange": "x"}, ["Cannot specify 'src-exchange' and 'src-queue'"]),
-        (WHOLE | {"dest-exchange": "x"}, ["Cannot specify 'dest-exchange' and 'dest-queue'"]),
-        (WHOLE | {"src-queue": 5}, ["src-queue should be binary, actually was 5"]),
-        (
-            WHOLE | {"src-prefetch-count": "x"},
-            ['src-prefetch-count should be a number, actually was <<"x">>'],
-        ),
-        (
-            WHOLE | {"reconnect-delay": "x"},
-            ['reconnect-delay should be a number, actually was <<"x">>'],
-        ),
-        (
-            WHOLE | {"ack-mode": "zz"},
-            [
-                'ack-mode should be one of [<<"no-ack">>,<<"on-publish">>,<<"on-confirm">>], '
-                'actually was <<"zz">>'
-            ],
-        ),
-        (WHOLE | {"ack-mode": 5}, ["ack-mode should be binary, actually was 5"]),
-        (WHOLE | {"src-delete-after": "zz"}, [f'src-delete-after {AFTER} <<"zz">>']),
-        (WHOLE | {"src-delete-after": -5}, [f"src-delete-after {AFTER} -5"]),
-        (WHOLE | {"src-delete-after": 1.5}, [f"src-delete-after {AFTER} 1.5"]),
-        (WHOLE | {"src-delete-after": True}, [f"src-delete-after {AFTER} true"]),
-        (
-            WHOLE | {"src-delete-after": 5, "ack-mode": "no-ack"},
-            ["Cannot specify 'no-ack' and numerical 'delete-after'"],
-        ),
-        (
-            WHOLE | {"delete-after": 5, "ack-mode": "no-ack"},
-            ["Cannot specify 'no-ack' and numerical 'delete-after'"],
-        ),
-        (WHOLE | {"src-uri": 5}, ["src-uri should be list, actually was 5"]),
-        (WHOLE | {"src-uri": ["amqp://", 5]}, ["src-uri should be list, actually was 5"]),
-        (
-            WHOLE | {"dest-add-forward-headers": "x"},
-            ['dest-add-forward-headers should be boolean, actually was <<"x">>'],
-        ),
-        (WHOLE | {"dest-publish-properties": 5}, ["dest-publish-properties not a list 5"]),
-        (
-            WHOLE | {"dest-publish-properties": {"zz": 5}},
-            ['Unrecognised terms [{<<"zz">>,5}] in dest-publish-properties'],
-        ),
-        (
-            WHOLE | {"dest-publish-properties": {"priority": "x", "app_id": 7}},
-            [
-                "app_id should be binary, actually was 7",
-                'priority should be a number, actually was <<"x">>',
-            ],
-        ),
-        (URIS | {"src-exchange": 5}, ["src-exchange should be binary, actually was 5"]),
-    ],
-)
+MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, [NO_SOURCE, *NO_URIS]),
+    ({"a": 1}, [NO_SOURCE, 'Unrecognised terms [{<<"a">>,1}] in N', *NO_URIS]),
+    (URIS, [NO_SOURCE]),
+    ({"src-uri": "amqp://", "src-queue": "a"}, NO_URIS[:1]),
+    (WHOLE | {"zzz": 1}, ['Unrecognised terms [{<<"zzz">>,1}] in N']),
+    (WHOLE | {"src-exchange": "x"}, ["Cannot specify 'src-exchange' and 'src-queue'"]),
+    (WHOLE | {"dest-exchange": "x"}, ["Cannot specify 'dest-exchange' and 'dest-queue'"]),
+    (WHOLE | {"src-queue": 5}, ["src-queue should be binary, actually was 5"]),
+    (
+        WHOLE | {"src-prefetch-count": "x"},
+        ['src-prefetch-count should be a number, actually was <<"x">>'],
+    ),
+    (
+        WHOLE | {"reconnect-delay": "x"},
+        ['reconnect-delay should be a number, actually was <<"x">>'],
+    ),
+    (
+        WHOLE | {"ack-mode": "zz"},
+        [
+            'ack-mode should be one of [<<"no-ack">>,<<"on-publish">>,<<"on-confirm">>], '
+            'actually was <<"zz">>'
+        ],
+    ),
+    (WHOLE | {"ack-mode": 5}, ["ack-mode should be binary, actually was 5"]),
+    (WHOLE | {"src-delete-after": "zz"}, [f'src-delete-after {AFTER} <<"zz">>']),
+    (WHOLE | {"src-delete-after": -5}, [f"src-delete-after {AFTER} -5"]),
+    (WHOLE | {"src-delete-after": 1.5}, [f"src-delete-after {AFTER} 1.5"]),
+    (WHOLE | {"src-delete-after": True}, [f"src-delete-after {AFTER} true"]),
+    (
+        WHOLE | {"src-delete-after": 5, "ack-mode": "no-ack"},
+        ["Cannot specify 'no-ack' and numerical 'delete-after'"],
+    ),
+    (
+        WHOLE | {"delete-after": 5, "ack-mode": "no-ack"},
+        ["Cannot specify 'no-ack' and numerical 'delete-after'"],
+    ),
+    (WHOLE | {"src-uri": 5}, ["src-uri should be list, actually was 5"]),
+    (WHOLE | {"src-uri": ["amqp://", 5]}, ["src-uri should be list, actually was 5"]),
+    (
+        WHOLE | {"dest-add-forward-headers": "x"},
+        ['dest-add-forward-headers should be boolean, actually was <<"x">>'],
+    ),
+    (WHOLE | {"dest-publish-properties": 5}, ["dest-publish-properties not a list 5"]),
+    (
+        WHOLE | {"dest-publish-properties": {"zz": 5}},
+        ['Unrecognised terms [{<<"zz">>,5}] in dest-publish-properties'],
+    ),
+    (
+        WHOLE | {"dest-publish-properties": {"priority": "x", "app_id": 7}},
+        [
+            "app_id should be binary, actually was 7",
+            'priority should be a number, actually was <<"x">>',
+        ],
+    ),
+    (URIS | {"src-exchange": 5}, ["src-exchange should be binary, actually was 5"]),
+]
+"""Values that are no shovel, and what is wrong with them."""
+
+
+@pytest.mark.parametrize(("value", "faults"), MISTAKES)
 def test_a_mistake_is_told_as_rabbitmq_tells_it(value: dict[str, Any], faults: list[str]) -> None:
     with pytest.raises(ShovelError) as refused:
         parse_shovel("N", value)
