@@ -168,6 +168,7 @@ class LinkChannel:
         except LinkClosed:
             return
         self.end(LinkClosed(0, "the channel is closed"))
+        self._connection.forget(self.number)
 
     async def declare_queue(
         self,
