@@ -1,11 +1,15 @@
 """Shovels of a real server: set, run, change and end."""
 
 import asyncio
+import os
+import select
 
 import pytest
 
+from amqp_server.broker.parameters import parameter_document
 from amqp_server.protocol.table_json import table_to_json
 from cli.rabbitmq_tools.main import run
+from metadata.store import MetadataStore
 from tests.conftest import StartServer
 from tests.servers import NO_MANAGEMENT
 from tests.shovel.link.messages import header_of, properties_of
@@ -160,6 +164,33 @@ async def test_the_process_comes_with_the_first_and_goes_with_the_last(host: Sho
     host.clear("b")
     host.server.wait_for_message("shovels ended")
     assert shovel_processes(host.server.pid) == []
+
+
+def test_the_process_dies_with_the_server(host: ShovelHost) -> None:
+    host.set("s")
+    host.server.wait_for_message("shovel running vhost='/' name='s'")
+    watched = os.pidfd_open(host.pid_of_shovels())
+    try:
+        host.server.kill()
+        select.select([watched], [], [])
+    finally:
+        os.close(watched)
+
+
+async def test_a_parameter_that_was_no_shovel_before_is_shown_as_one_that_failed(
+    host: ShovelHost,
+) -> None:
+    host.server.terminate()
+    store = MetadataStore(host.server.storage_path / "metadata")
+    await store.put(parameter_document("/", "shovel", "old", {"zzz": "x" * 70_000}))
+    await store.close()
+    host.server.start()
+    host.set("s")
+    host.server.wait_for_message("shovel running vhost='/' name='s'")
+    row = host.rows()["old"]
+    assert row["state"] == "terminated"
+    assert row["reason"].startswith("Must specify 'src-exchange' or 'src-queue'; Unrecognised")
+    assert len(shovel_processes(host.server.pid)) == 1
 
 
 async def test_a_deleted_vhost_ends_its_shovels(host: ShovelHost) -> None:

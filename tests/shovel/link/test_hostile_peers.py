@@ -17,6 +17,7 @@ from amqp_server.protocol.methods import (
     ChannelClose,
     ConnectionBlocked,
     ConnectionClose,
+    ConnectionOpenOk,
     ConnectionStart,
     ConnectionTune,
     QueueDeclareOk,
@@ -24,11 +25,12 @@ from amqp_server.protocol.methods import (
 )
 from amqp_server.shovel.link.amqp_uri import AmqpUri
 from amqp_server.shovel.link.connection import connect
+from amqp_server.shovel.link.deliveries import HELD_BYTES_MAX
 from amqp_server.shovel.link.errors import CannotConnectError, LinkClosed, LinkError
 from amqp_server.shovel.link.pump import Pump, Route
 from amqp_server.testing import Broker
 from tests.shovel.link.messages import header_of
-from tests.shovel.link.relay import Relay, ending_at, inserting, unchanged
+from tests.shovel.link.relay import Change, Relay, ending_at, inserting, unchanged
 from tests.shovel.link.test_moving import channels, fill
 
 COUNT = 40
@@ -244,3 +246,48 @@ async def test_while_publishers_are_blocked_nothing_is_published(broker: Broker)
                 assert (await look.queue_counts("to"))[0] == 0
             await running
             assert (await look.queue_counts("to"))[0] == COUNT
+
+
+async def test_a_peer_that_falls_silent_is_noticed_and_one_that_lives_is_kept(
+    broker: Broker,
+) -> None:
+    def deaf() -> Change:
+        is_open = False
+
+        def change(octets: bytes) -> tuple[bytes, bool]:
+            nonlocal is_open
+            # Everything up to `connection.open-ok`, and nothing more.
+            passed = b"" if is_open else octets
+            is_open = is_open or ConnectionOpenOk.identity in octets
+            return passed, False
+
+        return change
+
+    async with (
+        Relay(broker.port, deaf) as relay,
+        await connect(AmqpUri.parse(f"{broker.url}?heartbeat=1")) as lives,
+        await connect(AmqpUri.parse(f"{relay.url}?heartbeat=1")) as silent,
+    ):
+        with pytest.raises(LinkClosed, match="the peer sent nothing in 2 s"):
+            await silent.open_channel()
+        assert (await (await lives.open_channel()).declare_queue("lives")).queue == "lives"
+
+
+async def test_a_consumer_that_takes_nothing_holds_a_few_messages_only(broker: Broker) -> None:
+    body = b"x" * 1_000_000
+    async with channels(broker, broker) as (fed, read):
+        await fed.declare_queue("large")
+        confirms = await fed.confirm_select()
+        for _ in range(40):
+            await fed.publish("", "large", header_of(body), body)
+        while confirms.unsettled:
+            await fed.activity()
+        deliveries = await read.consume("large", no_ack=True)
+        while not deliveries.is_full:
+            await read.activity()
+        # What the sockets still hold comes when these are taken.
+        assert HELD_BYTES_MAX // len(body) <= len(deliveries) <= HELD_BYTES_MAX // len(body) + 2
+        taken = 0
+        while taken < 40:
+            taken += len(await deliveries.next_batch())
+        await fed.delete_queue("large")
