@@ -25,6 +25,8 @@ LOCAL_USER: Final = "none"
 COUNTS_SECONDS: Final = 1.0
 """Time between two reports of what was moved."""
 LINE_BYTES_MAX: Final = 1024 * 1024
+"""Longest line of the broker; the value of a parameter is much shorter."""
+REASON_CHARACTERS_MAX: Final = 500
 
 
 class ShovelWorkers:
@@ -82,6 +84,8 @@ class ShovelWorkers:
             await asyncio.wait([earlier])
 
         def tell(fields: dict[str, Any]) -> None:
+            if "reason" in fields:
+                fields = {**fields, "reason": fields["reason"][:REASON_CHARACTERS_MAX]}
             report({"shovel": {"vhost": vhost, "name": name, "serial": serial, **fields}})
 
         try:

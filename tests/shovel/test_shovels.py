@@ -1,10 +1,15 @@
 """Shovels of a real server: set, run, change and end."""
 
 import asyncio
+import os
+import select
 
 import pytest
 
+from amqp_server.broker.parameters import parameter_document
 from amqp_server.protocol.table_json import table_to_json
+from cli.rabbitmq_tools.main import run
+from metadata.store import MetadataStore
 from tests.conftest import StartServer
 from tests.servers import NO_MANAGEMENT
 from tests.shovel.link.messages import header_of, properties_of
@@ -161,6 +166,33 @@ async def test_the_process_comes_with_the_first_and_goes_with_the_last(host: Sho
     assert shovel_processes(host.server.pid) == []
 
 
+def test_the_process_dies_with_the_server(host: ShovelHost) -> None:
+    host.set("s")
+    host.server.wait_for_message("shovel running vhost='/' name='s'")
+    watched = os.pidfd_open(host.pid_of_shovels())
+    try:
+        host.server.kill()
+        select.select([watched], [], [])
+    finally:
+        os.close(watched)
+
+
+async def test_a_parameter_that_was_no_shovel_before_is_shown_as_one_that_failed(
+    host: ShovelHost,
+) -> None:
+    host.server.terminate()
+    store = MetadataStore(host.server.storage_path / "metadata")
+    await store.put(parameter_document("/", "shovel", "old", {"zzz": "x" * 70_000}))
+    await store.close()
+    host.server.start()
+    host.set("s")
+    host.server.wait_for_message("shovel running vhost='/' name='s'")
+    row = host.rows()["old"]
+    assert row["state"] == "terminated"
+    assert row["reason"].startswith("Must specify 'src-exchange' or 'src-queue'; Unrecognised")
+    assert len(shovel_processes(host.server.pid)) == 1
+
+
 async def test_a_deleted_vhost_ends_its_shovels(host: ShovelHost) -> None:
     host.asking.ask("vhosts.set", name="v")
     async with opened(f"{host.url}/v") as (channel,):
@@ -190,3 +222,54 @@ async def test_a_restarted_shovel_starts_again(host: ShovelHost) -> None:
     host.asking.ask("shovels.restart", vhost="/", name="s")
     host.server.wait_for_message("shovel running vhost='/' name='s' starts=2")
     assert host.asking.refusal("shovels.restart", vhost="/", name="t").kind == "not_found"
+
+
+async def test_a_user_sets_shovels_only_where_it_may_work(host: ShovelHost) -> None:
+    host.asking.ask("vhosts.set", name="secret")
+    maker = host.asking.add_user("maker", ".*", ".*", ".*")
+    place = {"vhost": "/", "component": "shovel", "name": "s"}
+    ends = {"src-queue": "a", "dest-queue": "b", "dest-uri": "amqp://"}
+    for uri, keys in (
+        ("amqp:///secret", {}),
+        ("amqp:///nowhere", {}),
+        ("amqp://other/secret", {"src-protocol": "local"}),
+    ):
+        vhost = uri.rpartition("/")[2]
+        value = {**ends, **keys, "src-uri": uri}
+        error = maker.refusal("parameters.set", **place, value={"value": value})
+        assert error.kind == "invalid_argument"
+        assert error.reason == f'user "maker" may not connect to vhost "{vhost}"'
+    assert maker.ask("parameters.set", **place, value={"value": {**ends, "src-uri": "amqp://"}})
+
+
+def test_the_verbs_of_rabbitmqctl(host: ShovelHost, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(host.server.storage_path)
+    assert run("rabbitmqctl", path, ("shovel_status", "--formatter", "json")) == 0
+    assert capsys.readouterr().out == "[\n]\n"
+    host.set("s", dest_queue="b", src_uri="amqp://guest:guest@127.0.0.1:1")
+    assert run("rabbitmqctl", path, ("shovel_status", "-q")) == 0
+    shown = capsys.readouterr().out
+    header, row = (line.split("\t") for line in shown.strip("\n").split("\n"))
+    found = dict(zip(header, row, strict=True))
+    assert found.pop("last_changed")
+    assert found.pop("state") in ("starting", "terminated")
+    found.pop("termination_reason")
+    assert {name: value for name, value in found.items() if value} == {
+        "name": "s",
+        "vhost": "/",
+        "type": "dynamic",
+        "source": "amqp://127.0.0.1:1",
+        "source_protocol": "amqp091",
+        "source_queue": "from",
+        "destination": "amqp://",
+        "destination_protocol": "amqp091",
+        "destination_queue": "b",
+    }
+    assert run("rabbitmqctl", path, ("-q", "restart_shovel", "s")) == 0
+    for verb in ("restart_shovel", "delete_shovel"):
+        assert run("rabbitmqctl", path, ("-q", verb, "t")) == 69
+        assert "Shovel with the given name was not found on the target node" in (
+            capsys.readouterr().err
+        )
+    assert run("rabbitmqctl", path, ("-q", "delete_shovel", "s")) == 0
+    assert host.rows() == {}
