@@ -97,7 +97,13 @@ class Report:
             "moved_bytes": sum(move.moved_bytes for move in self.moves),
             "seconds": round(self.seconds, 3),
             "queues": [
-                {"vhost": move.vhost, "queue": move.name, "moved": move.moved, "state": move.state}
+                {
+                    "vhost": move.vhost,
+                    "queue": move.name,
+                    "moved": move.moved,
+                    "seconds": round(move.seconds, 3),
+                    "state": move.state,
+                }
                 for move in self.moves
             ],
             "left": [each.as_json for each in self.left],
