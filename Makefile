@@ -130,6 +130,7 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m pytest tests/management/writes/rabbitmq_conversation.py
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/tools_of_rabbitmq.py
 	$(BIN)/python -m pytest -s tests/cli/migrate/from_rabbitmq.py
+	$(BIN)/python -m pytest tests/shovel/with_rabbitmq.py
 	$(BIN)/python -m venv build/ansible
 	build/ansible/bin/python -m pip install -qq --upgrade 'pip>=25.1'
 	build/ansible/bin/python -m pip install -qq --disable-pip-version-check --group ansible

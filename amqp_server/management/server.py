@@ -9,6 +9,7 @@ import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.child_reports import report
 from amqp_server.management import resources
 from amqp_server.management.broker_client import BrokerClient
 from amqp_server.management.http.api_index import index_routes
@@ -21,7 +22,6 @@ from amqp_server.management.http.session_routes import session_routes
 from amqp_server.management.http.sockets import BoundedServer
 from amqp_server.management.metrics_port import MetricsPort
 from amqp_server.management.mirror import Mirror
-from amqp_server.management.reports import report
 
 if TYPE_CHECKING:
     from amqp_server.management.settings import ManagementSettings

@@ -18,6 +18,8 @@ BUILT_IN = (
     "rabbitmq_management_agent",
     "rabbitmq_prometheus",
     "rabbitmq_random_exchange",
+    "rabbitmq_shovel",
+    "rabbitmq_shovel_management",
 )
 """Plugins of RabbitMQ whose work the server always does."""
 _KNOWN_PREFIX = "rabbitmq_"

@@ -163,6 +163,15 @@ VERBS: dict[str, Verb] = {
     ),
     **_table(
         (CTL,),
+        "shovels",
+        """
+        1 1 delete_shovel [--vhost <vhost>] <name>
+        1 1 restart_shovel [--vhost <vhost>] <name>
+        0 0 shovel_status
+        """,
+    ),
+    **_table(
+        (CTL,),
         "limits",
         """
         2 2 clear_user_limits username <limit_type> | all

@@ -202,6 +202,12 @@ ROOMS: Final = (
         (f"{_MANAGEMENT}/metrics/**/*.py",),
         ("tests/management/metrics/test_real_broker.py",),
     ),
+    Room("shovel: link", (f"{_SERVER}/shovel/link/*.py",), ("tests/shovel/test_kills.py",)),
+    Room(
+        "shovel",
+        (f"{_SERVER}/shovel/*.py", f"{_SERVER}/shovel_*.py"),
+        ("tests/shovel/test_shovels.py", "tests/shovel/test_kills.py"),
+    ),
 )
 
 IN_PROCESS: Final = (
@@ -221,10 +227,11 @@ IN_PROCESS: Final = (
     "protocol",
     "proxy_protocol",
     "ring",
+    "shovel/link",
     "tls",
 )
 """Folders whose tests run the code in their own process."""
-MIXED: Final = ("control", "crash", "system")
+MIXED: Final = ("control", "crash", "shovel", "system")
 """Folders in which that is true of the files that use `SERVER_INSIDE`."""
 SERVER_INSIDE: Final = "tests.threaded_server"
 INTERRUPTING: Final = "tests.embedded.interruptions"

@@ -1,7 +1,7 @@
 """Parameters of virtual hosts: `/api/parameters`.
 
-Operator policies and limits of virtual hosts are among them, as in RabbitMQ; they have an effect,
-the others are kept for other programs.
+Operator policies and limits of virtual hosts are among them, as in RabbitMQ. They and shovels have
+an effect; the others are kept for other programs.
 """
 
 from __future__ import annotations

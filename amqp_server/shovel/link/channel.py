@@ -68,7 +68,13 @@ _END: Final = b"\xce"
 
 
 class ChannelConnection(Protocol):
-    """What a channel needs of its connection."""
+    """What a channel needs of its connection.
+
+    Attributes:
+        blocked_reason: Why the broker lets it publish nothing; empty if it does.
+    """
+
+    blocked_reason: str
 
     @property
     def frame_max(self) -> int:
@@ -415,6 +421,11 @@ class LinkChannel:
         self._connection.write(method_frame(self.number, BasicNack(tag, multiple, requeue)))
 
     # Waiting
+
+    @property
+    def blocked_reason(self) -> str:
+        """Why the broker lets its connection publish nothing; empty if it does."""
+        return self._connection.blocked_reason
 
     @property
     def is_open(self) -> bool:

@@ -343,9 +343,11 @@ class LinkConnection(asyncio.BufferedProtocol):
         elif isinstance(method, ConnectionBlocked):
             self.blocked_reason = method.reason or "unknown"
             self._may_write.clear()
+            self._wake_channels()
         elif isinstance(method, ConnectionUnblocked):
             self.blocked_reason = ""
             self._set_may_write()
+            self._wake_channels()
         elif self._error is None:
             raise LinkClosed(503, f"the peer sent {method.name}, which answers nothing")
 
@@ -357,6 +359,10 @@ class LinkConnection(asyncio.BufferedProtocol):
                 self._schedule_beat()
             if not self.opened.done():
                 self.opened.set_result(None)
+
+    def _wake_channels(self) -> None:
+        for channel in list(self._channels.values()):
+            channel.end_of_read()
 
     def _set_may_write(self) -> None:
         if not self._is_write_full and not self.blocked_reason:
