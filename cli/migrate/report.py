@@ -150,6 +150,8 @@ class Report:
             click.echo(publishers_text(self.publishers))
         if self.left or self.publishers:
             click.echo("run the command again to go on")
+        elif self.publishers is None:
+            click.echo("who publishes, and what consumers hold, is not known without the HTTP API")
         else:
             click.echo("it is safe to switch the source off")
 
