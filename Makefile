@@ -8,7 +8,7 @@
 #                we say of RabbitMQ holds, strictly; five minutes (`test` runs a part of it). Then
 #                the files of the pages for tests in Go and Java, tools of the management API,
 #                Prometheus with the dashboards, the page in Chromium, RabbitMQ's command-line
-#                tools, and Ansible's modules with ours
+#                tools, a RabbitMQ that moves to our broker, and Ansible's modules with ours
 #   interop crash      parts of the tests alone
 #   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
 #                MUTANTS_WORKERS; docs/testing.md)
@@ -133,6 +133,7 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m pytest tests/management/writes/rabbitmq_conversation.py
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/tools_of_rabbitmq.py
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/beside_rabbitmq.py
+	$(BIN)/python -m pytest -s tests/cli/migrate/from_rabbitmq.py
 	$(BIN)/python -m pytest tests/shovel/with_rabbitmq.py
 	$(BIN)/python -m venv build/ansible
 	build/ansible/bin/python -m pip install -qq --upgrade 'pip>=25.1'

@@ -48,7 +48,7 @@ class Choice:
         """Return the entries of a definitions file that are taken over, in their order.
 
         Of chosen virtual hosts come the users that have permissions there, and no parameters of
-        the whole server.
+        the whole server. What has no name stays in: this server refuses it, and says so.
         """
         given = list(entries)
         users = {
@@ -68,8 +68,8 @@ class Choice:
                 return not self.vhosts or fields.get("name") in users
             case "global_parameters":
                 return not self.vhosts and not str(fields.get("name")).startswith(_INTERNAL)
-            case "queues":
-                return self.has_queue(vhost, fields.get("name"))
+            case "queues" if isinstance(fields.get("name"), str):
+                return self.has_queue(vhost, fields["name"])
             case "bindings":
                 is_of_queue = fields.get("destination_type") == "queue"
                 return self.has_vhost(vhost) and (

@@ -11,6 +11,7 @@ A stream is not drained: its messages are copied, and this server's record of th
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -117,6 +118,7 @@ class QueueMove:
             None: not asked yet.
         moved: Messages that are here, by this run.
         moved_bytes: Octets of them, with properties.
+        seconds: How long turns have worked on them, without the pauses at their ends.
         is_busy: Whether a turn is at work.
         next_turn: When another turn may begin, by the clock of the loop.
     """
@@ -130,6 +132,7 @@ class QueueMove:
     left: int | None = None
     moved: int = 0
     moved_bytes: int = 0
+    seconds: float = 0.0
     is_busy: bool = False
     next_turn: float = 0.0
     counted: int | None = None
@@ -171,6 +174,7 @@ class QueueMove:
                 channel = await connection.open_channel()
                 await channel.set_prefetch(means.window)
                 self.state, self.note = State.MOVING, ""
+                began = time.monotonic()
                 deliveries = await channel.consume(self.name, self._place(work))
                 taken = 0
                 while not means.stop.is_set() and (self.is_stream or taken < count):
@@ -181,6 +185,8 @@ class QueueMove:
                         break
                     taken += len(some)
                     await self._put_all(means, channel, some)
+                    now = time.monotonic()
+                    began, self.seconds = now, self.seconds + now - began
                 await self._put_all(means, channel, await channel.finish(deliveries))
                 await channel.close()
 

@@ -44,11 +44,15 @@ class Left:
     @property
     def line(self) -> str:
         """The queue in a line."""
-        count = "an unknown number of" if self.messages is None else str(self.messages)
+        count = (
+            "an unknown number of messages"
+            if self.messages is None
+            else counted(self.messages, "message")
+        )
         held = f", {self.unacked} held by consumers" if self.unacked else ""
         reason = f" ({shown(self.reason)})" if self.reason else ""
         name, vhost = shown(self.queue), shown(self.vhost)
-        return f"queue '{name}' in vhost '{vhost}': {count} messages{held}{reason}"
+        return f"queue '{name}' in vhost '{vhost}': {count}{held}{reason}"
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -97,7 +101,13 @@ class Report:
             "moved_bytes": sum(move.moved_bytes for move in self.moves),
             "seconds": round(self.seconds, 3),
             "queues": [
-                {"vhost": move.vhost, "queue": move.name, "moved": move.moved, "state": move.state}
+                {
+                    "vhost": move.vhost,
+                    "queue": move.name,
+                    "moved": move.moved,
+                    "seconds": round(move.seconds, 3),
+                    "state": move.state,
+                }
                 for move in self.moves
             ],
             "left": [each.as_json for each in self.left],
@@ -115,7 +125,10 @@ class Report:
         moved = sum(move.moved for move in self.moves)
         size = rough_size(sum(move.moved_bytes for move in self.moves))
         queues = sum(bool(move.moved) for move in self.moves)
-        click.echo(f"moved {moved} messages ({size}) of {queues} queues in {self.seconds:.0f} s")
+        click.echo(
+            f"moved {counted(moved, 'message')} ({size}) of {counted(queues, 'queue')} "
+            f"in {self.seconds:.0f} s"
+        )
         show_differences(self.expected)
         if self.differs is None:
             click.echo(f"definitions: not compared: {shown(self.not_compared)}")
@@ -127,7 +140,8 @@ class Report:
             click.echo("definitions: all of the source's are here")
         if self.left:
             messages = sum(each.messages or 0 for each in self.left)
-            click.echo(f"left at the source: {messages} messages of {len(self.left)} queues")
+            total = f"{counted(messages, 'message')} of {counted(len(self.left), 'queue')}"
+            click.echo(f"left at the source: {total}")
             for left in self.left[:LINES_MAX]:
                 click.echo(f"  {left.line}")
         else:
@@ -136,8 +150,15 @@ class Report:
             click.echo(publishers_text(self.publishers))
         if self.left or self.publishers:
             click.echo("run the command again to go on")
+        elif self.publishers is None:
+            click.echo("who publishes, and what consumers hold, is not known without the HTTP API")
         else:
             click.echo("it is safe to switch the source off")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 queue`, `2 queues`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def show_differences(found: Sequence[Difference]) -> None:

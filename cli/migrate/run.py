@@ -28,7 +28,7 @@ from cli.migrate.definitions import Definitions, leave_out_refused, read_source
 from cli.migrate.differences import Difference, differences
 from cli.migrate.errors import SourceError
 from cli.migrate.moves import Moves
-from cli.migrate.plan import Plan, make_plan
+from cli.migrate.plan import Key, Plan, make_plan
 from cli.migrate.pool import SourcePool
 from cli.migrate.progress import Progress, progress_for, write_event
 from cli.migrate.queue_move import Means
@@ -40,6 +40,8 @@ PUBLISHERS_SECONDS: Final = 5.0
 """How often the source is asked who publishes; RabbitMQ counts every 5 seconds."""
 _CHECK_SECONDS: Final = 0.25
 _THREADS_BESIDE: Final = 2
+_STATISTICS_LOOKS: Final = 8
+"""How many seconds RabbitMQ's counts may be behind at the end: it renews them every 5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +299,7 @@ def _report(
     reason = ""
     try:
         definitions = _chosen(request)
-        facts = {(each.vhost, each.name): each for each in _queues(request)}
+        facts = _settled_facts(request, plan)
         plan = replace(plan, facts=facts, stays=make_plan(definitions, facts.values()).stays)
         is_checked = True
         if request.api is not None:
@@ -307,6 +309,21 @@ def _report(
         differs, reason = None, str(error)
     left = left_at_source(plan, is_checked=is_checked)
     return Report(plan.moves, left, expected, differs, publishers, seconds, reason)
+
+
+def _settled_facts(request: MigrationRequest, plan: Plan) -> dict[Key, SourceQueue]:
+    """Return what the source says of its queues, when it no longer counts what we have acked.
+
+    Raises:
+        SourceError: Its API does not answer.
+    """
+    moved = {(move.vhost, move.name) for move in plan.moves if move.moved}
+    for _ in range(_STATISTICS_LOOKS):
+        facts = {(each.vhost, each.name): each for each in _queues(request)}
+        if not any(facts[key].unacked for key in moved & facts.keys()):
+            break
+        time.sleep(1)
+    return facts
 
 
 @contextmanager

@@ -209,10 +209,10 @@ class SourceApi:
             connection.connect()
             with _time_limit(connection.sock):
                 connection.request("GET", self.prefix + path, headers=headers)
-                response = connection.getresponse()
-                if response.status != 200:
-                    raise SourceError(self._refusal(path, response.status))
-                return self._body(path, response)
+                with connection.getresponse() as response:
+                    if response.status != 200:
+                        raise SourceError(self._refusal(path, response.status))
+                    return self._body(path, response)
         except (OSError, HTTPException, UnicodeError) as error:
             raise SourceError(self._unreachable(error)) from error
         finally:

@@ -169,6 +169,11 @@ ROOMS: Final = (
     ),
     Room("tls", (f"{_SERVER}/tls/*.py", f"{_SERVER}/proxy_protocol/*.py")),
     Room(
+        "migrate",
+        ("cli/migrate/*.py",),
+        ("tests/cli/migrate/test_kills.py",),
+    ),
+    Room(
         "definitions", (f"{_SERVER}/definitions_file/**/*.py",), ("tests/cli/test_definitions.py",)
     ),
     Room(

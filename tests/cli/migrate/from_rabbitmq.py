@@ -28,6 +28,8 @@ from tests.servers import RunningServer
 MESSAGES = int(os.environ.get("MIGRATE_MESSAGES", "50000"))
 QUEUES = int(os.environ.get("MIGRATE_QUEUES", "200"))
 KILLS = int(os.environ.get("MIGRATE_KILLS", "9"))
+RATE_MESSAGES = 100_000
+ROUNDS = 3
 WINDOW = 500
 PARALLEL = 4
 EXCHANGE = "proof"
@@ -200,3 +202,50 @@ def moves_on(migration: Migration) -> bool:
             return True
         time.sleep(0.1)  # the run is another process, and nothing tells of its progress
     return False
+
+
+@pytest.mark.timeout(900)
+def test_rate_beside_a_consumer_of_rabbitmq(tmp_path: Path, source: Source) -> None:
+    """Print how fast the command moves, and how fast RabbitMQ feeds a consumer that only acks."""
+    queues = [(f"{each}-{n}", Kind.CLASSIC) for each in ("plain", "moved") for n in range(ROUNDS)]
+    uri = AmqpUri.parse(source.uri)
+    asyncio.run(declare(uri, queues, RATE_MESSAGES))
+    asyncio.run(publish(uri, queues, RATE_MESSAGES, exchange=EXCHANGE, padding=PADDING))
+    ratios = []
+    with RunningServer(tmp_path / "data") as target:
+        target.start()
+        for number in range(ROUNDS):
+            plain = asyncio.run(consumer_rate(uri, f"plain-{number}", RATE_MESSAGES))
+            options = (
+                *("--from", source.uri, "--api", source.api, "--queue", f"^moved-{number}$"),
+                *("--until-empty", "--idle", "0", "--ignore-publishers"),
+            )
+            migration = Migration(target.storage_path, options, tmp_path)
+            migration.start()
+            assert migration.wait(600) == 0, migration.errors
+            moved = rate_of(migration)
+            ratios.append(moved / plain)
+            print(f"\nconsumer {plain:.0f}/s, moved {moved:.0f}/s, ratio {moved / plain:.2f}")
+    print(f"median ratio {sorted(ratios)[len(ratios) // 2]:.2f}")
+
+
+async def consumer_rate(uri: AmqpUri, queue: str, count: int) -> float:
+    """Return messages a second of a consumer that does nothing but to ack."""
+    async with await connect(uri) as connection:
+        channel = await connection.open_channel()
+        await channel.set_prefetch(2000)
+        began = time.monotonic()
+        deliveries = await channel.consume(queue)
+        seen = 0
+        while seen < count:
+            batch = await deliveries.next_batch()
+            seen += len(batch)
+            channel.ack(batch[-1].tag, multiple=True)
+        return count / (time.monotonic() - began)
+
+
+def rate_of(migration: Migration) -> float:
+    """Return messages a second of a run, from the queue's own times."""
+    (queue,) = migration.report["queues"]
+    assert queue["moved"] == RATE_MESSAGES
+    return float(queue["moved"] / queue["seconds"])

@@ -15,7 +15,7 @@ from amqp_server.shovel.link.connection import connect
 from tests.cli.migrate.kinds import Kind
 
 WINDOW = 5000
-QUIET_SECONDS = 2.0
+LOOK_SECONDS = 0.05
 
 
 def properties_of(number: int, kind: Kind) -> Properties:
@@ -102,7 +102,15 @@ async def read_back(
     padding: int = 0,
     expected: int,
 ) -> Arrived:
-    """Take all messages of queues of this server; a stream from its first message on."""
+    """Take all messages of queues of our broker.
+
+    Args:
+        uri: Where it is.
+        queues: The queues; a stream is read until all numbers came.
+        exchange: Exchange that the messages were published to.
+        padding: Length of their bodies.
+        expected: Number of messages that were published to each.
+    """
     arrived = Arrived()
     async with await connect(uri) as connection:
         for queue, kind in queues:
@@ -110,17 +118,22 @@ async def read_back(
             await channel.set_prefetch(1000)
             arguments = table_of({"x-stream-offset": "first"}) if kind is Kind.STREAM else None
             deliveries = await channel.consume(queue, arguments)
-            seen = 0
+            distinct: set[int] = set()
             while True:
                 try:
-                    async with asyncio.timeout(QUIET_SECONDS if seen < expected else 0.05):
+                    async with asyncio.timeout(LOOK_SECONDS):
                         batch = await deliveries.next_batch()
                 except TimeoutError:
-                    break
+                    ready, _ = await channel.queue_counts(queue)
+                    is_over = len(distinct) == expected if kind is Kind.STREAM else ready == 0
+                    if is_over and not len(deliveries):
+                        break
+                    continue
                 for each in batch:
                     name, number_text, *_ = each.body.split(b"/")
                     number = int(number_text)
                     arrived.numbers[queue].append(number)
+                    distinct.add(number)
                     body = body_of(queue, number, padding)
                     header = header_of(properties_of(number, kind), len(body))
                     if kind is not Kind.STREAM and (
@@ -130,7 +143,6 @@ async def read_back(
                         or each.routing_key != queue
                     ):
                         arrived.changed.append((name.decode(), number))
-                seen += len(batch)
                 channel.ack(batch[-1].tag, multiple=True)
             await channel.close()
     return arrived
