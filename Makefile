@@ -6,7 +6,8 @@
 #   conformance  every feature on the wire; AMQP_URL=amqp://... tests that broker instead of ours
 #   check-tools  all of conformance against the installed RabbitMQ, which it starts and stops: what
 #                we say of RabbitMQ holds, strictly; five minutes (`test` runs a part of it). Then
-#                the files of the pages for tests in Go and Java, tools of the management API,
+#                the files of the pages for tests in Go and Java, the test classes of RabbitMQ's
+#                Java client (as root), tools of the management API,
 #                Prometheus with the dashboards, the page in Chromium, RabbitMQ's command-line
 #                tools, a RabbitMQ that moves to our broker, and Ansible's modules with ours
 #   interop crash      parts of the tests alone
@@ -140,6 +141,7 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	build/ansible/bin/python -m pip install -qq --disable-pip-version-check --group ansible
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/with_ansible.py
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
+	$(BIN)/python -m pytest tests/java_client/classes_of_java_client.py
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --group tools
 	$(BIN)/python -m pytest tests/management/tools/check_*.py
 	$(BIN)/python -m pytest tests/management/metrics/with_prometheus.py

@@ -169,7 +169,7 @@ class CommandLine:
                 self._take(SHORT[word], None, word, rest)
             elif word.startswith("-") and len(word) > 2 and word[:2] in SHORT and word[2] == "=":
                 self._take(SHORT[word[:2]], word[3:], word, rest)
-            elif word.startswith("-") and word != "-" and not word[1:].isdecimal():
+            elif word.startswith("-") and word != "-" and not _is_number(word[1:]):
                 self.bad.append(f"{word} : ")
             else:
                 found.append(word)
@@ -235,6 +235,12 @@ class CommandLine:
             value = self.options.get(name)
             if value is not None and not is_valid(value):
                 self.bad.append(f"{self._written[name]} : {value}")
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number behind a minus sign, and so no option."""
+    whole, point, fraction = text.partition(".")
+    return whole.isdecimal() and (not point or fraction.isdecimal())
 
 
 def _is_whole(value: str) -> bool:

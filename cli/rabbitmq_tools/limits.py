@@ -31,6 +31,11 @@ def set_vhost_limits(call: Call) -> None:
     """Set limits of a virtual host; those that are not given end."""
     definition = call.arguments[0]
     call.banner(f'Setting vhost limits to "{definition}" for vhost "{call.vhost}" ...')
+    replace_vhost_limits(call, definition)
+
+
+def replace_vhost_limits(call: Call, definition: str) -> None:
+    """Replace the limits of a virtual host by some in JSON."""
     limits = _checked("vhost", definition, "limits")
     call.known_vhost()
     _set(call, "vhost", call.vhost, limits)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from cli.rabbitmq_tools.asking import RefusedError
 from cli.rabbitmq_tools.call import invalid, no_parameter, no_vhost
+from cli.rabbitmq_tools.failures import UNAVAILABLE, ToolFailedError
+from cli.rabbitmq_tools.limits import replace_vhost_limits
 from cli.rabbitmq_tools.output import Rows
-from cli.rabbitmq_tools.policies import json_argument
+from cli.rabbitmq_tools.policies import clear_from, json_argument
 from cli.rabbitmq_tools.values import as_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cli.rabbitmq_tools.call import Call
 
-_SHOWN_ELSEWHERE = ("policy", "operator_policy", "vhost-limits")
+_POLICY = "policy"
+_OPERATOR_POLICY = "operator_policy"
+_LIMITS = "vhost-limits"
+_SHOWN_ELSEWHERE = (_POLICY, _OPERATOR_POLICY, _LIMITS)
 
 
 def list_parameters(call: Call) -> Rows:
@@ -44,10 +49,22 @@ def set_parameter(call: Call) -> None:
         f'Setting runtime parameter "{name}" for component "{component}" to "{value}" in vhost '
         f'"{call.vhost}" ...'
     )
-    wrapped = {"value": json_argument(value)}
-    place = {"vhost": call.vhost, "component": component, "name": name}
+    if component == _POLICY:
+        raise ToolFailedError(UNAVAILABLE, "policies may not be set using this method")
+    if component == _LIMITS:
+        if name != "limits":
+            raise invalid("the limits of a virtual host have the name limits")
+        replace_vhost_limits(call, value)
+        return
+    parsed = json_argument(value)
+    place = {"vhost": call.vhost, "name": name}
     try:
-        call.ask("parameters.set", **place, value=wrapped)
+        if component == _OPERATOR_POLICY:
+            if not isinstance(parsed, dict):
+                raise invalid("the value must be an object")
+            call.ask("operator_policies.put", **place, policy=parsed)
+        else:
+            call.ask("parameters.set", **place, component=component, value={"value": parsed})
     except RefusedError as refused:
         if refused.kind == "not_found":
             raise no_vhost(call.vhost) from refused
@@ -63,8 +80,15 @@ def clear_parameter(call: Call) -> None:
         f'Clearing runtime parameter "{name}" for component "{component}" on vhost '
         f'"{call.vhost}" ...'
     )
+    if component == _POLICY:
+        raise ToolFailedError(UNAVAILABLE, "policies may not be cleared using this method")
     vhost = call.known_vhost()
-    if not call.ask("parameters.clear", vhost=vhost, component=component, name=name):
+    if component == _OPERATOR_POLICY:
+        clear_from(call, "operator_policies", name)
+    elif component == _LIMITS and name == "limits":
+        if not call.ask("limits.clear", kind="vhost", name=vhost, limits=[])["before"]:
+            raise no_parameter()
+    elif not call.ask("parameters.clear", vhost=vhost, component=component, name=name):
         raise no_parameter()
 
 

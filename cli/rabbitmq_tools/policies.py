@@ -44,13 +44,13 @@ def set_operator_policy(call: Call) -> None:
 def clear_policy(call: Call) -> None:
     """Remove a policy."""
     call.banner(f'Clearing policy "{call.arguments[0]}" on vhost "{call.vhost}" ...')
-    _clear(call, "policies")
+    clear_from(call, "policies", call.arguments[0])
 
 
 def clear_operator_policy(call: Call) -> None:
     """Remove an operator's policy."""
     call.banner(f'Clearing operator policy "{call.arguments[0]}" on vhost "{call.vhost}" ...')
-    _clear(call, "operator_policies")
+    clear_from(call, "operator_policies", call.arguments[0])
 
 
 def json_argument(text: str) -> Any:  # noqa: ANN401 - a JSON value
@@ -98,9 +98,10 @@ def _set(call: Call, family: str, noun: str) -> None:
         raise
 
 
-def _clear(call: Call, family: str) -> None:
+def clear_from(call: Call, family: str, name: str) -> None:
+    """Remove a policy of one family: `policies` or `operator_policies`."""
     vhost = call.known_vhost()
     try:
-        call.ask(f"{family}.clear", vhost=vhost, name=call.arguments[0])
+        call.ask(f"{family}.clear", vhost=vhost, name=name)
     except RefusedError as refused:
         raise no_parameter() if refused.kind == "not_found" else refused from refused

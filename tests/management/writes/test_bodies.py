@@ -63,6 +63,21 @@ def test_a_protected_virtual_host_is_412(shared_management_server: ManagementSer
     assert server.get("/api/vhosts/gone").status == 404
 
 
+def test_tracing_is_turned_on_and_off(shared_management_server: ManagementServer) -> None:
+    server = shared_management_server
+    path = "/api/vhosts/traced"
+    assert server.put(path, {"tracing": True}).status == 201
+    assert server.get(path).json["tracing"] is True
+    for kept in ({}, {"description": "d"}, {"tracing": None}):
+        assert server.put(path, kept).status == 204
+        assert server.get(path).json["tracing"] is True
+    assert server.put(path, {"tracing": "x"}).status == 400
+    assert server.get(path).json["tracing"] is True
+    assert server.put(path, {"tracing": "false"}).status == 204
+    assert server.get(path).json["tracing"] is False
+    assert server.delete(path).status == 204
+
+
 def test_a_new_virtual_host_is_its_creators(shared_management_server: ManagementServer) -> None:
     server = shared_management_server
     server.put("/api/users/creator", {"password": "creator", "tags": "administrator"})

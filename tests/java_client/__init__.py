@@ -1,0 +1,1 @@
+"""The test classes of RabbitMQ's Java client, unchanged, with this server."""
