@@ -140,6 +140,10 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	build/ansible/bin/python -m pip install -qq --upgrade 'pip>=25.1'
 	build/ansible/bin/python -m pip install -qq --disable-pip-version-check --group ansible
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/with_ansible.py
+	$(BIN)/python -m venv build/deploy
+	build/deploy/bin/python -m pip install -qq --upgrade 'pip>=25.1'
+	build/deploy/bin/python -m pip install -qq --disable-pip-version-check --group deploy
+	$(BIN)/python -m pytest tests/deploy/with_linters.py
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
 	$(BIN)/python -m pytest tests/java_client/classes_of_java_client.py
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --group tools

@@ -10,6 +10,8 @@ from typing import Final
 
 from bench.broker_url import BrokerUrl
 from bench.running_broker import RunningBroker, server_process, wait_until_ready
+from cli.rabbitmq_tools.install import write_tool
+from cli.rabbitmq_tools.verbs import TOOLS
 
 _START_SECONDS_MAX: Final = 30
 _LISTENING: Final = re.compile(r"listening on (\S+):(\d+)")
@@ -62,7 +64,16 @@ def start_our_server(
         name, [*_command(), *arguments], environment, output, repository
     ) as process:
         url = wait_until_ready(name, process, output, try_find_address, _START_SECONDS_MAX)
-        yield RunningBroker(name, url, process.pid)
+        yield RunningBroker(name, url, process.pid, _install_tools(directory))
+
+
+def _install_tools(directory: Path) -> Path:
+    """Write the tools for the server; return their directory."""
+    tools = directory / "tools"
+    tools.mkdir()
+    for tool in TOOLS:
+        write_tool(tools / tool, tool, directory / "data")
+    return tools
 
 
 def _command() -> list[str]:

@@ -30,7 +30,7 @@ _SERVER_SCRIPTS: Final = (
 
 CONTROL_COMMAND: Final = "rabbitmqctl"
 """Script in the directory of the broker that runs `rabbitmqctl` for it."""
-_CONTROL_SCRIPT: Final = "/usr/lib/rabbitmq/bin/rabbitmqctl"
+_SCRIPTS: Final = "/usr/lib/rabbitmq/bin"
 
 
 @contextmanager
@@ -77,7 +77,8 @@ class RabbitMQNode:
         (directory / "rabbitmq.conf").write_text(settings)
         (directory / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
         self._environment = _environment(directory, port, distribution_port, self._epmd_port)
-        _write_control_command(directory, self._environment)
+        for tool in (CONTROL_COMMAND, "rabbitmq-diagnostics"):
+            _write_tool(directory, tool, self._environment)
         self._url = BrokerUrl("127.0.0.1", port, "guest", "guest", "/")
 
     @contextmanager
@@ -104,7 +105,7 @@ class RabbitMQNode:
             wait_until_ready(
                 self._name, process, output, lambda: _try_log_in(url), _START_SECONDS_MAX
             )
-            yield RunningBroker(self._name, url, process.pid)
+            yield RunningBroker(self._name, url, process.pid, self._directory)
 
 
 def is_rabbitmq_installed() -> bool:
@@ -149,13 +150,13 @@ def _environment(
     }
 
 
-def _write_control_command(directory: Path, environment: dict[str, str]) -> None:
-    """Write a script that runs `rabbitmqctl` for this node, whatever the system's own one is."""
+def _write_tool(directory: Path, tool: str, environment: dict[str, str]) -> None:
+    """Write a script that runs a tool for this node, whatever the system's own one is."""
     names = ("HOME", "ERL_EPMD_ADDRESS", "ERL_EPMD_PORT", "RABBITMQ_CONF_ENV_FILE")
     lines = [f"export {name}={shlex.quote(environment[name])}" for name in names]
     node = shlex.quote(environment["RABBITMQ_NODENAME"])
-    lines.append(f'exec {_CONTROL_SCRIPT} --node {node} "$@"')
-    script = directory / CONTROL_COMMAND
+    lines.append(f'exec {_SCRIPTS}/{tool} --node {node} "$@"')
+    script = directory / tool
     script.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     script.chmod(0o700)
 

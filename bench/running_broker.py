@@ -26,11 +26,13 @@ class RunningBroker:
         name: Name in the report.
         url: Address of the broker.
         pid: Id of the broker's process; None if it is not on this machine.
+        tools: Directory with its `rabbitmqctl` and `rabbitmq-diagnostics`; None if it has none.
     """
 
     name: str
     url: BrokerUrl
     pid: int | None
+    tools: Path | None = None
 
 
 @contextmanager

@@ -19,11 +19,12 @@ from cli.rabbitmq_conf.keys import (
     OPTIONS,
     TLS,
     TOGETHER,
-    WITHOUT_EFFECT,
     Translate,
     matches,
     nearest,
+    why_without_effect,
 )
+from cli.rabbitmq_conf.without_effect import WITHOUT_EFFECT
 
 EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - what a port without an address means in RabbitMQ
 PASSWORD_BYTES_MAX: Final = 1024
@@ -138,7 +139,11 @@ def translate(entries: Iterable[Entry], options: Collection[str]) -> Translation
     known = [option for option in result.settings if option in options]
     result.settings = {option: result.settings[option] for option in known}
     if useless:
-        keys = ", ".join(f"{each.key} ({each.path}:{each.line})" for each in useless)
+        by_reason: dict[str, list[str]] = {}
+        for each in useless:
+            place = f"{each.key} ({each.path}:{each.line})"
+            by_reason.setdefault(why_without_effect(each.parts), []).append(place)
+        keys = "; ".join(f"{', '.join(places)}: {why}" for why, places in by_reason.items())
         result.warnings.append(f"keys of RabbitMQ that have no effect here: {keys}")
     return result
 

@@ -44,7 +44,7 @@ def install_rabbitmq_tools(directory: Path, storage_path: Path) -> int:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for tool in TOOLS:
-            _install(directory / tool, _script(tool, storage_path.absolute()))
+            write_tool(directory / tool, tool, storage_path.absolute())
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}"
         raise CommandFailedError(reason, EXIT_FAILED) from error
@@ -77,11 +77,22 @@ def _first_lines(interpreter: str) -> str:
     return f"#!/bin/sh\n'''exec' \"{interpreter}\" -IS \"$0\" \"$@\"\n' '''"
 
 
-def _install(path: Path, script: str) -> None:
+def write_tool(path: Path, tool: str, storage_path: Path) -> None:
+    """Write a tool that asks one server.
+
+    Args:
+        path: Its file.
+        tool: Its name, such as `rabbitmqctl`.
+        storage_path: Data directory of the server, from the root.
+
+    Raises:
+        CommandFailedError: Something else has put a file there.
+        OSError: It cannot be written.
+    """
     if path.is_symlink() or (path.exists() and _MARK.encode() not in path.read_bytes()):
         reason = f"{path} is not of amqp-server: remove it first, or choose another directory"
         raise CommandFailedError(reason, EXIT_FAILED)
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(script)
+    temporary.write_text(_script(tool, storage_path))
     temporary.chmod(0o755)
     os.replace(temporary, path)  # noqa: PTH105 - atomic, by its name

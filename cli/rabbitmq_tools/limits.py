@@ -52,9 +52,9 @@ def clear_vhost_limits(call: Call) -> None:
 
 
 def list_user_limits(call: Call) -> Rows | Message:
-    """Show the limits of a user, or of all that have some."""
-    name = call.options.get("user")
-    if name is None:
+    """Show the limits of a user, by default `guest`, or of all that have some."""
+    name = call.options.get("user", "guest")
+    if "global" in call.options:
         call.banner("Listing limits for all users ...")
         return _all(call, "user")
     call.banner(f'Listing limits for user "{name}" ...')
@@ -96,7 +96,7 @@ def _one(call: Call, kind: str, name: str) -> Rows | Message:
     limits = _found(call, kind).get(name)
     if limits is None and kind == "vhost":
         return Rows((kind, "limits"), [])
-    return Message(limits or "{}")
+    return Message(limits) if limits else Message("{}", {"message": "{}"})
 
 
 def _all(call: Call, kind: str) -> Rows:

@@ -61,6 +61,11 @@ def lines(
         node: Name of the node.
         has_header: Whether a table begins with the names of its columns.
     """
+    if formatter == "pretty_table" and result is not None:
+        if isinstance(result, Message):
+            result = Rows(("Output",), [[result.content]])
+        elif not result.rows and not result.is_stream:
+            result = Rows(("Output",), [["[]"]])
     if isinstance(result, Rows):
         yield from _LISTS.get(formatter, _table)(result, has_header and result.has_header)
     elif formatter == "json":
@@ -87,6 +92,9 @@ def _table(result: Rows, has_header: bool) -> Iterator[str]:
 
 
 def _json(result: Rows, _has_header: bool) -> Iterator[str]:
+    if not result.rows and not result.is_stream:
+        yield "[]"
+        return
     yield "["
     for number, row in enumerate(result.rows):
         shown = as_json(dict(zip(result.columns, row, strict=True)))

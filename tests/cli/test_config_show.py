@@ -128,7 +128,8 @@ def test_people_get_a_table_and_warnings_beside_it(
     assert written.err.splitlines() == [
         "warning: environment variable AMQP_SERVER_PROT is no setting: did you mean "
         "AMQP_SERVER_PORT?",
-        f"warning: keys of RabbitMQ that have no effect here: cluster_name ({files[0]}:7)",
+        f"warning: keys of RabbitMQ that have no effect here: cluster_name ({files[0]}:7): "
+        "there is no cluster",
     ]
 
 

@@ -1,5 +1,6 @@
 """`rabbitmq.conf` as a source of settings: which settings it makes, and what it refuses."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,12 @@ from amqp_server.config import ServerConfig
 from amqp_server.resource_sensor import available_memory_bytes
 from cli.main import command, main
 from cli.rabbitmq_conf.keys import KNOWN, OPTIONS, TLS, matches, nearest
+from cli.rabbitmq_conf.without_effect import REASONS
 from cli.settings import ServerOption, rabbitmq_translation
 from tests.amqp_client import connect
 from tests.cli.conftest import Refuse, Start
 from tests.conftest import StartServer
+from tests.servers import REPOSITORY
 
 
 def write_conf(directory: Path, text: str, name: str = "rabbitmq.conf") -> str:
@@ -415,9 +418,41 @@ def test_keys_without_effect_are_one_warning_with_their_lines(tmp_path: Path) ->
     )
 
     assert warnings("--rabbitmq-conf", path) == [
-        f"keys of RabbitMQ that have no effect here: cluster_name ({path}:2), "
-        f"mqtt.listeners.tcp.1 ({path}:3), tcp_listen_options.backlog ({path}:4)"
+        f"keys of RabbitMQ that have no effect here: cluster_name ({path}:2): "
+        f"there is no cluster; mqtt.listeners.tcp.1 ({path}:3): other protocols and plugins are "
+        f"not there; tcp_listen_options.backlog ({path}:4): there is no Erlang and nothing of its "
+        "sockets"
     ]
+
+
+_SCHEMAS = Path("/usr/lib/rabbitmq")
+_NOT_RABBITMQS = {"nodename", "distributed_cookie"}
+"""Keys of a library's own schema, which RabbitMQ does not read."""
+
+
+@pytest.mark.skipif(not _SCHEMAS.is_dir(), reason="RabbitMQ is not installed (Debian)")
+def test_every_key_of_the_schemas_of_rabbitmq_is_known() -> None:
+    keys = {
+        key
+        for file in _SCHEMAS.rglob("*.schema")
+        for key in re.findall(r'^\s*\{mapping,\s*"([^"]+)"', file.read_text(), re.MULTILINE)
+    }
+    assert len(keys) > 700
+    unknown = {
+        key
+        for key in keys - _NOT_RABBITMQS
+        if not any(matches(known, tuple(key.replace("$", "x").split("."))) for known in KNOWN)
+    }
+    assert unknown == set()
+
+
+def test_every_key_without_effect_has_one_reason_and_stands_in_the_documentation() -> None:
+    patterns = [pattern for each in REASONS.values() for pattern in each]
+    assert len(patterns) == len(set(patterns))
+    page = (REPOSITORY / "docs/configuration.md").read_text()
+    for reason, keys in REASONS.items():
+        row = ", ".join(f"`{key}`" for key in keys)
+        assert f"| {reason} | {row} |" in page
 
 
 def test_what_differs_from_rabbitmq_unsaid_is_warned_of(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """The files of `deploy/` name options, variables, ports and files that exist, and fit together."""
 
+import json
 import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -118,7 +120,47 @@ def test_the_image_is_not_root_and_has_the_servers_ports_and_directory() -> None
     environment = dict(word.split("=", 1) for word in shlex.split(values["ENV"]))
     assert environment["AMQP_SERVER_STORAGE_PATH"] == values["VOLUME"]
     assert environment["AMQP_SERVER_HOST"] == "0.0.0.0"
-    assert "amqp-server status" in values["HEALTHCHECK"]
+    assert unknown_words(shlex.join(health_check())) == []
+
+
+def health_check() -> list[str]:
+    """Return the command with which Docker asks a container for its health."""
+    words: list[str] = json.loads(dict(instructions())["HEALTHCHECK"].partition(" CMD ")[2])
+    return words
+
+
+def test_the_checks_of_health_tell_a_server_from_none(tmp_path: Path) -> None:
+    (container,) = manifests()["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    commands = [container[probe]["exec"]["command"] for probe in ("startupProbe", "livenessProbe")]
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "AMQP_SERVER_STORAGE_PATH": str(tmp_path / "data"),
+    }
+
+    def codes() -> list[int]:
+        return [
+            subprocess.run(words, env=environment, capture_output=True, check=False).returncode
+            for words in (*commands, health_check())
+        ]
+
+    with RunningServer(tmp_path / "data").start() as server:
+        assert codes() == [0, 0, 0]
+        # The port that the readiness asks for.
+        socket.create_connection(server.address).close()
+    assert codes() == [EXIT_REFUSED] * 3
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_rates_the_unit_as_well_protected() -> None:
+    unit = str(DEPLOY / "amqp-server.service")
+    rated = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", "--threshold=15", unit],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert rated.returncode == 0, rated.stdout.splitlines()[-1:] + rated.stderr.splitlines()
 
 
 def test_the_image_copies_files_that_exist_and_all_packages() -> None:

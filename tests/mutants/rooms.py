@@ -186,6 +186,25 @@ ROOMS: Final = (
         ),
     ),
     Room(
+        "rabbitmq tools",
+        ("cli/rabbitmq_tools/*.py", f"{_SERVER}/control/settings.py"),
+        (
+            "tests/cli/rabbitmq_tools/test_conversation.py",
+            "tests/cli/rabbitmq_tools/test_verbs_of_the_server.py",
+            "tests/cli/rabbitmq_tools/test_installed.py",
+            "tests/cli/rabbitmq_tools/test_mistakes_with_tools.py",
+        ),
+    ),
+    Room(
+        "rabbitmq.conf, addresses",
+        ("cli/rabbitmq_conf/*.py", f"{_SERVER}/listen_addresses.py"),
+        (
+            "tests/cli/test_rabbitmq_conf.py",
+            "tests/cli/test_rabbitmq_conf_lines.py",
+            "tests/cli/test_listen_addresses.py",
+        ),
+    ),
+    Room(
         "events",
         (f"{_BROKER}/events/*.py",),
         ("tests/conformance/test_event_exchange.py",),

@@ -83,6 +83,7 @@ DIFFERENT: Final[Mapping[str, str]] = MappingProxyType(
         "rabbitmq-diagnostics memory_breakdown": "the process is not divided",
         "rabbitmq-diagnostics os_env": "variables of another server",
         "rabbitmq-diagnostics reset_node_auth_attempt_metrics": "refused: counters only grow",
+        "rabbitmq-diagnostics stream_status stream --formatter json": "an empty one has no segment",
         "rabbitmq-diagnostics tls_versions": "versions before 1.2 are not safe",
         "rabbitmq-diagnostics check_port_listener 1": "other ports",
         "rabbitmq-diagnostics check_protocol_listener nosuch": "no clustering",
@@ -187,7 +188,6 @@ rabbitmq-diagnostics memory_breakdown --unit nosuch
 rabbitmq-diagnostics quorum_status nosuch
 rabbitmq-diagnostics quorum_status classic
 rabbitmq-diagnostics stream_status nosuch
-rabbitmq-diagnostics stream_status stream --formatter json
 rabbitmq-diagnostics stream_status classic
 rabbitmq-queues reclaim_quorum_memory nosuch
 rabbitmq-queues reclaim_quorum_memory classic
