@@ -9,6 +9,7 @@ import sys
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
+_INPUT: Final = 0
 
 
 def read_settings() -> bytes:
@@ -25,7 +26,9 @@ def read_settings() -> bytes:
     # its standard input has ended.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    return sys.stdin.buffer.readline()
+    # Unbuffered: the next lines are for whoever reads then.
+    with open(_INPUT, "rb", buffering=0, closefd=False) as pipe:
+        return pipe.readline()
 
 
 def is_child_of(broker_pid: int) -> bool:

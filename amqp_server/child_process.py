@@ -16,7 +16,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 import amqp_server
 
@@ -87,13 +87,14 @@ class ChildProcess:
         """Whether it is kept running."""
         return self._running is not None
 
-    @property
-    def input_descriptor(self) -> int | None:
-        """Descriptor of its standard input; None if no process is running."""
+    async def send(self, octets: bytes) -> None:
+        """Write lines to the process; they are lost if it has ended, as the next one is started.
+
+        A worker writes, because a pipe may be full.
+        """
         process = self._process
-        if process is None or process.stdin is None or process.stdin.closed:
-            return None
-        return process.stdin.fileno()
+        if process is not None and process.stdin is not None:
+            await asyncio.to_thread(_write, process.stdin, octets)
 
     def start(self) -> None:
         """Start it; returns at once."""
@@ -143,14 +144,14 @@ class ChildProcess:
         self.starts += 1
         assert process.stdin is not None, "a pipe"
         assert process.stdout is not None, "a pipe"
+        # Before anything else is sent.
+        _write(process.stdin, json.dumps(self._owner.settings()).encode() + b"\n")
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
         transport, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), process.stdout
         )
         try:
-            with suppress(BrokenPipeError):
-                process.stdin.write(json.dumps(self._owner.settings()).encode() + b"\n")
             while line := await reader.readline():
                 self._take_report(line)
         except ValueError:
@@ -199,6 +200,14 @@ class ChildProcess:
         else:
             level = _LEVELS.get(str(fields.get("level")), logging.INFO)
             self._logger.log(level, "%s: %s", self._name, fields.get("text"))
+
+
+def _write(pipe: IO[bytes], octets: bytes) -> None:
+    """Write to the standard input of a process; do nothing if it has ended."""
+    view = memoryview(octets)
+    with suppress(OSError, ValueError):
+        while view:
+            view = view[pipe.write(view) :]
 
 
 def _end(process: subprocess.Popen[bytes] | None) -> None:

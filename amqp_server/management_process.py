@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,12 +98,10 @@ class ManagementProcess:
             return
         self._child.start()
 
-    def reload_certificates(self) -> None:
+    async def reload_certificates(self) -> None:
         """Let the process read the files of its certificates again, if one runs."""
-        descriptor = self._child.input_descriptor
-        if self.is_serving and descriptor is not None:
-            with suppress(BrokenPipeError, BlockingIOError):
-                os.write(descriptor, RELOAD_LINE)
+        if self.is_serving:
+            await self._child.send(RELOAD_LINE)
 
     async def stop(self) -> None:
         """End the process."""

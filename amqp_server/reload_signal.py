@@ -30,7 +30,7 @@ def obey_reload_signal(
 
     async def reload() -> None:
         if management is not None:
-            management.reload_certificates()
+            await management.reload_certificates()
         if context is not None:
             await context.reload()
 

@@ -43,6 +43,8 @@ from amqp_server.queue_shutdown import shut_queues_down
 from amqp_server.server import assemble, restore_reserve
 from amqp_server.server_activity import ServerActivity
 from amqp_server.server_recovery import recover_server
+from amqp_server.shovel_door import ShovelDoor
+from amqp_server.shovel_process import ShovelProcess
 from amqp_server.start_report_file import store_report
 from amqp_server.storage_lock import keep_lock, lock_storage
 from amqp_server.stored_state import open_stores
@@ -169,8 +171,11 @@ async def start(
         management = None
         if owns_process:
             management = ManagementProcess(config, management_sockets)
-            await _open_control_socket(server, address, management, log_tail, opened)
+            shovels = ShovelProcess(server, ShovelDoor(server.context, make_connection))
+            await _open_control_socket(server, address, management, shovels, log_tail, opened)
             _start_management(management, plain_address, tls_address, opened)
+            opened.push_async_callback(shovels.stop)
+            shovels.start()
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
         _run_in_background(server, bound.context, opened)
@@ -395,6 +400,7 @@ async def _open_control_socket(
     server: Server,
     address: tuple[str, int],
     management: ManagementProcess,
+    shovels: ShovelProcess,
     log_tail: LogTail | None,
     opened: AsyncExitStack,
 ) -> None:
@@ -402,7 +408,10 @@ async def _open_control_socket(
     transfers = Transfers()
     # Before the last writes: what they have taken out of queues is given back.
     opened.push_async_callback(transfers.end)
-    commands = control_commands(server, address, management, time.monotonic(), transfers, log_tail)
+    started_seconds = time.monotonic()
+    commands = control_commands(
+        server, address, management, shovels, started_seconds, transfers, log_tail
+    )
     control = ControlListener(server.config.storage_path, commands, server.audit)
     await control.start()
     opened.push_async_callback(control.stop)

@@ -61,6 +61,7 @@ class AmqpUri:
         server_name: Name that the certificate of the peer must have; empty: that of the host.
         mechanism: `PLAIN` or `EXTERNAL`.
         without_password: The address as it may be shown.
+        without_login: The same without the user, as RabbitMQ shows it.
     """
 
     is_tls: bool
@@ -79,6 +80,7 @@ class AmqpUri:
     server_name: str
     mechanism: str
     without_password: str
+    without_login: str
 
     @property
     def is_local(self) -> bool:
@@ -109,8 +111,8 @@ class AmqpUri:
         if not host and (port is not None or parts.username is not None):
             raise UriError("there is a user or a port, and no host")
         query = _Query(parts.query)
-        without_password = _without_password(parts.scheme, parts.username, host, port, parts.path)
-        shown_query = query.without_secrets
+        where = _place(host, port, parts.path) + query.shown
+        who = f"{parts.username}@" if parts.username else ""
         verifies = query.choice("verify", _VERIFY)
         return cls(
             is_tls=parts.scheme == "amqps",
@@ -131,7 +133,8 @@ class AmqpUri:
             verifies_peer=True if verifies is None else verifies,
             server_name=query.text("server_name_indication"),
             mechanism=query.choice("auth_mechanism", _MECHANISMS) or "PLAIN",
-            without_password=without_password + (f"?{shown_query}" if shown_query else ""),
+            without_password=f"{parts.scheme}://{who}{where}",
+            without_login=f"{parts.scheme}://{where}",
         )
 
 
@@ -150,10 +153,11 @@ class _Query:
                 raise UriError(f"unknown parameter '{name}'")
 
     @property
-    def without_secrets(self) -> str:
-        """The parameters, but the password of a key."""
+    def shown(self) -> str:
+        """The parameters with the question mark, but not the password of a key."""
         kept = [(name, value) for name, value in self._pairs if name != "password"]
-        return "&".join(f"{quote(name)}={quote(value)}" for name, value in kept)
+        text = "&".join(f"{quote(name)}={quote(value)}" for name, value in kept)
+        return f"?{text}" if text else ""
 
     def text(self, name: str) -> str:
         return self._values.get(name, "")
@@ -199,7 +203,6 @@ def _vhost(path: str) -> str | None:
     return name
 
 
-def _without_password(scheme: str, user: str | None, host: str, port: int | None, path: str) -> str:
-    who = f"{user}@" if user else ""
-    where = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{who}{where}" + (f":{port}" if port else "") + path
+def _place(host: str, port: int | None, path: str) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return shown + (f":{port}" if port else "") + path

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.shovel.link.ack_mode import PREFETCH_COUNT, AckMode
 from amqp_server.shovel.link.channel import publish_frame, route_names
 from amqp_server.shovel.link.deliveries import DELIVERY_BYTES
 from amqp_server.shovel.link.errors import LinkClosed
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from amqp_server.shovel.link.channel import LinkChannel, Returned
     from amqp_server.shovel.link.deliveries import Deliveries, Delivery
 
-PREFETCH_COUNT: Final = 1000
 BATCH_COUNT_MAX: Final = 500
 """Messages that are published with one write."""
 IN_FLIGHT_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -27,14 +26,6 @@ REFUSED_WAIT_SECONDS: Final = 1.0
 """Time without new publishes after the destination has refused one: it comes back at once."""
 ROUTES_MAX: Final = 1000
 """Routes whose frames are remembered."""
-
-
-class AckMode(Enum):
-    """When the source may forget a message; the values are RabbitMQ's."""
-
-    ON_CONFIRM = "on-confirm"
-    ON_PUBLISH = "on-publish"
-    NO_ACK = "no-ack"
 
 
 class Route:
@@ -71,6 +62,7 @@ class Pump:
         rewrite: Returns the property flags and properties with which a message is published, from
             those that it has (octets 12 and following of its content header).
         rest_seconds: Time without new publishes after a refusal.
+        on_refused: Is called with the reason after messages were refused.
 
     Attributes:
         moved: Messages that the destination has, or, without confirms, that were sent to it.
@@ -91,6 +83,7 @@ class Pump:
         limit: int | None = None,
         rewrite: Callable[[bytes], bytes] | None = None,
         rest_seconds: float = REFUSED_WAIT_SECONDS,
+        on_refused: Callable[[str], None] | None = None,
     ) -> None:
         self._source = source
         self._destination = destination
@@ -102,6 +95,7 @@ class Pump:
         self._limit = limit
         self._rewrite = rewrite
         self._rest_seconds = rest_seconds
+        self._on_refused = on_refused
         self.moved = 0
         self.refused = 0
         self.last_refusal = ""
@@ -307,6 +301,8 @@ class Pump:
         if acked is not None:
             self._source.ack(acked.tag, multiple=True)
         self._rests_until = asyncio.get_running_loop().time() + self._rest_seconds
+        if self._on_refused is not None:
+            self._on_refused(self.last_refusal)
 
     def _take_returned(self, returned: Returned) -> None:
         """Find the publish that has come back; its confirm follows.

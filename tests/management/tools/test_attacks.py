@@ -309,7 +309,7 @@ GOOD_BODIES: Final[dict[str, dict[str, object]]] = {
     "PUT /user-limits/guest/max-channels": {"value": 10_000},
     "PUT /policies/%2F/z": _POLICY,
     "PUT /operator-policies/%2F/z": _POLICY,
-    "PUT /parameters/shovel/%2F/z": {"value": {}},
+    "PUT /parameters/federation-upstream/%2F/z": {"value": {}},
     "PUT /global-parameters/z": {"value": 1},
     "PUT /cluster-name": {"name": "z"},
     "PUT /queues/%2F/z": {"durable": True, "auto_delete": False, "arguments": {"x-max-length": 1}},

@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from amqp_server.protocol.field_values import table_of
+from amqp_server.shovel.link.ack_mode import AckMode
 from amqp_server.shovel.link.amqp_uri import AmqpUri
 from amqp_server.shovel.link.channel import LinkChannel
 from amqp_server.shovel.link.connection import connect
 from amqp_server.shovel.link.deliveries import Delivery
 from amqp_server.shovel.link.errors import ConsumerCancelled, LinkClosed
-from amqp_server.shovel.link.pump import AckMode, Pump, Route
+from amqp_server.shovel.link.pump import Pump, Route
 from amqp_server.testing import Broker
 from tests.shovel.link.messages import header_of, properties_of
 
