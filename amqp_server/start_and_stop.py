@@ -27,6 +27,7 @@ from amqp_server import __version__
 from amqp_server.audit.actor import SERVER
 from amqp_server.client_connection import ClientConnection
 from amqp_server.client_listeners import ClientListeners
+from amqp_server.cluster_id import give_cluster_id
 from amqp_server.control.commands import control_commands
 from amqp_server.control.listener import ControlListener
 from amqp_server.control.transfers import Transfers
@@ -174,6 +175,8 @@ async def start(
             shovels = ShovelProcess(server, ShovelDoor(server.context, make_connection))
             await _open_control_socket(server, address, management, shovels, log_tail, opened)
             _start_management(management, plain_address, tls_address, opened)
+            if management.status is not None:
+                server.tasks.spawn(give_cluster_id(server.broker, server.parameters))
             opened.push_async_callback(shovels.stop)
             shovels.start()
             server.watch.watch_collections()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server import __version__
+from amqp_server.broker.parameters import CLUSTER_ID
 from amqp_server.broker.turn_watch import BOUNDS_SECONDS as TURN_BOUNDS_SECONDS
 from amqp_server.census.totals import broker_totals
 from appendlog.files.counted_files import BOUNDS_SECONDS, CountedFiles
@@ -47,7 +48,7 @@ class NodeState:
         parameters = self._sources.broker.global_parameters
         return broker_totals(self._sources.broker) | {
             "cluster_name": str(parameters.get("cluster_name", "")),
-            "cluster_id": str(parameters.get("internal_cluster_id", "")),
+            "cluster_id": str(parameters.get(CLUSTER_ID, "")),
         }
 
     async def as_json(self) -> dict[str, Any]:

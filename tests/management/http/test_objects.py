@@ -259,3 +259,21 @@ def test_a_list_is_made_once_a_second_if_it_is_costly_and_never_after_a_change(
     assert "new" in {each["name"] for each in management_server.get("/api/queues").json}
     management_server.delete("/api/queues/%2F/new")
     assert "new" not in {each["name"] for each in management_server.get("/api/queues").json}
+
+
+def test_a_server_keeps_its_cluster_id(management_server: ManagementServer) -> None:
+    server = management_server
+
+    def shown() -> str:
+        page = server.get("/metrics", user=None, url=server.metrics_url).body.decode()
+        return page.partition('rabbitmq_cluster_permanent_id="')[2].partition('"')[0]
+
+    before = shown()
+    assert before.startswith("rabbitmq-cluster-id-")
+    found = server.get("/api/global-parameters/internal_cluster_id").json
+    assert found == {"name": "internal_cluster_id", "value": before}
+
+    assert server.server.terminate() == 0
+    server.server.start()
+    server.read_addresses()
+    assert shown() == before
