@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -115,3 +116,14 @@ def test_every_view_and_action(management_server: ManagementServer, tmp_path: Pa
     with pytest.raises(pika.exceptions.AMQPError):
         victim.channel()
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(150)
+def test_the_bench_measures_the_page(tmp_path: Path) -> None:
+    report = tmp_path / "page.json"
+    options = ["--queues", "200", "--rounds", "1", "--json", str(report)]
+    subprocess.run([sys.executable, "-m", "bench", "page", *options], check=True, timeout=120)
+
+    found = json.loads(report.read_text())
+    assert [row["what"] for row in found["rows"]] == ["first rows", "filter"]
+    assert all(0 < row["seconds"] < 60 for row in found["rows"])
