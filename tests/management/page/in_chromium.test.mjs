@@ -533,6 +533,24 @@ describe("delayed messages", () => {
   });
 });
 
+describe("consumer groups", () => {
+  it("are rewound", async () => {
+    await api("queues/%2F/events/groups/%3Cb%3Egroup", "PUT", { to: "0" });
+    await open("streams");
+    await click("Move group <b>group", "td");
+    await fill("To", "nowhere");
+    await sees("amqp-server offsets seek --vhost / --queue events --group '<b>group' --to nowhere", "dialog pre");
+    expectedErrors = ["400"];
+    await submit();
+    await sees("to:", "dialog [role=alert]");
+    await hasNoViolation("group");
+    await fill("To", "latest");
+    await submit();
+    await dialogIsGone();
+    await sees("The group is at offset 0", ".toast");
+  });
+});
+
 describe("exports", () => {
   it("say what was exported, and how far behind it is", async () => {
     await open("exports");

@@ -41,7 +41,7 @@ export default function Overview({ query }) {
   const objects = data.object_totals ?? {};
   const rateOf = (name) => stats[`${name}_details`]?.rate ?? 0;
   return html`
-    <${PageHead} title="Overview"
+    <${PageHead} title="Overview" path=${overview.path}
       lead=${[`${data.product_name ?? "amqp-server"} ${data.product_version ?? data.rabbitmq_version}`, node && `up ${duration(node.uptime / 1000)}`, data.node].filter(Boolean).join(" · ")}
       actions=${html`<${Segmented} label="Time range" options=${RANGES.map(({ key, label }) => [key, label])} value=${range} onChange=${setRange} />`} />
     <${Failure} error=${overview.error} what="The overview" />

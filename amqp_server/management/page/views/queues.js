@@ -56,6 +56,7 @@ const ALL_COLUMNS = [
   { key: "utilisation", width: 90, title: "Capacity", isRight: true, isHidden: true, option: 3, value: (queue) => queueNumbers(queue).utilisation, cell: (queue) => (queue.consumers ? percent(queueNumbers(queue).utilisation) : html`<span class="zero">–</span>`) },
   { key: "size", width: 96, title: "Bytes", isRight: true, option: 3, isHidden: true, value: (queue) => queue.log_bytes ?? queue.message_bytes ?? 0, cell: (queue) => bytes(queue.log_bytes ?? queue.message_bytes) },
   { key: "oldest", width: 96, title: "Oldest", isRight: true, option: 3, isHidden: true, value: (queue) => queue.oldest_message_age ?? null, cell: (queue) => (queue.oldest_message_age === undefined ? html`<span class="zero">–</span>` : duration(queue.oldest_message_age)) },
+  { key: "features", width: 150, title: "Features", option: 3, isHidden: true, value: (queue) => featuresOf(queue).length, cell: (queue) => html`<span class="row tight nowrap">${featuresOf(queue).map(([short, long]) => html`<${Badge} key=${short} title=${long}>${short}<//>`)}</span>` },
   { key: "policy", width: 130, title: "Policy", option: 3, isHidden: true, value: (queue) => queue.policy ?? "", cell: (queue) => queue.policy ?? html`<span class="zero">–</span>` },
 ];
 
@@ -85,7 +86,7 @@ export default function Queues({ query }) {
   const waiting = useMemo(() => shown.reduce((sum, queue) => sum + (queue.messages_ready ?? 0), 0), [shown]);
 
   return html`
-    <${PageHead} title="Queues"
+    <${PageHead} title="Queues" path=${queues.path}
       lead=${queues.value && (filter ? `${count(shown.length)} of ${plural(rows.length, "queue")}, ${plural(waiting, "message")} waiting` : `${plural(rows.length, "queue")}, ${plural(waiting, "message")} waiting`)}
       actions=${html`<button type="button" class="button primary" onClick=${() => openDeclareQueue((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New queue</button>`} />
     <${Failure} error=${queues.error} what="The list" />
@@ -135,6 +136,19 @@ function Why({ queue }) {
   const why = whyItGrows(queue);
   if (!why.short || why.level === "good") return html`<span class="zero">${why.short || "–"}</span>`;
   return html`<${Badge} level=${why.level} title=${why.headline}>${why.short}<//>`;
+}
+
+const FEATURES = [
+  ["x-message-ttl", "message-ttl", "TTL", "Messages expire"], ["x-expires", "expires", "Exp", "The queue expires"],
+  ["x-max-length", "max-length", "Lim", "A maximum number of messages"], ["x-max-length-bytes", "max-length-bytes", "LimB", "A maximum of bytes"],
+  ["x-dead-letter-exchange", "dead-letter-exchange", "DLX", "Dead letters go to an exchange"], ["x-max-priority", "max-priority", "Pri", "Priorities"],
+  ["x-single-active-consumer", "", "SAC", "A single active consumer"], ["x-retain-for", "retain-for", "Keep", "Settled messages stay for a time"],
+];
+
+/** What is special about a queue, by its arguments and policy: short and long words. */
+function featuresOf(queue) {
+  const found = FEATURES.filter(([argument, key]) => queue.arguments?.[argument] !== undefined || (key && queue.effective_policy_definition?.[key] !== undefined));
+  return found.map(([, , short, long]) => [short, long]);
 }
 
 /** How fast it grows, with the trend since the page was opened. */

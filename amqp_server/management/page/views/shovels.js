@@ -3,6 +3,7 @@
 import { html } from "../app/html.js";
 import { apiPath } from "../app/addresses.js";
 import { commandLine } from "../app/command_lines.js";
+import { shortCount } from "../app/format.js";
 import { announceChange, usePolled } from "../app/polling.js";
 import { mayAs, useSession } from "../app/session.js";
 import { ActionDialog, openDialog } from "../parts/dialog.js";
@@ -33,6 +34,7 @@ export default function Shovels({ query }) {
       { key: "state", title: "State", value: (row) => row.state, cell: (row) => html`<${Badge} level=${LEVELS[row.state] ?? ""} title=${row.reason}>${row.state}<//>` },
       { key: "from", title: "From", isBrief: true, option: 1, value: (row) => placeOf(row, "src"), cell: (row) => html`<${Place} row=${row} side="src" />` },
       { key: "to", title: "To", isBrief: true, option: 1, value: (row) => placeOf(row, "dest"), cell: (row) => html`<${Place} row=${row} side="dest" />` },
+      { key: "forwarded", title: "Moved", isRight: true, option: 1, value: (row) => row.forwarded ?? -1, cell: (row) => (row.forwarded === undefined ? html`<span class="zero">–</span>` : shortCount(row.forwarded)) },
       { key: "since", title: "Since", option: 2, isRight: true, value: (row) => row.timestamp, cell: (row) => html`<span class="soft num">${row.timestamp ?? "–"}</span>` },
       { key: "actions", title: "", isRight: true, cell: (row) => (mayChange ? html`
         <button type="button" class="button plain small" onClick=${() => openRestart(row)}>Restart</button>
