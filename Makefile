@@ -17,7 +17,8 @@
 #   docs         the pages as a site in build/site/; every link between them is checked
 #   check        lint, types, test
 #   check-long   check, and then what takes hours:
-#   long-search long-crash long-faults long-pure      its parts; a night has time for each of them
+#   long-search long-crash long-faults long-management long-pure
+#                its parts; a night has time for each of them
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -42,13 +43,15 @@ KILL_SEED ?= $(shell echo $$RANDOM)
 FAULT_OUTCOMES ?= 12
 FAULT_STRIDE ?= 1
 ROT_STRIDE ?= 1
+MANAGEMENT_KILLS ?= 100
+HTTP_CONNECTIONS ?= 12000
 
 KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/routing/_*_c.pxd \
 	amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
-	check check-long long-search long-crash long-faults long-pure java tools clients node programs prepare \
+	check check-long long-search long-crash long-faults long-management long-pure java tools clients node programs prepare \
 	bytecode
 
 setup: $(COMPILED) $(INSTALLED)
@@ -172,6 +175,7 @@ check-long: check
 	$(MAKE) long-search
 	$(MAKE) long-crash
 	$(MAKE) long-faults
+	$(MAKE) long-management
 	$(MAKE) long-pure
 	$(MAKE) mutants
 
@@ -198,6 +202,12 @@ long-crash: setup
 long-faults: setup
 	$(call long,FAULT_OUTCOMES=$(FAULT_OUTCOMES) FAULT_STRIDE=$(FAULT_STRIDE) \
 		ROT_STRIDE=$(ROT_STRIDE) $(BIN)/python -m pytest -s --timeout=0 tests/faults)
+
+# The management server killed under load, and more clients that do nothing than it keeps.
+long-management: setup
+	$(call long,MANAGEMENT_KILLS=$(MANAGEMENT_KILLS) HTTP_CONNECTIONS=$(HTTP_CONNECTIONS) \
+		$(BIN)/python -m pytest -s --timeout=0 tests/management/http/test_process.py \
+		tests/management/tools/test_attacks.py)
 
 # The kernels interpreted, and what of the code the tests have run.
 long-pure: setup programs

@@ -10,6 +10,7 @@ from amqp_server.arrivals import Arrivals
 from amqp_server.listening import BoundAddress
 from amqp_server.proxy_protocol.connection import ProxiedConnection
 from amqp_server.proxy_protocol.trusted import TrustedProxies
+from amqp_server.tls.configured import amqp_tls
 from amqp_server.tls.connection import TlsConnection
 from amqp_server.tls.handshakes import Handshakes
 from amqp_server.tls.reloading import CurrentContext
@@ -44,7 +45,7 @@ class ClientListeners:
     """
 
     def __init__(self, config: ServerConfig) -> None:
-        self.context = CurrentContext(config) if config.tls_certificate else None
+        self.context = CurrentContext(amqp_tls(config)) if config.tls_certificate else None
         self._config = config
         self._trusted = TrustedProxies(config)
         self._handshakes = Handshakes(config.limits.tls_handshakes_max)

@@ -231,9 +231,12 @@ class ServerConfig:
         metrics_port: TCP port of the metrics for Prometheus; 0: none, -1: a free one.
         management_tls_port: TCP port of the API and the page with TLS, if there is a certificate.
             0: none, -1: a free one.
-        management_tls_certificate: PEM file of the certificate of that port; empty: the first of
-            `tls_certificate`.
-        management_tls_key: PEM file of its private key; empty: in the file of the certificate.
+        management_tls_certificate: PEM files of the certificates of that port, as
+            `tls_certificate`; empty: those.
+        management_tls_key: PEM files of their private keys, as `tls_key`.
+        management_tls_ca: PEM file of the authorities whose client certificates that port accepts.
+        management_tls_verify: `peer` asks its clients for a certificate and checks it.
+        management_tls_fail_if_no_peer_cert: Whether its clients must have a certificate.
         management_cors_origin: Origins whose pages may use the API, separated by commas; `*` for
             all.
         optional_ports: Names of the settings above whose port is only a default: if another process
@@ -305,6 +308,9 @@ class ServerConfig:
     management_tls_port: int = 0
     management_tls_certificate: str = ""
     management_tls_key: str = ""
+    management_tls_ca: str = ""
+    management_tls_verify: str = "none"
+    management_tls_fail_if_no_peer_cert: bool = False
     management_cors_origin: str = ""
     optional_ports: frozenset[str] = frozenset()
     log_level: str = "info"
@@ -360,6 +366,7 @@ class ServerConfig:
             raise ConfigError("tls_versions", self.tls_versions, "not 1.2, 1.3 or 1.2,1.3")
         for name, choices in (
             ("tls_verify", TLS_VERIFY),
+            ("management_tls_verify", TLS_VERIFY),
             ("ssl_cert_login_from", CERT_LOGIN_FROM),
             ("ssl_cert_login_san_type", CERT_LOGIN_SAN_TYPES),
         ):
@@ -368,17 +375,31 @@ class ServerConfig:
                 raise ConfigError(name, value, f"not one of {', '.join(choices)}")
         if self.tls_only and not self.tls_certificate:
             raise ConfigError("tls_only", self.tls_only, "useless without tls_certificate")
-        files, keys = words(self.tls_certificate), words(self.tls_key)
-        if keys and len(files) != len(keys):
+        has_certificate = bool(self.tls_certificate)
+        self._check_tls_of("tls", has_certificate=has_certificate)
+        if self.management_tls_certificate:
+            has_certificate = True
+        self._check_tls_of("management_tls", has_certificate=has_certificate)
+
+    def _check_tls_of(self, prefix: str, *, has_certificate: bool) -> None:
+        """Check the settings of one kind of listeners, whose names begin with a prefix."""
+
+        def setting(name: str) -> str:
+            return str(getattr(self, f"{prefix}_{name}"))
+
+        files, keys = words(setting("certificate")), words(setting("key"))
+        if keys and files and len(files) != len(keys):
             raise ConfigError(
-                "tls_key",
-                self.tls_key,
-                f"{len(keys)} files for {len(files)} files of tls_certificate",
+                f"{prefix}_key",
+                setting("key"),
+                f"{len(keys)} files for {len(files)} files of {prefix}_certificate",
             )
-        if self.tls_verify == "peer" and self.tls_certificate and not self.tls_ca:
-            raise ConfigError("tls_verify", self.tls_verify, "useless without tls_ca")
-        if self.tls_fail_if_no_peer_cert and self.tls_verify != "peer":
-            raise ConfigError("tls_fail_if_no_peer_cert", True, "for tls_verify peer only")
+        verify = setting("verify")
+        if verify == "peer" and has_certificate and not setting("ca"):
+            raise ConfigError(f"{prefix}_verify", verify, f"useless without {prefix}_ca")
+        if getattr(self, f"{prefix}_fail_if_no_peer_cert") and verify != "peer":
+            name = f"{prefix}_fail_if_no_peer_cert"
+            raise ConfigError(name, True, f"for {prefix}_verify peer only")
 
     def _check_proxies(self) -> None:
         for text in words(self.proxy_protocol_trusted):

@@ -10,12 +10,13 @@ import asyncio
 import logging
 import os
 import socket
-import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.errors import StartupError
+from amqp_server.tls.configured import management_tls
+from amqp_server.tls.contexts import load_context
 
 if TYPE_CHECKING:
     from amqp_server.config import ServerConfig
@@ -104,7 +105,7 @@ async def bind_management(config: ServerConfig) -> ManagementSockets:
     Raises:
         StartupError: A port that was asked for cannot be had, or there is no certificate for it.
     """
-    _check_certificate(config)
+    _check_certificates(config)
     found = ManagementSockets()
     has_tls = bool(config.tls_certificate or config.management_tls_certificate)
     wanted = [
@@ -140,24 +141,20 @@ async def bind_management(config: ServerConfig) -> ManagementSockets:
     return found
 
 
-def _check_certificate(config: ServerConfig) -> None:
-    """Try the certificate that only the management server uses.
+def _check_certificates(config: ServerConfig) -> None:
+    """Try the certificates and authorities that only the management server uses.
 
     Raises:
-        StartupError: It cannot be used.
+        StartupError: A file cannot be used.
     """
-    if not config.management_tls_certificate:
+    settings = management_tls(config)
+    has_own = config.management_tls_certificate or settings.authorities
+    if not (settings.certificates and has_own):
         return
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    key = config.management_tls_key or None
     try:
-        # Without the empty password OpenSSL would ask for one on the terminal.
-        context.load_cert_chain(config.management_tls_certificate, key, password="")
-    except OSError as error:
-        raise StartupError(
-            f"cannot use the certificate {config.management_tls_certificate} of the management "
-            f"server: {error.strerror or error}"
-        ) from error
+        load_context(settings)
+    except StartupError as error:
+        raise StartupError(f"{error.message} (for the management server)") from error
 
 
 async def _bind(host: str, port: int) -> list[socket.socket]:

@@ -79,15 +79,21 @@ class ParameterSettings:
         await self._finish(change)
         return is_new
 
-    async def clear(self, vhost: str, component: str, name: str) -> bool:
+    async def clear(self, vhost: str, component: str, name: str, only: object = _ABSENT) -> bool:
         """Remove a parameter; return whether there was one.
+
+        Args:
+            vhost: Name of the virtual host.
+            component: What the parameter is for.
+            name: Name of the parameter.
+            only: The value that is removed, this very object; another one stays.
 
         Raises:
             NoSuchVhostError: There is no such virtual host.
             MetadataError: The disk refused; nothing has changed.
         """
         existed = (component, name) in self._vhost(vhost).parameters
-        await self._finish(self._clear_parameter(vhost, component, name))
+        await self._finish(self._clear_parameter(vhost, component, name, only))
         return existed
 
     async def set_global(self, name: str, value: object) -> bool:
@@ -138,14 +144,16 @@ class ParameterSettings:
         kept = self._vhost(vhost).parameters
         document = parameter_document(vhost, component, name, value)
         await self._put(kept, (component, name), value, document)
+        self._broker.on_parameters_changed()
         self._record("parameter.set", vhost, name, component=component)
 
-    async def _clear_parameter(self, vhost: str, component: str, name: str) -> None:
+    async def _clear_parameter(self, vhost: str, component: str, name: str, only: object) -> None:
         kept = self._vhost(vhost).parameters
-        if (component, name) in kept:
+        if (component, name) in kept and (only is _ABSENT or only is kept[component, name]):
             value = kept[component, name]
             document = parameter_document(vhost, component, name, value)
             await self._remove(kept, (component, name), PARAMETERS, document)
+            self._broker.on_parameters_changed()
             self._record("parameter.cleared", vhost, name, component=component)
 
     async def _set_global(self, name: str, value: object) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amqp_server.access.access_control import AccessControl
     from amqp_server.alarms import Alarms
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.rights import AccessRules
     from amqp_server.broker.turn_watch import TurnWatch
     from amqp_server.config import ServerConfig
     from amqp_server.connection_limits import ConnectionLimits
@@ -28,7 +28,7 @@ class ServerContext:
         config: Settings and limits.
         broker: Broker whose queues the clients use.
         connections: The open connections; each registers itself.
-        access: Users and permissions.
+        access: Permissions of the users.
         connection_limits: Counts connections and channels, and refuses one too many.
         handshakes: Starts the handshake of each connection.
         alarms: Alarms, while which publishes are parked.
@@ -43,7 +43,7 @@ class ServerContext:
     config: ServerConfig
     broker: Broker
     connections: OpenConnections
-    access: AccessControl
+    access: AccessRules
     connection_limits: ConnectionLimits
     handshakes: Handshakes
     alarms: Alarms

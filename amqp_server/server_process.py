@@ -88,8 +88,7 @@ async def serve(config: ServerConfig, surroundings: Surroundings, manager: Servi
     obey_checkpoint_signal(server.checkpointer, server.tasks, lambda: server.connections.is_closing)
     host, port = running.address
     announce(config.log_format, host, port, is_tls=running.address == running.tls_address)
-    if running.listeners.context is not None:
-        obey_reload_signal(running.listeners.context, server.tasks)
+    obey_reload_signal(running.listeners.context, running.management, server.tasks)
     if running.tls_address not in (None, running.address):
         announce(config.log_format, *running.tls_address, is_tls=True)
     if surroundings.announce is not None:

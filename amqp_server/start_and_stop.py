@@ -43,6 +43,8 @@ from amqp_server.queue_shutdown import shut_queues_down
 from amqp_server.server import assemble, restore_reserve
 from amqp_server.server_activity import ServerActivity
 from amqp_server.server_recovery import recover_server
+from amqp_server.shovel_door import ShovelDoor
+from amqp_server.shovel_process import ShovelProcess
 from amqp_server.start_report_file import store_report
 from amqp_server.storage_lock import keep_lock, lock_storage
 from amqp_server.stored_state import open_stores
@@ -77,6 +79,7 @@ class RunningServer:
         address: Host and port on which it listens.
         tls_address: Host and port on which it listens for TLS.
         listeners: What accepts its clients.
+        management: Process of the management server; None: the server has no process of its own.
         opened: How to end each step of the start.
         last_writes: What a clean stop writes; a part of `opened`.
 
@@ -85,6 +88,7 @@ class RunningServer:
         address: Host and port on which it listens: without TLS, if it does.
         tls_address: Host and port on which it listens for TLS; None if it does not.
         listeners: What accepts its clients.
+        management: Process of the management server; None: the server has no process of its own.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class RunningServer:
         address: tuple[str, int],
         tls_address: tuple[str, int] | None,
         listeners: ClientListeners,
+        management: ManagementProcess | None,
         opened: AsyncExitStack,
         last_writes: _LastWrites,
     ) -> None:
@@ -100,6 +105,7 @@ class RunningServer:
         self.address = address
         self.tls_address = tls_address
         self.listeners = listeners
+        self.management = management
         self._opened = opened
         self._last_writes = last_writes
 
@@ -162,14 +168,20 @@ async def start(
         plain_address, tls_address = await _serve(server, bound, make_connection, opened)
         address = plain_address or tls_address
         assert address is not None, "the settings have one of the two"
+        management = None
         if owns_process:
             management = ManagementProcess(config, management_sockets)
-            await _open_control_socket(server, address, management, log_tail, opened)
+            shovels = ShovelProcess(server, ShovelDoor(server.context, make_connection))
+            await _open_control_socket(server, address, management, shovels, log_tail, opened)
             _start_management(management, plain_address, tls_address, opened)
+            opened.push_async_callback(shovels.stop)
+            shovels.start()
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
         _run_in_background(server, bound.context, opened)
-        return RunningServer(server, address, tls_address, bound, opened.pop_all(), last_writes)
+        return RunningServer(
+            server, address, tls_address, bound, management, opened.pop_all(), last_writes
+        )
 
 
 async def recover_and_stop(config: ServerConfig, accepted: Collection[Part] = ()) -> StartReport:
@@ -388,6 +400,7 @@ async def _open_control_socket(
     server: Server,
     address: tuple[str, int],
     management: ManagementProcess,
+    shovels: ShovelProcess,
     log_tail: LogTail | None,
     opened: AsyncExitStack,
 ) -> None:
@@ -395,7 +408,10 @@ async def _open_control_socket(
     transfers = Transfers()
     # Before the last writes: what they have taken out of queues is given back.
     opened.push_async_callback(transfers.end)
-    commands = control_commands(server, address, management, time.monotonic(), transfers, log_tail)
+    started_seconds = time.monotonic()
+    commands = control_commands(
+        server, address, management, shovels, started_seconds, transfers, log_tail
+    )
     control = ControlListener(server.config.storage_path, commands, server.audit)
     await control.start()
     opened.push_async_callback(control.stop)

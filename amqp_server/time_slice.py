@@ -13,14 +13,18 @@ class TimeSlice:
     """The time that a piece of work may use the event loop; starts when it is created.
 
     Any state may change while `yield_if_due` lets others run.
+
+    Args:
+        seconds: Length of a slice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SLICE_SECONDS) -> None:
+        self._seconds = seconds
         self.begin(time.perf_counter())
 
     def begin(self, now_seconds: float) -> None:
         """Start a new slice at `now_seconds`, by `perf_counter`."""
-        self._end_seconds = now_seconds + SLICE_SECONDS
+        self._end_seconds = now_seconds + self._seconds
 
     @property
     def is_over(self) -> bool:

@@ -460,14 +460,35 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     default="",
     metavar="FILE",
-    help="PEM certificate of that port; by default the first of --tls-certificate.",
+    help="PEM certificates of that port; by default those of --tls-certificate.",
 )
 @click.option(
     "--management-tls-key",
     cls=ServerOption,
     default="",
     metavar="FILE",
-    help="PEM private key of that port; by default in the file of the certificate.",
+    help="PEM private keys of that port; by default in the files of the certificates.",
+)
+@click.option(
+    "--management-tls-ca",
+    cls=ServerOption,
+    default="",
+    metavar="FILE",
+    help="PEM certificates of the authorities of that port's clients.",
+)
+@click.option(
+    "--management-tls-verify",
+    cls=ServerOption,
+    type=click.Choice(TLS_VERIFY),
+    default="none",
+    help="Whether to ask clients of that port for a certificate and check it.",
+)
+@click.option(
+    "--management-tls-fail-if-no-peer-cert",
+    cls=ServerOption,
+    is_flag=True,
+    default=False,
+    help="Refuse clients of that port without a certificate.",
 )
 @click.option(
     "--management-cors-origin",

@@ -83,6 +83,9 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "management-tls-port",
             "management-tls-certificate",
             "management-tls-key",
+            "management-tls-ca",
+            "management-tls-verify",
+            "management-tls-fail-if-no-peer-cert",
             "management-cors-origin",
         ),
     }

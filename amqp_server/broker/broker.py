@@ -84,6 +84,8 @@ class Broker:
 
     Attributes:
         global_parameters: Values by name; kept for other programs.
+        on_parameters_changed: Is called after parameters of virtual hosts have changed, or a
+            virtual host is gone.
         audit: Records who changed what.
         events: Tells what happens to whoever listens; hears of all that the audit log records.
         churn: Counts connections, channels and queues that come and go.
@@ -125,6 +127,7 @@ class Broker:
         self.message_sizes = MessageSizes()
         self.ended_counters = VhostCounters()
         self.global_parameters: dict[str, Any] = {}
+        self.on_parameters_changed: Callable[[], None] = _nothing
         self.removed_incarnations: list[UUID] = []
         self.queues_to_checkpoint = QueuesToCheckpoint()
         self.retention_pins = RetentionPins()
@@ -377,6 +380,7 @@ class Broker:
         vhost = self.vhosts.pop(name)
         self.ended_counters.add(vhost.counters)
         vhost.is_deleted = True
+        self.on_parameters_changed()
         return vhost
 
     def empty_vhost(self, vhost: VirtualHost, queues: list[Queue]) -> Iterator[None]:
@@ -542,3 +546,7 @@ def _dead_letter_settings(settings: QueueSettings) -> tuple[object, ...]:
 async def _attempt(change: Awaitable[None]) -> None:
     with suppress(MetadataError):
         await change
+
+
+def _nothing() -> None:
+    """Do nothing: nobody uses parameters."""

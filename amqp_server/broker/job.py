@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from amqp_server.time_slice import TimeSlice
+from amqp_server.time_slice import SLICE_SECONDS, TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,10 +21,19 @@ class Job:
         line: Line that pays for it.
         steps: The operation; each step does a part of it.
         name: What it does, for the log of stalls.
+        slice_seconds: Longest slice.
     """
 
-    def __init__(self, turn: Turn, line: Line, steps: Iterator[None], name: str) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        line: Line,
+        steps: Iterator[None],
+        name: str,
+        slice_seconds: float = SLICE_SECONDS,
+    ) -> None:
         self.name = name
+        self._slice_seconds = slice_seconds
         self._turn = turn
         self._line = line
         self._steps = steps
@@ -32,12 +41,12 @@ class Job:
     def start(self) -> None:
         """Do a slice at once. A short operation is done when this returns."""
         self._turn.jobs.add(self)
-        self._run(TimeSlice() if self._turn.cuts_jobs else None)
+        self._run(TimeSlice(self._slice_seconds) if self._turn.cuts_jobs else None)
 
     def run_turn(self) -> None:
         """Do a slice."""
         if self in self._turn.jobs:
-            self._run(self._turn.time_slice)
+            self._run(TimeSlice(self._slice_seconds))
 
     def finish(self) -> None:
         """Do all that is left, because the server stops."""
@@ -55,7 +64,13 @@ class Job:
         self._turn.jobs.discard(self)
 
 
-async def done_in_turns(turn: Turn, line: Line, steps: Iterator[None], name: str) -> None:
+async def done_in_turns(
+    turn: Turn,
+    line: Line,
+    steps: Iterator[None],
+    name: str,
+    slice_seconds: float = SLICE_SECONDS,
+) -> None:
     """Take all steps in the turns of a line; return when they are done.
 
     A caller that is cancelled does not wait; the steps are taken all the same.
@@ -65,6 +80,7 @@ async def done_in_turns(turn: Turn, line: Line, steps: Iterator[None], name: str
         line: Line that pays for them.
         steps: An operation; each step does a part of it.
         name: What it does, for the log of stalls.
+        slice_seconds: Longest slice.
     """
     done = asyncio.get_running_loop().create_future()
 
@@ -79,5 +95,5 @@ async def done_in_turns(turn: Turn, line: Line, steps: Iterator[None], name: str
             if not done.done():
                 done.set_result(None)
 
-    Job(turn, line, and_report(), name).start()
+    Job(turn, line, and_report(), name, slice_seconds).start()
     await done

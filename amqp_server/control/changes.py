@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.turn import Line
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from amqp_server.census.row import Report
     from amqp_server.control.node_state import NodeState
     from amqp_server.control.registry import ReportProgress
+
+
+SLICE_SECONDS: Final = 0.0005
+"""Longest piece of a look: a quarter of what others get, because no client of AMQP waits for it."""
 
 
 class _Reader:
@@ -40,7 +44,8 @@ class _Reader:
     async def next_report(self) -> Report | None:
         """Return the next report; None when all have been returned."""
         self._report = None
-        await done_in_turns(self._turn, self._line, self._until_report(), "management.changes")
+        name = "management.changes"
+        await done_in_turns(self._turn, self._line, self._until_report(), name, SLICE_SECONDS)
         return self._report
 
     def _until_report(self) -> Iterator[None]:

@@ -35,6 +35,7 @@ from amqp_server.control.queues import statistics_commands
 from amqp_server.control.replay import replay_commands
 from amqp_server.control.returning import returning_commands
 from amqp_server.control.shards import shards_commands
+from amqp_server.control.shovels import shovel_commands
 from amqp_server.control.status import StatusSources, status_commands
 from amqp_server.control.transfers import transfer_commands
 from amqp_server.control.unacked import unacked_commands
@@ -47,12 +48,14 @@ if TYPE_CHECKING:
     from amqp_server.log_tail import LogTail
     from amqp_server.management_process import ManagementProcess
     from amqp_server.server import Server
+    from amqp_server.shovel_process import ShovelProcess
 
 
 def control_commands(
     server: Server,
     address: tuple[str, int],
     management: ManagementProcess,
+    shovels: ShovelProcess,
     started_seconds: float,
     transfers: Transfers,
     log_tail: LogTail | None = None,
@@ -63,6 +66,7 @@ def control_commands(
         server: Server that the commands ask.
         address: Host and port on which it listens.
         management: Process of the management server.
+        shovels: Process of the shovels.
         started_seconds: Time of its start on the clock `time.monotonic`.
         transfers: Its transfers of messages.
         log_tail: The last lines of its log; None if it keeps none.
@@ -113,7 +117,8 @@ def control_commands(
         binding_commands(broker, server.access),
         message_commands(broker, server.access, alarms),
         connection_commands(connections, broker.turn),
-        parameter_commands(broker, server.definitions.parts, server.parameters),
+        parameter_commands(broker, server.access, server.definitions.parts, server.parameters),
+        shovel_commands(shovels),
         login_commands(
             server.config,
             server.context.handshakes,

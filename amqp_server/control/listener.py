@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-REPORT_SECONDS_MAX: Final = 60.0
-"""Seconds that a client may take to read a progress report."""
+UNREAD_SECONDS_MAX: Final = 60.0
+"""Seconds that a client may leave a progress report or a reply unread; then it is cut off.
+
+What the kernel and the transport's buffer of 64 KiB hold counts as read.
+"""
 CONNECTIONS_MAX: Final = 32
 """Control connections that may be open at the same time.
 
@@ -147,8 +150,9 @@ class ControlListener:
             acting.set(await asyncio.to_thread(peer_of, writer.get_extra_info("socket")))
             requests = AuditedRequests(self._audit)
             while line := await self._next_line(reader, writer):
-                writer.write(await self._answer(line, reader, partial(_report, writer), requests))
-                await writer.drain()
+                await _write(
+                    writer, await self._answer(line, reader, partial(_report, writer), requests)
+                )
         except ControlError as error:
             writer.write(encode_error(error))
         except OSError as error:
@@ -156,7 +160,7 @@ class ControlListener:
             # What it has not read must not stay.
             writer.transport.abort()
         finally:
-            writer.close()
+            _close(writer)
 
     async def _answer(
         self,
@@ -233,12 +237,34 @@ async def _report(writer: asyncio.StreamWriter, progress: Mapping[str, object]) 
     Raises:
         ClientGoneError: The client has gone, or does not read.
     """
-    writer.write(encode_progress(progress))
+    await _write(writer, encode_progress(progress))
+    # A client that reads fast is never waited for: without this the loop would do all that is left
+    # of a long request in one go.
+    await asyncio.sleep(0)
+
+
+async def _write(writer: asyncio.StreamWriter, line: bytes) -> None:
+    """Send a client a line, and return when it has read enough for the next one.
+
+    Raises:
+        ClientGoneError: The client has gone, or does not read.
+    """
+    writer.write(line)
     try:
-        async with asyncio.timeout(REPORT_SECONDS_MAX):
+        async with asyncio.timeout(UNREAD_SECONDS_MAX):
             await writer.drain()
+    except TimeoutError as error:
+        reason = f"the client has read nothing for {UNREAD_SECONDS_MAX:.0f} s"
+        raise ClientGoneError(reason) from error
     except OSError as error:
-        raise ClientGoneError(str(error) or "does not read") from error
+        raise ClientGoneError(str(error)) from error
+
+
+def _close(writer: asyncio.StreamWriter) -> None:
+    """Close a connection; a client that does not read the rest of its reply is cut off."""
+    writer.close()
+    if writer.transport.get_write_buffer_size():
+        asyncio.get_running_loop().call_later(UNREAD_SECONDS_MAX, writer.transport.abort)
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:

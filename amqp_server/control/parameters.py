@@ -12,13 +12,17 @@ from amqp_server.access.errors import NoSuchVhostError
 from amqp_server.control.field_tables import checked_name
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
+from amqp_server.control.requesting_user import requesting_user
 from amqp_server.parameter_settings import TooManyParametersError
+from amqp_server.shovel.definition import COMPONENT as SHOVEL
+from amqp_server.shovel.definition import ShovelError, local_vhosts, parse_shovel
 from amqp_server.time_slice import TimeSlice
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
+    from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
     from amqp_server.definitions_file.parts.part import Part
     from amqp_server.parameter_settings import ParameterSettings
@@ -69,12 +73,18 @@ async def _array(rows: Iterable[dict[str, Any]]) -> orjson.Fragment:
 
 
 async def set_one(
-    settings: ParameterSettings, vhost: str, component: str, name: str, value: dict[str, Any]
+    settings: ParameterSettings,
+    access: AccessControl,
+    vhost: str,
+    component: str,
+    name: str,
+    value: dict[str, Any],
 ) -> bool:
     """Add or replace a parameter; return whether it is new, when it is on the disk.
 
     Args:
         settings: Parameters of the server.
+        access: Users and permissions.
         vhost: Name of the virtual host.
         component: What it is for.
         name: Name of the parameter.
@@ -87,9 +97,32 @@ async def set_one(
         reason = f"component '{component}' is empty or contains a /"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
     checked_name("component", component)
-    is_new: bool = await _done(settings.set(vhost, component, _name(name), _value(value)))
+    given = _value(value)
+    if component == SHOVEL:
+        _check_shovel(access, _name(name), given)
+    is_new: bool = await _done(settings.set(vhost, component, _name(name), given))
     logger.info("parameter set vhost=%r component=%r name=%r", vhost, component, name)
     return is_new
+
+
+def _check_shovel(access: AccessControl, name: str, value: object) -> None:
+    """Check that a value is a shovel that the requesting user may set.
+
+    A shovel has all rights in the virtual hosts of this server that it names without a login, so
+    its user must have some there, as in RabbitMQ.
+
+    Raises:
+        ControlError: It is none, or the user may not.
+    """
+    try:
+        definition = parse_shovel(name, value)
+    except ShovelError as error:
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, "\n".join(error.faults)) from error
+    user = requesting_user.get()
+    for vhost in sorted(local_vhosts(definition)):
+        if vhost not in access.vhost_names or (user and not access.may_access(user, vhost)):
+            reason = f'user "{user or "none"}" may not connect to vhost "{vhost}"'
+            raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
 
 
 async def clear(settings: ParameterSettings, vhost: str, component: str, name: str) -> bool:
@@ -157,7 +190,7 @@ async def _done(change: Awaitable[bool]) -> bool:
 
 
 def parameter_commands(
-    broker: Broker, parts: dict[str, Part], settings: ParameterSettings
+    broker: Broker, access: AccessControl, parts: dict[str, Part], settings: ParameterSettings
 ) -> tuple[Command, ...]:
     """Return the commands of a server with these parameters."""
     place = {"vhost": str, "component": str, "name": str}
@@ -167,7 +200,7 @@ def parameter_commands(
             partial(list_all, broker, parts["parameters"]),
             optional={"vhost": str, "component": str},
         ),
-        Command("parameters.set", partial(set_one, settings), {**place, "value": dict}),
+        Command("parameters.set", partial(set_one, settings, access), {**place, "value": dict}),
         Command("parameters.clear", partial(clear, settings), place),
         Command("global_parameters.list", partial(list_global, parts["global_parameters"])),
         Command(

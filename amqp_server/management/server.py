@@ -9,11 +9,13 @@ import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.child_reports import report
 from amqp_server.management import resources
 from amqp_server.management.broker_client import BrokerClient
+from amqp_server.management.certificates import Certificates
 from amqp_server.management.http.api_index import index_routes
 from amqp_server.management.http.exchange import Exchange
-from amqp_server.management.http.listeners import serve_listener, tls_context, watch_files
+from amqp_server.management.http.listeners import serve_listener
 from amqp_server.management.http.login import Logins
 from amqp_server.management.http.parts import Parts
 from amqp_server.management.http.routes import RouteTable
@@ -21,7 +23,6 @@ from amqp_server.management.http.session_routes import session_routes
 from amqp_server.management.http.sockets import BoundedServer
 from amqp_server.management.metrics_port import MetricsPort
 from amqp_server.management.mirror import Mirror
-from amqp_server.management.reports import report
 
 if TYPE_CHECKING:
     from amqp_server.management.settings import ManagementSettings
@@ -43,7 +44,10 @@ async def serve(settings: ManagementSettings) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
-    await _watch_broker(stopping)
+    certificates = None
+    if any(each.is_tls for each in settings.listeners):
+        certificates = Certificates(settings.tls)
+    await _watch_broker(stopping, certificates)
     async with AsyncExitStack() as opened:
         broker = BrokerClient(settings.storage_path)
         opened.push_async_callback(broker.close)
@@ -54,12 +58,12 @@ async def serve(settings: ManagementSettings) -> None:
         sampling = asyncio.create_task(mirror.run(), name="samples")
         opened.callback(sampling.cancel)
         parts = Parts(mirror, broker, settings)
-        await _listen(parts, opened)
+        await _listen(parts, certificates, opened)
         report({"serving": True})
         await stopping.wait()
 
 
-async def _listen(parts: Parts, opened: AsyncExitStack) -> None:
+async def _listen(parts: Parts, certificates: Certificates | None, opened: AsyncExitStack) -> None:
     settings = parts.settings
     connections_max = _connections_max()
     api_port = next((each.port for each in settings.listeners if each.kind == "http"), 0)
@@ -71,9 +75,9 @@ async def _listen(parts: Parts, opened: AsyncExitStack) -> None:
         "metrics": BoundedServer(MetricsPort(parts).serve, connections_max),
     }
     context = None
-    if any(each.is_tls for each in settings.listeners):
-        context = tls_context(settings.tls)
-        watching = asyncio.create_task(watch_files(context, settings.tls), name="TLS files")
+    if certificates is not None:
+        context = certificates.context
+        watching = asyncio.create_task(certificates.watch(), name="TLS files")
         opened.callback(watching.cancel)
     for server in servers.values():
         opened.push_async_callback(server.shutdown, 1.0)
@@ -82,10 +86,17 @@ async def _listen(parts: Parts, opened: AsyncExitStack) -> None:
         opened.callback(listening.close)
 
 
-async def _watch_broker(stopping: asyncio.Event) -> None:
-    """Stop when standard input ends: the broker has ended, however it did."""
+async def _watch_broker(stopping: asyncio.Event, certificates: Certificates | None) -> None:
+    """Stop when standard input ends: the broker has ended, however it did.
+
+    A line there says that the operator has changed certificates.
+    """
 
     class Watch(asyncio.Protocol):
+        def data_received(self, _octets: bytes) -> None:
+            if certificates is not None:
+                certificates.reload()
+
         def connection_lost(self, _error: Exception | None) -> None:
             stopping.set()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import orjson
+
+from amqp_server.tls.settings import TlsSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +31,6 @@ class ListenerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class TlsSettings:
-    """The files of TLS.
-
-    Attributes:
-        certificates: PEM files, each with its chain.
-        keys: PEM files of their keys, in the same order.
-        password_file: File whose first line decrypts the keys; empty if they are not encrypted.
-        versions: Versions that are accepted: `1.2`, `1.3`.
-        ciphers: Cipher suites of TLS 1.2 in OpenSSL's notation; empty for OpenSSL's own.
-    """
-
-    certificates: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
-    password_file: str = ""
-    versions: tuple[str, ...] = ("1.2", "1.3")
-    ciphers: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ManagementSettings:
     """What the management server is told at its start.
 
@@ -67,7 +50,7 @@ class ManagementSettings:
     storage_path: Path
     broker_pid: int
     listeners: tuple[ListenerSettings, ...] = ()
-    tls: TlsSettings = TlsSettings()
+    tls: TlsSettings = field(default_factory=TlsSettings)
     cors_origins: tuple[str, ...] = ()
     node_name: str = "rabbit@localhost"
     server_version: str = ""

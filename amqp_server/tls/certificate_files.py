@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from amqp_server.config import words
 from amqp_server.errors import StartupError
 
 if TYPE_CHECKING:
-    from amqp_server.config import ServerConfig
+    from amqp_server.tls.settings import TlsSettings
 
 _NOT_THERE: Final = (0, 0, 0)
 
@@ -38,14 +37,14 @@ class CertificateFiles:
     authorities: Path | None
 
     @classmethod
-    def of(cls, config: ServerConfig) -> CertificateFiles:
+    def of(cls, settings: TlsSettings) -> CertificateFiles:
         """Return the files that settings name."""
-        certificates = [Path(word) for word in words(config.tls_certificate)]
-        keys = [Path(word) for word in words(config.tls_key)] or certificates
+        certificates = [Path(name) for name in settings.certificates]
+        keys = [Path(name) for name in settings.keys] or certificates
         return cls(
             tuple(map(KeyPair, certificates, keys)),
-            Path(config.tls_key_password_file) if config.tls_key_password_file else None,
-            Path(config.tls_ca) if config.tls_verify == "peer" else None,
+            Path(settings.password_file) if settings.password_file else None,
+            Path(settings.authorities) if settings.authorities else None,
         )
 
     def fingerprint(self) -> tuple[tuple[int, int, int], ...]:

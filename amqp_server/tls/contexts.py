@@ -7,7 +7,6 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.config import words
 from amqp_server.errors import StartupError
 from amqp_server.tls.certificate_files import (
     CertificateFiles,
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from amqp_server.config import ServerConfig
+    from amqp_server.tls.settings import TlsSettings
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ class _PasswordNeededError(Exception):
     """A private key is encrypted, and no password is configured."""
 
 
-def load_context(config: ServerConfig) -> ssl.SSLContext:
+def load_context(settings: TlsSettings) -> ssl.SSLContext:
     """Read all files and return the context of new handshakes. Blocks: it reads files.
 
     The context switches to that of another certificate for a client that names its host. Logs a
@@ -40,11 +39,11 @@ def load_context(config: ServerConfig) -> ssl.SSLContext:
     Raises:
         StartupError: A file cannot be used; one line says which and why.
     """
-    files = CertificateFiles.of(config)
+    files = CertificateFiles.of(settings)
     by_name: dict[str, ssl.SSLContext] = {}
     contexts = []
     for pair in files.pairs:
-        context = _context_of(config, files, pair)
+        context = _context_of(settings, files, pair)
         contexts.append(context)
         facts = describe_certificate(pair.certificate)
         _warn_of_validity(pair.certificate, facts)
@@ -81,25 +80,27 @@ class _SwitchByName:
         return None
 
 
-def _context_of(config: ServerConfig, files: CertificateFiles, pair: KeyPair) -> ssl.SSLContext:
+def _context_of(settings: TlsSettings, files: CertificateFiles, pair: KeyPair) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    versions = [_VERSIONS[word] for word in words(config.tls_versions)]
+    versions = [_VERSIONS[word] for word in settings.versions]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     # A resumed session would skip the check of the client's certificate, and a client could make
     # the server renegotiate, which costs it much more than the client.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.num_tickets = 0
-    if config.tls_ciphers:
+    if settings.ciphers:
         try:
-            context.set_ciphers(config.tls_ciphers)
+            context.set_ciphers(settings.ciphers)
         except ssl.SSLError as error:
             raise StartupError(
-                f"tls-ciphers: {config.tls_ciphers!r} selects no cipher suite"
+                f"tls-ciphers: {settings.ciphers!r} selects no cipher suite"
             ) from error
+    if settings.protocols:
+        context.set_alpn_protocols(settings.protocols)
     _load_pair(context, files, pair)
     if files.authorities is not None:
         _load_authorities(context, files.authorities)
-        is_required = config.tls_fail_if_no_peer_cert
+        is_required = settings.requires_certificate
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
     return context
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import ssl
 
     from amqp_server.clock import Clock
-    from amqp_server.config import ServerConfig
+    from amqp_server.tls.settings import TlsSettings
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class CurrentContext:
     """The context that new handshakes use. The event loop owns it.
 
     Args:
-        config: Settings of a server that has a certificate.
+        settings: Which files, with one certificate at least.
 
     Attributes:
         context: What the next handshake uses.
@@ -40,13 +40,34 @@ class CurrentContext:
         StartupError: A file cannot be used.
     """
 
-    def __init__(self, config: ServerConfig) -> None:
-        self._config = config
-        self._files = CertificateFiles.of(config)
+    def __init__(self, settings: TlsSettings) -> None:
+        self._settings = settings
+        self._files = CertificateFiles.of(settings)
         # Before the files are read: a change in between is seen at the next look.
         self._fingerprint = self._files.fingerprint()
-        self.context: ssl.SSLContext = load_context(config)
+        self.context: ssl.SSLContext = load_context(settings)
         self._lock = asyncio.Lock()
+
+    def for_listener(self) -> ssl.SSLContext:
+        """Return a context that hands each handshake to the present one.
+
+        For listeners of a library, which keep the context that they begin with.
+
+        Raises:
+            StartupError: A file cannot be used.
+        """
+        front = load_context(self._settings)
+
+        # Called for each handshake, also of clients that name no host.
+        def switch(connection: ssl.SSLObject, name: str, _front: ssl.SSLContext) -> int | None:
+            # What a handshake has taken from the front, versions and whether a certificate is
+            # needed, is a setting, which no reload changes.
+            connection.context = self.context
+            by_name = self.context.sni_callback
+            return None if by_name is None else by_name(connection, name, self.context)
+
+        front.sni_callback = switch
+        return front
 
     async def reload(self) -> bool:
         """Read the files again; return whether they are in use now. Logs one line."""
@@ -54,7 +75,7 @@ class CurrentContext:
             self._fingerprint = await asyncio.to_thread(self._files.fingerprint)
             try:
                 # Files take milliseconds to read, and a bundle of authorities to parse.
-                self.context = await asyncio.to_thread(load_context, self._config)
+                self.context = await asyncio.to_thread(load_context, self._settings)
             except StartupError as error:
                 logger.error(  # noqa: TRY400 - one line says it all
                     "TLS files not reloaded reason=%r note=the previous ones stay in use",

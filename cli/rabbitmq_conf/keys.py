@@ -40,6 +40,12 @@ OPTIONS: Final[Mapping[str, tuple[str, Translate]]] = MappingProxyType(
         "management.ssl.ip": ("management-host", values.text),
         "management.ssl.certfile": ("management-tls-certificate", values.one_file),
         "management.ssl.keyfile": ("management-tls-key", values.one_file),
+        "management.ssl.cacertfile": ("management-tls-ca", values.text),
+        "management.ssl.verify": ("management-tls-verify", values.verify),
+        "management.ssl.fail_if_no_peer_cert": (
+            "management-tls-fail-if-no-peer-cert",
+            values.truth,
+        ),
         "prometheus.tcp.port": ("metrics-port", values.port),
         "prometheus.tcp.ip": ("management-host", values.text),
     }

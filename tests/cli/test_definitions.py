@@ -34,7 +34,12 @@ DEFINITIONS: dict[str, Any] = {
         {"user": "shop", "vhost": "shop", "exchange": "news", "write": "^a", "read": "^b"}
     ],
     "parameters": [
-        {"vhost": "shop", "component": "shovel", "name": "move", "value": {"src-queue": "a"}}
+        {
+            "vhost": "shop",
+            "component": "federation-upstream",
+            "name": "move",
+            "value": {"src-queue": "a"},
+        }
     ],
     "global_parameters": [
         {"name": "cluster_name", "value": "rabbit@shop"},

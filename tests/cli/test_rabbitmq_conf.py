@@ -89,11 +89,16 @@ def warnings(*arguments: str) -> list[str]:
         ("management.tcp.ip = 10.0.0.1", {"management_host": "10.0.0.1"}),
         ("prometheus.tcp.port = 15693", {"metrics_port": 15_693}),
         (
-            "management.ssl.port = 443\nmanagement.ssl.certfile = c\nmanagement.ssl.keyfile = k",
+            "management.ssl.port = 443\nmanagement.ssl.certfile = c\nmanagement.ssl.keyfile = k\n"
+            "management.ssl.cacertfile = a\nmanagement.ssl.verify = verify_peer\n"
+            "management.ssl.fail_if_no_peer_cert = true",
             {
                 "management_tls_port": 443,
                 "management_tls_certificate": "c",
                 "management_tls_key": "k",
+                "management_tls_ca": "a",
+                "management_tls_verify": "peer",
+                "management_tls_fail_if_no_peer_cert": True,
             },
         ),
         (

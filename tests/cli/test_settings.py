@@ -305,6 +305,18 @@ def test_a_complaint_about_the_environment_names_the_variable(
             ["--management-tls-key", "m.key"],
             "--management-tls-key: 'm.key' is useless without management-tls-certificate",
         ),
+        (
+            ["--management-tls-verify", "peer", "--management-tls-certificate", "m"],
+            "--management-tls-verify: 'peer' is useless without management-tls-ca",
+        ),
+        (
+            ["--management-tls-fail-if-no-peer-cert"],
+            "--management-tls-fail-if-no-peer-cert: 'True' is for management-tls-verify peer only",
+        ),
+        (
+            ["--management-tls-certificate", "a,b", "--management-tls-key", "k"],
+            "--management-tls-key: 'k' is 1 files for 2 files of management-tls-certificate",
+        ),
         (["--management-port", "-2"], "--management-port: -2 is out of bounds: write -1 to 65535"),
         (["--log-level", "loud"], "--log-level: 'loud' is not one of"),
         (["--log-format", "xml"], "--log-format: 'xml' is not one of"),

@@ -14,14 +14,14 @@ from amqp_server.definitions_file import entries_file
 from tests.control.asking import Asking
 from tests.threaded_server import ThreadedServer
 
-SHOVEL = {"vhost": "/", "component": "shovel"}
+KEPT = {"vhost": "/", "component": "federation-upstream"}
 VALUES: list[Any] = [{"a": [1, None, True]}, "text", 5, 1.5, None, [], {}]
 
 
 @pytest.mark.parametrize("value", VALUES)
 def test_a_parameter_has_any_value_and_survives_a_restart(tmp_path: Path, value: object) -> None:
     storage_path = tmp_path / "data"
-    place = {**SHOVEL, "name": "<s>/é"}
+    place = {**KEPT, "name": "<s>/é"}
     with ThreadedServer(storage_path):
         asking = Asking(storage_path)
         for is_new in (True, False):
@@ -40,7 +40,11 @@ def test_a_parameter_has_any_value_and_survives_a_restart(tmp_path: Path, value:
 
 def test_parameters_are_listed_by_place_with_operator_policies_and_limits(asking: Asking) -> None:
     asking.ask("vhosts.set", name="v")
-    for vhost, component in (("/", "shovel"), ("v", "shovel"), ("v", "federation-upstream")):
+    for vhost, component in (
+        ("/", "federation-upstream-set"),
+        ("v", "federation-upstream-set"),
+        ("v", "federation-upstream"),
+    ):
         place = {"vhost": vhost, "component": component, "name": "n"}
         asking.ask("parameters.set", **place, value={"value": 1})
     policy = {"pattern": "^a", "definition": {"max-length": 5}}
@@ -52,17 +56,20 @@ def test_parameters_are_listed_by_place_with_operator_policies_and_limits(asking
         rows = asking.ask("parameters.list", **wanted)
         return {(row["vhost"], row["component"]) for row in rows}
 
-    of_v = {("v", "shovel"), ("v", "federation-upstream")}
+    of_v = {("v", "federation-upstream-set"), ("v", "federation-upstream")}
     of_v |= {("v", "operator_policy"), ("v", "vhost-limits")}
     assert found(vhost="v") == of_v
-    assert found() == {("/", "shovel"), *of_v}
-    assert found(component="shovel") == {("/", "shovel"), ("v", "shovel")}
+    assert found() == {("/", "federation-upstream-set"), *of_v}
+    assert found(component="federation-upstream-set") == {
+        ("/", "federation-upstream-set"),
+        ("v", "federation-upstream-set"),
+    }
     assert found(vhost="/", component="operator_policy") == set()
     assert asking.refusal("parameters.list", vhost="gone").kind == "not_found"
 
 
 def test_wrong_parameters_are_refused(asking: Asking) -> None:
-    place = {**SHOVEL, "name": "n"}
+    place = {**KEPT, "name": "n"}
     value = {"value": 1}
     for change in ({"component": ""}, {"component": "a/b"}, {"name": ""}, {"name": "n" * 256}):
         error = asking.refusal("parameters.set", **{**place, **change}, value=value)
@@ -78,8 +85,8 @@ def test_values_of_parameters_are_not_recorded(tmp_path: Path) -> None:
     with ThreadedServer(storage_path):
         asking = Asking(storage_path)
         secret = {"value": {"src-uri": "amqp://u:MARKER@host"}}
-        asking.ask("parameters.set", **SHOVEL, name="s", value=secret)
-        asking.ask("parameters.clear", **SHOVEL, name="s")
+        asking.ask("parameters.set", **KEPT, name="s", value=secret)
+        asking.ask("parameters.clear", **KEPT, name="s")
         asking.ask("global_parameters.set", name="g", value=secret)
     events = [each["event"] for each in AuditReader(storage_path).new_events()]
     for event in ("parameter.set", "parameter.cleared", "global_parameter.set"):

@@ -9,7 +9,7 @@ import pytest
 from tests.control.asking import Asking
 from tests.threaded_server import ThreadedServer
 
-SHOVEL = {"vhost": "/", "component": "shovel", "name": "s"}
+KEPT = {"vhost": "/", "component": "federation-upstream", "name": "s"}
 FLAGS = {"durable": True, "auto_delete": False, "arguments": {}}
 CHANGES: list[tuple[str, str, dict[str, Any]]] = [
     ("queues", "queues.declare", {"vhost": "/", "name": "new", **FLAGS}),
@@ -24,8 +24,8 @@ CHANGES: list[tuple[str, str, dict[str, Any]]] = [
         {"vhost": "/", "source": "amq.direct", "destination": "q", "destination_type": "queue"}
         | {"routing_key": "k", "arguments": {}},
     ),
-    ("parameters", "parameters.set", {**SHOVEL, "value": {"value": 2}}),
-    ("parameters", "parameters.clear", SHOVEL),
+    ("parameters", "parameters.set", {**KEPT, "value": {"value": 2}}),
+    ("parameters", "parameters.clear", KEPT),
     ("global_parameters", "global_parameters.set", {"name": "g", "value": {"value": 2}}),
     ("global_parameters", "global_parameters.clear", {"name": "g"}),
     ("vhost_metadata", "vhosts.set", {"name": "/", "description": "new"}),
@@ -55,7 +55,7 @@ def test_a_change_that_the_disk_refuses_fails_and_is_undone(
     with ThreadedServer(storage_path) as server:
         asking = Asking(storage_path)
         asking.declare("q")
-        asking.ask("parameters.set", **SHOVEL, value={"value": 1})
+        asking.ask("parameters.set", **KEPT, value={"value": 1})
         asking.ask("global_parameters.set", name="g", value={"value": 1})
         asking.ask("vhosts.set", name="/", description="old")
         before = state(server)

@@ -33,7 +33,9 @@ DEFINITIONS = {
         {"user": "shop", "vhost": "new", "exchange": "t", "write": "a", "read": "b"}
     ],
     "global_parameters": [{"name": "cluster_name", "value": "shop"}],
-    "parameters": [{"component": "shovel", "name": "s", "vhost": "/", "value": {"a": 1}}],
+    "parameters": [
+        {"component": "federation-upstream", "name": "s", "vhost": "/", "value": {"a": 1}}
+    ],
     "exchanges": [
         {"name": name, "vhost": vhost, "type": kind, "arguments": {"x-delayed-type": "direct"}}
         for vhost in ("/", "new")
@@ -152,7 +154,7 @@ def check(storage_path: Path, importing: Importing, at: int, has_failed: bool) -
             assert access.permissions[vhost.name]["shop"] == FULL
         assert access.topics["new"]["shop"]["t"].read == "b"
         assert broker.global_parameters == {"cluster_name": "shop"}
-        assert broker.vhosts["/"].parameters == {("shovel", "s"): {"a": 1}}
+        assert broker.vhosts["/"].parameters == {("federation-upstream", "s"): {"a": 1}}
 
 
 PLAN = Plan(Importing, play, check)

@@ -183,9 +183,15 @@ ROOMS: Final = (
     ),
     Room(
         "management: HTTP",
-        (f"{_MANAGEMENT}/http/*.py", f"{_MANAGEMENT}/resources/*.py"),
+        (
+            f"{_MANAGEMENT}/certificates.py",
+            f"{_MANAGEMENT}/http/*.py",
+            f"{_MANAGEMENT}/resources/*.py",
+        ),
         (
             "tests/management/http/test_rules.py",
+            "tests/management/http/test_permission_table.py",
+            "tests/management/http/test_https.py",
             "tests/management/http/test_lists.py",
             "tests/management/http/test_sessions.py",
             "tests/management/http/test_objects.py",

@@ -7,6 +7,7 @@ import ssl
 import pytest
 
 from amqp_server.config import ServerConfig
+from amqp_server.tls.configured import amqp_tls
 from amqp_server.tls.contexts import load_context
 from tests.tls.certificates import Authority
 from tests.tls.conftest import StartTls, TlsServer
@@ -82,7 +83,7 @@ def test_no_protocol_is_negotiated_and_no_session_resumed(
 def test_versions_are_those_of_the_settings(authority: Authority) -> None:
     settings = authority.server_pair().settings
     bounds = {
-        versions: load_context(ServerConfig(**settings, tls_versions=versions))  # type: ignore[arg-type]
+        versions: load_context(amqp_tls(ServerConfig(**settings, tls_versions=versions)))  # type: ignore[arg-type]
         for versions in ("1.2", "1.3", "1.3,1.2")
     }
     shown = {

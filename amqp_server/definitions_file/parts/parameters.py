@@ -15,6 +15,8 @@ from amqp_server.definitions_file.json_arguments import is_same
 from amqp_server.definitions_file.parts.part import in_vhost
 from amqp_server.definitions_file.parts.policies import OPERATOR_POLICY
 from amqp_server.definitions_file.parts.vhosts import read_limits, set_limits
+from amqp_server.shovel.definition import COMPONENT as SHOVEL
+from amqp_server.shovel.definition import ShovelError, parse_shovel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +68,11 @@ class ParametersPart:
         if "value" not in entry.fields:
             raise entry.error("'value' is missing")
         value = entry.fields["value"]
+        if component == SHOVEL:
+            try:
+                parse_shovel(name, value)
+            except ShovelError as error:
+                raise entry.error(str(error)) from error
         kept = {} if vhost.existing is None else vhost.existing.parameters
         step = partial(_keep, vhost.name, component, name, value)
         if (component, name) not in kept:
@@ -103,6 +110,7 @@ def _keep(vhost: str, component: str, name: str, value: object, changes: ImportC
     changes.put(parameter_document(vhost, component, name, value))
     parameters = changes.vhost(vhost).parameters
     changes.on_saved.append(partial(parameters.__setitem__, (component, name), value))
+    changes.on_saved.append(changes.broker.on_parameters_changed)
 
 
 class GlobalParametersPart:

@@ -11,6 +11,10 @@ from amqp_server.management.http.answers import ApiError, bad_request
 
 PAGE_SIZE_MAX: Final = 500
 PAGE_SIZE_DEFAULT: Final = 100
+COLUMNS_MAX: Final = 256
+"""Fields that `columns` may name; RabbitMQ's largest object has about 90."""
+COLUMN_PARTS_MAX: Final = 32
+"""Parts between the dots of one of them."""
 _INVALID: Final = "Pagination parameters are invalid"
 
 
@@ -56,17 +60,26 @@ def parse_list_query(query: Mapping[str, str]) -> ListQuery:
     """Return what the fields of a query ask of a list.
 
     Raises:
-        ApiError: A field of paging is not valid.
+        ApiError: A field of paging is not valid, or there are too many columns.
     """
-    columns = tuple(tuple(each.split(".")) for each in query.get("columns", "").split(",") if each)
     return ListQuery(
-        columns=columns,
+        columns=_parse_columns(query.get("columns", "")),
         sort=query.get("sort"),
         is_reversed=query.get("sort_reverse") == "true",
         page=_parse_page(query),
         has_stats=query.get("disable_stats") != "true",
         has_totals=query.get("enable_queue_totals") == "true",
     )
+
+
+def _parse_columns(text: str) -> tuple[tuple[str, ...], ...]:
+    columns = tuple(tuple(each.split(".")) for each in text.split(",") if each)
+    # Each of them is looked for in each object, and an inner one by recursion.
+    if len(columns) > COLUMNS_MAX:
+        raise bad_request(f"columns names {len(columns)} fields, at most {COLUMNS_MAX} are taken")
+    if columns and max(map(len, columns)) > COLUMN_PARTS_MAX:
+        raise bad_request(f"columns names a field with more than {COLUMN_PARTS_MAX} parts")
+    return columns
 
 
 def _parse_page(query: Mapping[str, str]) -> Page | None:

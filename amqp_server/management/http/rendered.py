@@ -27,6 +27,7 @@ KEPT_MAX: Final = 16
 class _Kept:
     made_seconds: float
     answer: Octets
+    packing: asyncio.Task[bytes] | None = None
 
 
 class RenderedLists:
@@ -52,7 +53,7 @@ class RenderedLists:
         key = _key(call)
         kept = self._kept.get(key)
         if kept is not None and time.monotonic() - kept.made_seconds < KEPT_SECONDS:
-            return await self._packed(call, key, kept)
+            return await _packed(call, kept)
         # A request that came after a change must not get what was begun before it.
         number = (key, self._changes)
         task = self._under_way.get(number)
@@ -60,7 +61,11 @@ class RenderedLists:
             task = asyncio.ensure_future(self._make(key, make))
             self._under_way[number] = task
             task.add_done_callback(lambda done: self._end(number, done))
-        return await asyncio.shield(task)
+        answer = await asyncio.shield(task)
+        kept = self._kept.get(key)
+        if kept is not None and kept.answer is answer:
+            return await _packed(call, kept)
+        return answer
 
     async def _make(self, key: Hashable, make: Callable[[], Awaitable[AnyAnswer]]) -> AnyAnswer:
         changes, began = self._changes, time.process_time()
@@ -71,19 +76,6 @@ class RenderedLists:
             while len(self._kept) > KEPT_MAX:
                 del self._kept[next(iter(self._kept))]
             asyncio.get_running_loop().call_later(KEPT_SECONDS, self._drop_old)
-        return answer
-
-    async def _packed(self, call: Call, key: Hashable, kept: _Kept) -> Octets:
-        """Return a kept answer, compressed once if its client wants that."""
-        answer = kept.answer
-        if (
-            answer.gzipped is None
-            and len(answer.body) >= COMPRESSED_BYTES_MIN
-            and takes_gzip(call.request)
-        ):
-            answer = replace(answer, gzipped=await compress(answer.body))
-            if self._kept.get(key) is kept:
-                kept.answer = answer
         return answer
 
     def _drop_old(self) -> None:
@@ -97,6 +89,16 @@ class RenderedLists:
         if not task.cancelled():
             # All who asked may have gone: an error that nobody takes is no mistake.
             task.exception()
+
+
+async def _packed(call: Call, kept: _Kept) -> Octets:
+    """Return a kept answer, compressed if its client wants that: once for all of them."""
+    answer = kept.answer
+    if len(answer.body) < COMPRESSED_BYTES_MIN or not takes_gzip(call.request):
+        return answer
+    if kept.packing is None:
+        kept.packing = asyncio.ensure_future(compress(answer.body))
+    return replace(answer, gzipped=await asyncio.shield(kept.packing))
 
 
 def _key(call: Call) -> Hashable:

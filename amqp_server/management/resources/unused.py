@@ -18,8 +18,6 @@ _LISTS: Final[tuple[tuple[str, Tag], ...]] = (
     ("/api/feature-flags", Tag.ADMINISTRATOR),
     ("/api/deprecated-features", Tag.ADMINISTRATOR),
     ("/api/deprecated-features/used", Tag.ADMINISTRATOR),
-    ("/api/shovels", Tag.MONITORING),
-    ("/api/shovels/{vhost}", Tag.MONITORING),
     ("/api/federation-links", Tag.MONITORING),
     ("/api/federation-links/{vhost}", Tag.MONITORING),
     ("/api/stream/connections", Tag.MANAGEMENT),

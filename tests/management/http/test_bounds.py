@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import BaseRequest, Response, StreamResponse
 
-from amqp_server.management.http import bodies, rendered, responses
+from amqp_server.management.http import bodies, rendered, responses, sockets
 from amqp_server.management.http.answers import ApiError, Octets, Stream
 from amqp_server.management.http.bodies import BodyBudget
 from amqp_server.management.http.call import Call, User
@@ -114,6 +115,29 @@ async def test_a_body_that_does_not_come_is_408() -> None:
     listening.close()
 
 
+@pytest.mark.parametrize("part", [b"", b"GET /", b"GET / HTTP/1.1\r\nx: y\r\n"])
+@pytest.mark.parametrize("answered", [0, 1])
+async def test_headers_that_come_an_octet_at_a_time_end_the_connection(
+    part: bytes, answered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "IDLE_SECONDS_MAX", 0.2)
+    listening, port = await listen(answer)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for _ in range(answered):
+        assert await ask(reader, writer)
+
+    def drip(octets: bytes) -> None:
+        if not writer.is_closing():
+            writer.write(octets)
+            asyncio.get_running_loop().call_later(0.02, drip, b"z" if part else b"")
+
+    drip(part)
+    with suppress(ConnectionResetError):
+        assert await reader.read() == b""
+    writer.close()
+    listening.close()
+
+
 @pytest.mark.usefixtures("seconds_max")
 async def test_a_client_that_does_not_read_is_cut_off() -> None:
     failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
@@ -208,3 +232,35 @@ async def test_a_costly_answer_is_given_again_until_something_changes(
 
     lists.forget()
     assert await ask(one) == b"4"
+
+
+async def test_a_costly_answer_is_compressed_once_for_all_who_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rendered, "COSTLY_SECONDS", 0.0)
+    packed = []
+
+    async def compress(body: bytes) -> bytes:
+        packed.append(body)
+        await asyncio.sleep(0)
+        return b"packed"
+
+    monkeypatch.setattr(rendered, "compress", compress)
+    lists = RenderedLists()
+
+    async def make() -> Octets:
+        return Octets(200, "application/json", bytes(2_000))
+
+    async def ask(encoding: str) -> bytes | None:
+        request = make_mocked_request("GET", "/", {"Accept-Encoding": encoding})
+        user = User("a", ("administrator",), frozenset())
+        call = Call("GET", "/api/queues", {}, {}, {}, "", 0, request, BodyBudget(), user)
+        answer = await lists.answer(call, make)
+        assert isinstance(answer, Octets)
+        return answer.gzipped
+
+    clients = ["gzip", "gzip", "identity", "gzip"]
+    expected = [b"packed", b"packed", None, b"packed"]
+    assert await asyncio.gather(*map(ask, clients)) == expected
+    assert [await ask(encoding) for encoding in clients] == expected
+    assert len(packed) == 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from amqp_server.management.http.list_query import COLUMN_PARTS_MAX, COLUMNS_MAX
 from tests.management.conftest import ManagementServer
 
 NAMES = ("Alpha", "beta", "gamma", "delta")
@@ -30,6 +31,21 @@ def server(shared_management_server: ManagementServer) -> ManagementServer:
 def names(value: Any) -> list[str]:  # noqa: ANN401 - a JSON value
     """Return the names of the objects of a list or of a page."""
     return [each["name"] for each in (value["items"] if isinstance(value, dict) else value)]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [",".join(f"a{n}" for n in range(COLUMNS_MAX + 1)), ".".join("a" * (COLUMN_PARTS_MAX + 1))],
+    ids=["many", "deep"],
+)
+def test_too_many_columns_are_refused(server: ManagementServer, columns: str) -> None:
+    for path in ("/api/queues", "/api/queues/%2F/beta", "/api/overview"):
+        reply = server.get(f"{path}?columns={columns}")
+
+        assert (reply.status, reply.json["error"]) == (400, "bad_request"), path
+        assert reply.json["reason"].startswith("columns names ")
+    most = ",".join(["name", *(f"a{n}" for n in range(COLUMNS_MAX - 1))])
+    assert server.get(f"/api/queues/%2F/beta?columns={most}").json == {"name": "beta"}
 
 
 def test_columns_select_fields_by_names_with_dots(server: ManagementServer) -> None:

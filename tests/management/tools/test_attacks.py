@@ -6,21 +6,28 @@ After each of them the server must serve others as before, and it must have logg
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
 
 import pytest
 
+from amqp_server.management.server import CONNECTIONS_MAX, OTHER_FILES
+from tests.amqp_client import connect
 from tests.management.conftest import ManagementServer, basic
 
 SECONDS_MAX: Final = 10.0
-CONNECTIONS: Final = 600
+CONNECTIONS: Final = int(os.environ.get("HTTP_CONNECTIONS", "600"))
+"""Clients that do nothing; more than the server's bound in the long mode."""
+PIPELINED_BYTES: Final = 64 * 1024 * 1024
+"""More than the buffers of the sockets hold."""
+UNREAD_SECONDS: Final = 1.0
 MEMORY_BYTES_MAX: Final = 400 * 1024 * 1024
 _HOST = b"Host: localhost\r\n"
 _LOGIN = b"Authorization: " + basic("guest").encode() + b"\r\n"
@@ -302,7 +309,7 @@ GOOD_BODIES: Final[dict[str, dict[str, object]]] = {
     "PUT /user-limits/guest/max-channels": {"value": 10_000},
     "PUT /policies/%2F/z": _POLICY,
     "PUT /operator-policies/%2F/z": _POLICY,
-    "PUT /parameters/shovel/%2F/z": {"value": {}},
+    "PUT /parameters/federation-upstream/%2F/z": {"value": {}},
     "PUT /global-parameters/z": {"value": 1},
     "PUT /cluster-name": {"name": "z"},
     "PUT /queues/%2F/z": {"durable": True, "auto_delete": False, "arguments": {"x-max-length": 1}},
@@ -379,13 +386,45 @@ def test_many_idle_connections_keep_nobody_out(server: ManagementServer) -> None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, CONNECTIONS * 2)), hard))
     parts = urlsplit(server.url)
+    publisher = connect(("127.0.0.1", server.amqp_port))
+    publisher.open_channel(1, confirms=True)
+    publisher.declare("beside")
+    published = 0
     with ExitStack() as opened:
-        for _ in range(CONNECTIONS):
+        for number in range(CONNECTIONS):
             client = socket.create_connection((parts.hostname, parts.port), SECONDS_MAX)
             opened.enter_context(client)
-
-        assert server.get("/api/whoami").status == 200
+            # Each sends something else, and none a whole request.
+            client.sendall((b"", b"G", b"GET / HTTP/1.1\r\nHost: x\r\n")[number % 3])
+            if number % (CONNECTIONS // 10) == 0:
+                assert server.get("/api/whoami").status == 200
+                publisher.publish(b"%d" % published, "beside")
+                publisher.expect_confirmed()
+                published += 1
+        assert open_files(management_pid(server)) < CONNECTIONS_MAX + OTHER_FILES
+        assert server.get("/api/queues/%2F/beside").json["messages"] == published
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    publisher.close()
+
+
+def open_files(process_id: int) -> int:
+    """Return how many descriptors a process has."""
+    return len(os.listdir(f"/proc/{process_id}/fd"))  # noqa: PTH208 - only their number
+
+
+def test_requests_whose_answers_nobody_reads_are_not_kept(server: ManagementServer) -> None:
+    before = peak_bytes(server)
+    parts = urlsplit(server.url)
+    requests = (b"GET /api/index.html HTTP/1.1\r\n" + _HOST + b"\r\n") * 1000
+    sent = 0
+    with socket.create_connection((parts.hostname, parts.port), UNREAD_SECONDS) as client:
+        with suppress(TimeoutError):
+            while sent < PIPELINED_BYTES:
+                sent += client.send(requests)
+
+        assert sent < PIPELINED_BYTES, "the server does not stop reading"
+        assert server.get("/api/whoami").status == 200
+    assert peak_bytes(server) < before + PIPELINED_BYTES / 4
 
 
 PATTERNS: Final = (

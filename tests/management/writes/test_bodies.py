@@ -109,7 +109,7 @@ def test_names_that_amqp_cannot_carry_are_400(shared_management_server: Manageme
         (f"/api/queues/{V}/{long}", {}),
         (f"/api/exchanges/{V}/{long}", {}),
         (f"/api/policies/{V}/{long}", {"pattern": "", "definition": {"max-length": 1}}),
-        (f"/api/parameters/shovel/{V}/{long}", {"value": {}}),
+        (f"/api/parameters/federation-upstream/{V}/{long}", {"value": {}}),
     ):
         reply = server.put(path, body)
         assert (reply.status, reply.json["error"]) == (400, "bad_request"), path

@@ -36,7 +36,7 @@ def fill(server: ManagementServer) -> None:
         ("user-limits/du/max-channels", {"value": 8}),
         ("policies/dv/p", {"pattern": "^p", "definition": {"max-length": 5}}),
         ("operator-policies/dv/o", {"pattern": "^p", "definition": {"max-length": 6}}),
-        ("parameters/shovel/dv/s", {"value": {"src-uri": "amqp://"}}),
+        ("parameters/federation-upstream/dv/s", {"value": {"src-uri": "amqp://"}}),
         ("global-parameters/g", {"value": [1]}),
         ("exchanges/dv/x", {"type": "topic", "durable": True}),
         ("queues/dv/q", {"durable": True, "arguments": {"x-queue-type": "quorum"}}),

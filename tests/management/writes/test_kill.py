@@ -15,7 +15,7 @@ def test_what_was_answered_survives_a_kill(management_server: ManagementServer) 
         ("/api/users/ku", {"password": "ku", "tags": "monitoring"}),
         ("/api/permissions/kv/ku", {"configure": "a", "write": "b", "read": "c"}),
         (f"/api/policies/{V}/kp", {"pattern": "^kq", "definition": {"max-length": 50}}),
-        (f"/api/parameters/shovel/{V}/ks", {"value": {"a": 1}}),
+        (f"/api/parameters/federation-upstream/{V}/ks", {"value": {"a": 1}}),
         ("/api/global-parameters/kg", {"value": 1}),
         (f"/api/exchanges/{V}/kx", {"type": "topic", "durable": True}),
         (f"/api/queues/{V}/kq", {"durable": True}),

@@ -38,7 +38,7 @@ def test_an_object_of_each_kind_may_have_any_name(
         (f"/api/permissions/{encoded}/{encoded}", row),
         (f"/api/policies/{encoded}/{encoded}", policy),
         (f"/api/operator-policies/{encoded}/{encoded}", policy),
-        (f"/api/parameters/shovel/{encoded}/{encoded}", {"value": {"name": name}}),
+        (f"/api/parameters/federation-upstream/{encoded}/{encoded}", {"value": {"name": name}}),
         (f"/api/global-parameters/{encoded}", {"value": name}),
     ]
     for path, body in paths:

@@ -151,7 +151,7 @@ def test_policymakers_set_policies_where_they_have_a_permission(
     parameter = {"value": {"uri": "amqp://"}}
     for path, body in (
         (f"/api/policies/{V}/mine", policy),
-        (f"/api/parameters/shovel/{V}/mine", parameter),
+        (f"/api/parameters/federation-upstream/{V}/mine", parameter),
         ("/api/global-parameters/mine", parameter),
     ):
         assert server.put(path, body, user="maker").status == 201
@@ -187,7 +187,11 @@ def test_users_see_what_is_in_their_virtual_hosts_only(
         rows = server.get(path, user="outsider").json
         assert "hidden" not in {row["vhost"] for row in rows}, path
         assert "hidden" in {row["vhost"] for row in server.get(path).json}, path
-    for path in ("/api/bindings/hidden", "/api/policies/hidden", "/api/parameters/shovel/hidden"):
+    for path in (
+        "/api/bindings/hidden",
+        "/api/policies/hidden",
+        "/api/parameters/federation-upstream/hidden",
+    ):
         assert server.get(path, user="outsider").status == 401, path
 
 

@@ -1,0 +1,48 @@
+"""The certificates of the management server, which it reads again as the broker does its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from amqp_server.tls.reloading import CHECK_SECONDS, CurrentContext
+
+if TYPE_CHECKING:
+    import ssl
+
+    from amqp_server.tls.settings import TlsSettings
+
+
+class Certificates:
+    """What the handshakes of the listeners use: the files as they are now.
+
+    They are read again when one of them has changed, at most `CHECK_SECONDS` later, and when the
+    broker says so.
+
+    Args:
+        settings: Which files, with one certificate at least.
+
+    Raises:
+        StartupError: A file cannot be used.
+    """
+
+    def __init__(self, settings: TlsSettings) -> None:
+        self._current = CurrentContext(settings)
+        self._is_told = asyncio.Event()
+        self.context: ssl.SSLContext = self._current.for_listener()
+
+    def reload(self) -> None:
+        """Read the files again soon."""
+        self._is_told.set()
+
+    async def watch(self) -> None:
+        """Read the files again whenever that is due; runs until it is cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await self._is_told.wait()
+            except TimeoutError:
+                await self._current.check()
+            else:
+                self._is_told.clear()
+                await self._current.reload()

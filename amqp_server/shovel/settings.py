@@ -1,0 +1,43 @@
+"""What the broker writes to the process of the shovels, a JSON object a line.
+
+The first line is `ShovelSettings`. The others change the shovels:
+
+    {"set": {"vhost": "/", "name": "s", "serial": 4, "value": {...}}}
+    {"clear": {"vhost": "/", "name": "s"}}
+
+The process reports states, each with the serial number that it was given, so that a report of an
+earlier definition counts no more:
+
+    {"shovel": {"vhost": "/", "name": "s", "serial": 4, "state": "running", ...}}
+    {"shovel": {"vhost": "/", "name": "s", "serial": 4, "is_done": true}}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class ShovelSettings:
+    """What the process needs to know of the broker.
+
+    Attributes:
+        broker_pid: Process id of the broker.
+        host: Address of the door for shovels.
+        port: TCP port of that door.
+        secret: Password there; it is for this process alone.
+        node_name: Name of the broker.
+    """
+
+    broker_pid: int
+    host: str
+    port: int
+    secret: str
+    node_name: str
+
+
+def decode_settings(line: bytes) -> ShovelSettings:
+    """Return the settings in a line of `ShovelProcess`."""
+    return ShovelSettings(**orjson.loads(line))

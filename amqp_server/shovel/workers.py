@@ -1,0 +1,125 @@
+"""The shovels of a process: one task for each, which begins and ends as the broker says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from amqp_server.child_reports import report
+from amqp_server.shovel.definition import ShovelError, parse_shovel, vhost_of
+from amqp_server.shovel.shovel import Shovel
+
+if TYPE_CHECKING:
+    from amqp_server.shovel.link.amqp_uri import AmqpUri
+    from amqp_server.shovel.settings import ShovelSettings
+
+logger = logging.getLogger(__name__)
+
+LOCAL_USER: Final = "none"
+"""User of connections to our own broker, as RabbitMQ shows it."""
+COUNTS_SECONDS: Final = 1.0
+"""Time between two reports of what was moved."""
+LINE_BYTES_MAX: Final = 1024 * 1024
+
+
+class ShovelWorkers:
+    """Runs the shovels that the broker names.
+
+    Args:
+        settings: What the process needs to know of the broker.
+    """
+
+    def __init__(self, settings: ShovelSettings) -> None:
+        self._settings = settings
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._shovels: dict[tuple[str, str], tuple[Shovel, int, int]] = {}
+
+    async def serve(self) -> None:
+        """Follow the lines of the broker until they end."""
+        reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer
+        )
+        counting = asyncio.create_task(self._report_counts(), name="counts")
+        while line := await reader.readline():
+            fields = orjson.loads(line)
+            if "set" in fields:
+                self._set(**fields["set"])
+            else:
+                self._clear(**fields["clear"])
+        counting.cancel()
+        for each in self._tasks.values():
+            each.cancel()
+        await asyncio.gather(counting, *self._tasks.values(), return_exceptions=True)
+
+    def _set(self, vhost: str, name: str, serial: int, value: Any) -> None:  # noqa: ANN401 - JSON
+        earlier = self._clear(vhost, name)
+        running = self._run(vhost, name, serial, value, earlier)
+        self._tasks[vhost, name] = asyncio.create_task(running, name=f"shovel {name}")
+
+    def _clear(self, vhost: str, name: str) -> asyncio.Task[None] | None:
+        """End a shovel; return what is ending: a peer that does not answer makes it slow."""
+        task = self._tasks.get((vhost, name))
+        if task is not None:
+            task.cancel()
+        return task
+
+    async def _run(
+        self,
+        vhost: str,
+        name: str,
+        serial: int,
+        value: object,
+        earlier: asyncio.Task[None] | None,
+    ) -> None:
+        if earlier is not None:
+            # It lets go of its messages before this one takes them.
+            await asyncio.wait([earlier])
+
+        def tell(fields: dict[str, Any]) -> None:
+            report({"shovel": {"vhost": vhost, "name": name, "serial": serial, **fields}})
+
+        try:
+            definition = parse_shovel(name, value)
+        except ShovelError as error:
+            # An earlier version of the server kept what it was given.
+            tell({"state": "terminated", "reason": str(error)})
+            return
+        shovel = Shovel(vhost, name, definition, self._local, self._settings.node_name, tell)
+        self._shovels[vhost, name] = shovel, serial, 0
+        try:
+            if await shovel.run():
+                tell({"is_done": True, "forwarded": shovel.moved})
+        except Exception as error:
+            logger.exception("shovel stopped vhost=%r name=%r", vhost, name)
+            tell({"state": "terminated", "reason": f"internal error: {error}"})
+        finally:
+            del self._shovels[vhost, name]
+
+    def _local(self, uri: AmqpUri) -> AmqpUri:
+        """Return the address of the door for shovels, with the virtual host of an address."""
+        settings = self._settings
+        return replace(
+            uri,
+            is_tls=False,
+            host=settings.host,
+            port=settings.port,
+            user=LOCAL_USER,
+            password=settings.secret,
+            mechanism="PLAIN",
+            vhost=vhost_of(uri),
+        )
+
+    async def _report_counts(self) -> None:
+        while True:
+            await asyncio.sleep(COUNTS_SECONDS)
+            for (vhost, name), (shovel, serial, told) in list(self._shovels.items()):
+                if shovel.moved != told:
+                    self._shovels[vhost, name] = shovel, serial, shovel.moved
+                    fields = {"vhost": vhost, "name": name, "serial": serial}
+                    report({"shovel": {**fields, "forwarded": shovel.moved}})
