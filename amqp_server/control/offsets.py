@@ -167,11 +167,11 @@ async def allowed_seek(
     Raises:
         ControlError: The user may not, or as `seek`.
     """
-    logs = find_logs(broker, vhost, queue, shards)
+    names = [queue] if queue else [log.queue.name for log in find_logs(broker, vhost, "", shards)]
     with refused():
         rights = rights_in(access, vhost)
-        for log in logs:
-            rights.require(Right.READ, "queue", log.queue.name)
+        for name in names:
+            rights.require(Right.READ, "queue", name)
     return await seek(broker, checkpointer, vhost, queue, shards, group, to, force=force)
 
 

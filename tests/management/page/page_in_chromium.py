@@ -58,7 +58,7 @@ def make_objects(server: ManagementServer, channel: BlockingChannel) -> None:
     channel.queue_declare("orders", durable=True, arguments={"x-dead-letter-exchange": "dlx"})
     channel.queue_declare("orders.dead", durable=True)
     channel.queue_bind("orders.dead", "dlx")
-    for name in ("move.from", "move.to", "bulk.1", "bulk.2", "bulk.3"):
+    for name in ("move.from", "move.to", "bulk.1", "bulk.2", "bulk.3", "shovel.from", "shovel.to"):
         channel.queue_declare(name, durable=True)
     for number in range(20):
         publish(channel, "orders", f"order {number}")
