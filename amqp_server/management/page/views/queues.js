@@ -88,7 +88,7 @@ export default function Queues({ query }) {
   return html`
     <${PageHead} title="Queues" path=${queues.path}
       lead=${queues.value && (filter ? `${count(shown.length)} of ${plural(rows.length, "queue")}, ${plural(waiting, "message")} waiting` : `${plural(rows.length, "queue")}, ${plural(waiting, "message")} waiting`)}
-      actions=${html`<button type="button" class="button primary" onClick=${() => openDeclareQueue((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New queue</button>`} />
+      actions=${html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openDeclareQueue((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New queue</button>`} />
     <${Failure} error=${queues.error} what="The list" />
     <div class="toolbar">
       <${ListFilter} label="Filter queues" value=${filter} onInput=${onFilter} placeholder="Name, or ready>1000 consumers:0 type:stream" />

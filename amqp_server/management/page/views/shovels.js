@@ -26,7 +26,7 @@ export default function Shovels({ query }) {
   const rows = merged(shovels.value ?? [], parameters.value ?? []);
   return html`<${ListView} title="Shovels" noun="shovel" answer=${shovels} rows=${rows} query=${query} fields=${FIELDS}
     words=${(row) => [row.name, row.vhost, placeOf(row, "src"), placeOf(row, "dest")]} placeholder="Name, place, or state:terminated"
-    actions=${mayChange && html`<button type="button" class="button primary" onClick=${() => openCreate((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New shovel</button>`}
+    actions=${mayChange && html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openCreate((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New shovel</button>`}
     rowKey=${(row) => `${row.vhost}\n${row.name}`}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<span class="name">${row.name}</span>` },
