@@ -118,12 +118,13 @@ function Attention({ alarms }) {
 function AttentionRow({ queue, why }) {
   // An hour in steps of a minute says since when it grows.
   const past = usePolled(apiQuery(apiPath("queues", queue.vhost, queue.name), { lengths_age: 3600, lengths_incr: 60, columns: "messages_details" }), PAST_EVERY_MS);
+  const isGrowing = queueNumbers(queue).growth > 0.005;
   const growth = growthOf(gaugePoints(past.value?.messages_details));
   return html`<a class="attention-row" href=${address("queues", [queue.vhost, queue.name])}>
     <span class=${`dot ${why.level}`}></span>
     <span class="name">${queue.name}</span>
     <span class="num"><strong>${shortCount(queue.messages)}</strong><br /><span class="quiet small">${change(queueNumbers(queue).growth)}</span></span>
-    <span class="reason">${why.headline}${growth && html`<span class="since"> ${growthBrief(growth)}</span>`}</span>
+    <span class="reason">${why.headline}${growth && isGrowing && html`<span class="since"> · ${growthBrief(growth)}</span>`}</span>
   </a>`;
 }
 
