@@ -70,7 +70,6 @@ class Overview:
             "messages_unacknowledged": unacked,
         }
         churn = {name: totals.get(name, 0) for name in CHURN}
-        self.row.begin_change()
         self.row.fields = {
             **totals,
             **queue_totals,
@@ -85,3 +84,5 @@ class Overview:
                 for kind in ("connections", "channels", "exchanges", "queues", "consumers")
             },
         }
+        # What was counted before this process began is no change: nothing jumps from 0 to it.
+        self.row.begin_change()

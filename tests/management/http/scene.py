@@ -27,6 +27,7 @@ GLOBAL: Final = "word-global"
 COMPONENT: Final = "federation-upstream"
 """Its parameters have no effect."""
 ELSEWHERE: Final = "elsewhere"
+STREAM: Final = "streamed"
 _POLICY: Final = {"pattern": "^no-such", "definition": {"max-length": 9}}
 _ALL: Final = {"configure": PERMISSION, "write": ".*", "read": ".*"}
 _V: Final = f"/api/queues/{VHOST}"
@@ -41,6 +42,10 @@ _MADE: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ),
     (f"/api/queues/{VHOST}/{OBJECT}", {"durable": True}),
     (f"/api/queues/{VHOST}/{ELSEWHERE}", {"durable": True}),
+    (
+        f"/api/queues/{VHOST}/{STREAM}",
+        {"durable": True, "arguments": {"x-queue-type": "stream"}},
+    ),
     (
         f"/api/exchanges/{VHOST}/{OBJECT}",
         {
@@ -67,6 +72,7 @@ _BODIES: Final[dict[str, dict[str, Any]]] = {
     "/get": {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"},
     "/actions": {"action": "sync"},
     "/move": {"to": ELSEWHERE},
+    "/groups/{group}": {"to": "earliest"},
     "/api/users/bulk-delete": {"users": []},
     "/api/cluster-name": {"name": "word"},
 }
@@ -125,6 +131,8 @@ class Scene:
         if not part.startswith("{"):
             return part
         in_names = {"stream": "x", "feature-flags": "x", "connections": self._connection}
+        if "{group}" in parts:
+            in_names["queues"] = STREAM
         in_names |= {"channels": f"{self._connection} (1)", "global-parameters": GLOBAL}
         names = {
             "{vhost}": VHOST,

@@ -43,6 +43,7 @@ NEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("DELETE", f"{_QUEUE}/contents"): {"read"},
     ("POST", f"{_QUEUE}/get"): {"read"},
     ("GET", f"{_QUEUE}/messages"): {"read"},
+    ("PUT", f"{_QUEUE}/groups/{{group}}"): {"read"},
     ("PUT", f"{_QUEUE}/pause"): {"configure"},
     ("PUT", f"{_QUEUE}/resume"): {"configure"},
     ("POST", f"{_QUEUE}/replay"): {"read", "write"},

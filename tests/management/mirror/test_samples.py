@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pamqp.commands import Queue
 
+from amqp_server.management.mirror.overview import Overview
 from amqp_server.management.mirror.row import Row, Ticks
 from amqp_server.management.mirror.series import OBJECTS, TOTALS
+from amqp_server.management.mirror.table import Kind, Table
 from tests.amqp_client import connect
 from tests.management.mirror.conftest import BEGIN_SECONDS, Observed
 
@@ -123,3 +125,20 @@ def test_counters_may_exceed_32_bits() -> None:
     change(row, ticks, 5)
     change(row, ticks, 1 << 40)
     assert row.rate(PUBLISH) == ((1 << 40) - 5) / 5
+
+
+def test_what_the_broker_did_before_the_mirror_began_is_no_rate_of_the_server() -> None:
+    ticks = Ticks()
+    ticks.last_seconds = BEGIN_SECONDS
+    overview = Overview(ticks)
+    kind = Kind(lambda facts: facts["name"], lambda facts, _: facts, OBJECTS)
+    kinds = ("connections", "channels", "exchanges", "queues", "consumers")
+    tables = {name: Table(kind, ticks) for name in kinds}
+    for published in (1000, 1010):
+        totals = {"message_stats": {"publish": published}}
+        overview.take({"totals": totals}, tables, {"/": (published, 0)})
+        overview.row.sample()
+        ticks.last_seconds += 5
+    found = overview.row.samples(PUBLISH, 600, 5).samples
+    assert {value for _, value in found} == {1000, 1010}
+    assert {value for _, value in overview.row.samples("messages", 600, 5).samples} == {1000, 1010}

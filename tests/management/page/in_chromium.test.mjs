@@ -5,13 +5,17 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { execFile } from "node:child_process";
 import { createRequire } from "node:module";
 import { after, afterEach, before, describe, it } from "node:test";
+import { promisify } from "node:util";
 import puppeteer from "puppeteer-core";
+
+const run = promisify(execFile);
 
 const URL_OF_PAGE = process.env.PAGE_URL;
 const HOSTILE = ["<img src=x onerror=alert(1)>", "quote\"'`s & emoji 🐰", "a/b/c %2F ?#", "{{7*7}}", "x".repeat(255)];
-const VIEWS = ["overview", "queues", "exchanges", "connections", "channels", "streams", "users", "vhosts", "policies", "definitions", "exports", "health", "audit", "log"];
+const VIEWS = ["overview", "queues", "exchanges", "connections", "channels", "streams", "users", "vhosts", "policies", "definitions", "shovels", "exports", "transfers", "health", "audit", "log"];
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const SECONDS_MAX = 15;
 
@@ -129,6 +133,11 @@ async function hasNoViolation(where) {
   assert.deepEqual(found, [], where);
 }
 
+/** Let the broker keep an alarm on, by its own command line. */
+async function publishersBlocked(isOn) {
+  await run(process.env.PYTHON, ["-m", "tests.management.page.hold_alarm", process.env.STORAGE_PATH, isOn ? "on" : "off"]);
+}
+
 /** Ask the API from the page's own session. */
 function api(path, method = "GET", body = undefined) {
   return page.evaluate(async (...given) => {
@@ -179,7 +188,8 @@ describe("every view", () => {
 
   it("in dark colours", async () => {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
-    for (const view of ["overview", "queues", "queues/%2F/orders", "queues/%2F/orders/messages", "health"]) {
+    const parts = ["", "/messages", "/consumers", "/bindings", "/storage"].map((part) => `queues/%2F/orders${part}`);
+    for (const view of [...VIEWS, ...parts, "exchanges/%2F/later"]) {
       await open(view);
       await hasNoViolation(`${view}, dark`);
     }
@@ -188,7 +198,7 @@ describe("every view", () => {
 
   it("on a phone, without a sideways scroll", async () => {
     await page.setViewport({ width: 360, height: 740 });
-    for (const view of [...VIEWS, "queues/%2F/orders", "queues/%2F/orders/messages", `queues/${encoded("/", HOSTILE[4])}`]) {
+    for (const view of [...VIEWS, "queues/%2F/orders", "queues/%2F/orders/messages", "exchanges/%2F/later", `queues/${encoded("/", HOSTILE[4])}`]) {
       await open(view);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(wide <= 0, `${view} is ${wide} pixels too wide`);
@@ -357,6 +367,7 @@ describe("queues", () => {
     await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1);
     await click("7", "tbody");
     await sees("order 7", ".sheet .body-view");
+    assert.match(await page.evaluate(() => location.hash), /[?&]message=7(&|$)/);
     await hasNoViolation("message");
     await click("Publish a copy", ".sheet");
     await submit();
@@ -402,12 +413,57 @@ describe("queues", () => {
     await click("More actions");
     await click("Move messages", ".menu-list");
     await sees("60 ready messages", "dialog");
+    await fill("To", "move.nowhere");
+    await sees("No queue has this name", "dialog");
+    assert.ok(await page.$("dialog button[type=submit][disabled]"));
     await fill("To", "move.to");
+    await fill("At most", "10");
+    await sees("amqp-server queues move --vhost / move.from --to move.to --limit 10", "dialog pre");
+    await fill("Only count", true);
     await submit();
+    await sees("Would move 10 messages", "dialog");
+    await hasNoViolation("move");
+    await fill("At most", "");
+    await fill("Only count", false);
+    await submit();
+    await sees("Moved 60 messages", "dialog [role=status]");
+    await hasNoViolation("moved");
+    await click("Close", "dialog .dialog-foot");
     await dialogIsGone();
-    await sees("Moved 60 messages", ".toast");
     assert.equal((await api("queues/%2F/move.to")).messages_ready, 60);
     assert.equal((await api("queues/%2F/move.from")).messages, 0);
+  });
+
+  it("show what is moved, and stop it", async () => {
+    // An alarm keeps it from its first part, so that there is something to stop.
+    expectedErrors = ["503"];
+    await publishersBlocked(true);
+    await api("queues/%2F/move.to/move", "POST", { to: "move.from", background: true });
+    await open("queues/%2F/move.to");
+    await sees("waits for the end of an alarm", "[aria-label='Transfers under way']");
+    await hasNoViolation("a transfer under way");
+    await open("transfers");
+    await sees("move.to", "td");
+    await hasNoViolation("transfers");
+    await click("Stop", "td");
+    await sees("Move stopped", ".toast");
+    await sees("stopped", "td .badge");
+    await publishersBlocked(false);
+    assert.equal((await api("queues/%2F/move.to")).messages_ready, 60);
+  });
+
+  it("are moved many at once", async () => {
+    await open(`queues?filter=${encodeURIComponent("move.")}`);
+    await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 2);
+    await page.$eval("tbody input[type=checkbox]", (node) => node.click());
+    await page.$$eval("tbody tr", (rows) => [...rows].find((row) => row.textContent.includes("move.to")).querySelector("input:not(:checked)")?.click());
+    await click("Move messages", ".selection-bar");
+    await fill("To", "bulk.2");
+    await submit();
+    await sees("Moved 60 messages", "dialog [role=status]");
+    await click("Close", "dialog .dialog-foot");
+    await dialogIsGone();
+    assert.equal((await api("queues/%2F/bulk.2")).messages_ready, 60);
   });
 
   it("are purged and deleted many at once", async () => {
@@ -454,6 +510,57 @@ describe("exchanges", () => {
     await fill("Only if nothing", false);
     await submit();
     await sees("Exchanges", "h1");
+  });
+});
+
+describe("delayed messages", () => {
+  it("are shown, the next one first, and cancelled", async () => {
+    await open("exchanges/%2F/later");
+    await sees("3 messages, the next leaves in", "[aria-label='Delayed messages']");
+    assert.deepEqual(await page.$$eval("[aria-label='Delayed messages'] tbody tr", (rows) => rows.map((row) => row.textContent.includes("<b>1"))), [true, false, false]);
+    await hasNoViolation("delayed messages");
+    await click("Cancel message 1", "td");
+    await sees("is never delivered", "dialog");
+    await sees("/api/exchanges/%2F/later/delayed/1", "dialog pre");
+    await submit();
+    await dialogIsGone();
+    await sees("2 messages, the next leaves in", "[aria-label='Delayed messages']");
+    await click("Cancel all", "main");
+    await sees("2 messages", "dialog");
+    await hasNoViolation("cancel all");
+    await submit();
+    await dialogIsGone();
+    await sees("Nothing is delayed", "main");
+  });
+});
+
+describe("consumer groups", () => {
+  it("are rewound", async () => {
+    await api("queues/%2F/events/groups/%3Cb%3Egroup", "PUT", { to: "0" });
+    await open("streams");
+    await click("Move group <b>group", "td");
+    await fill("To", "nowhere");
+    await sees("amqp-server offsets seek --vhost / --queue events --group '<b>group' --to nowhere", "dialog pre");
+    expectedErrors = ["400"];
+    await submit();
+    await sees("to:", "dialog [role=alert]");
+    await hasNoViolation("group");
+    await fill("To", "latest");
+    await submit();
+    await dialogIsGone();
+    await sees("The group is at offset 0", ".toast");
+  });
+});
+
+describe("exports", () => {
+  it("say what was exported, and how far behind it is", async () => {
+    await open("exports");
+    await sees("/lake/<b>", "h2");
+    await sees("amqp-server export --vhost / --queue orders --to delta --out '/lake/<b>'", "pre");
+    await sees("an error <b>", "main");
+    await fill("Queue", HOSTILE[0], "main");
+    await sees("--queue '<img src=x onerror=alert(1)>'", "pre");
+    await hasNoViolation("exports");
   });
 });
 
@@ -507,6 +614,36 @@ describe("administration", () => {
     await submit();
     await dialogIsGone();
     await sees("No policies");
+  });
+
+  it("makes a shovel without showing its passwords, and deletes it", async () => {
+    await open("shovels");
+    await click("New shovel");
+    await fill("Name", "<i>far</i>");
+    await fill("Source name", "orders");
+    await fill("Destination URI", "amqp://user:secret@far.example/%2f");
+    await fill("Destination name", "orders");
+    await sees("amqp://user@far.example/%2f", "dialog pre");
+    assert.doesNotMatch(await page.$eval("dialog pre", (node) => node.textContent), /secret/);
+    await hasNoViolation("new shovel");
+    await fill("Source name", "shovel.from");
+    await fill("Destination URI", "amqp://");
+    await fill("Destination name", "shovel.to");
+    await submit();
+    await dialogIsGone();
+    await sees("<i>far</i>", "td");
+    await sees("running", "td .badge");
+    await hasNoViolation("shovels");
+    await click("Restart", "td");
+    await submit();
+    await dialogIsGone();
+    await sees("The shovel is restarted", ".toast");
+    await sees("running", "td .badge");
+    await click("Delete", "td");
+    await submit();
+    await dialogIsGone();
+    await sees("No shovels", "main");
+    assert.deepEqual((await api("shovels")).length, 0);
   });
 
   it("makes a virtual host and deletes it", async () => {

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +18,8 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from amqp_server.control.client import ask
+from appendlog.export_records import begin_record, end_record
 from tests.management.conftest import ManagementServer
 
 HERE = Path(__file__).parent
@@ -55,13 +58,32 @@ def make_objects(server: ManagementServer, channel: BlockingChannel) -> None:
     channel.queue_declare("orders", durable=True, arguments={"x-dead-letter-exchange": "dlx"})
     channel.queue_declare("orders.dead", durable=True)
     channel.queue_bind("orders.dead", "dlx")
-    for name in ("move.from", "move.to", "bulk.1", "bulk.2", "bulk.3"):
+    for name in ("move.from", "move.to", "bulk.1", "bulk.2", "bulk.3", "shovel.from", "shovel.to"):
         channel.queue_declare(name, durable=True)
     for number in range(20):
         publish(channel, "orders", f"order {number}")
     for number in range(60):
         publish(channel, "move.from", f"move {number}")
     publish(channel, "bulk.1", "a")
+    delayed = {"x-delayed-type": "direct"}
+    channel.exchange_declare("later", "x-delayed-message", durable=True, arguments=delayed)
+    channel.queue_bind("orders", "later", "k")
+    for number, hours in enumerate((2, 1, 3)):
+        late = pika.BasicProperties(delivery_mode=2, headers={"x-delay": hours * 3_600_000})
+        channel.basic_publish("later", "k", f"<b>{number}".encode(), late)
+    note_export(server)
+
+
+def note_export(server: ManagementServer) -> None:
+    """Note an export, as `amqp-server export` does at its end."""
+    asked = {"vhost": "/", "queue": "orders", "after": "", "limit": 1}
+    incarnation = ask(server.storage_path, "queues.stats", **asked)["queues"][0]["incarnation"]
+    settings = {"vhost": "/", "queues": ["orders"], "to": "delta", "include": "all"}
+    record = begin_record(server.storage_path, "/lake/<b>", settings, time.time_ns())
+    queue = {"vhost": "/", "queue": "orders", "incarnation": incarnation}
+    failed = {"vhost": "/", "queue": HOSTILE[0], "incarnation": "", "error": "an error <b>"}
+    rows = [{**queue, "status": "exported", "end": 3, "rows": 3}, {**failed, "status": "failed"}]
+    end_record(server.storage_path, record, rows, 0, time.time_ns())
 
 
 def publish(channel: BlockingChannel, queue: str, body: str) -> None:
@@ -103,6 +125,8 @@ def test_every_view_and_action(management_server: ManagementServer, tmp_path: Pa
             "PAGE_URL": management_server.url,
             "CHROMIUM": chromium,
             "DEFINITIONS_FILE": str(definitions),
+            "PYTHON": sys.executable,
+            "STORAGE_PATH": str(management_server.storage_path),
         }
         done = subprocess.run(
             ["node", "--test", str(HERE / "in_chromium.test.mjs")],
@@ -111,6 +135,7 @@ def test_every_view_and_action(management_server: ManagementServer, tmp_path: Pa
             text=True,
             timeout=540,
             check=False,
+            cwd=HERE.parents[2],
         )
     print(done.stdout)
     with pytest.raises(pika.exceptions.AMQPError):

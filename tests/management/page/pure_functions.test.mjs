@@ -15,6 +15,8 @@ const bodies = await load("message_bodies.js");
 const { messageMatches } = await load("message_search.js");
 const { policyMatches } = await load("policy_match.js");
 const { alarmNames } = await load("alarms.js");
+const growth = await load("growth.js");
+const transfers = await load("transfers.js");
 
 const HOSTILE = ["/", "a/b", "%2F", "a b?c#d", "<img src=x onerror=alert(1)>", "\"'`\\", "émoji 🐰", "#", "?x=1&y", "."];
 
@@ -256,5 +258,51 @@ describe("alarms", () => {
     assert.deepEqual(alarmNames({ value: { status: "ok" }, error: null }), []);
     assert.deepEqual(alarmNames({ error: { status: 503, details: { alarms: [{ resource: "disk" }, { resource: "disk" }] } } }), ["disk"]);
     assert.equal(alarmNames({ error: { status: 0 } }), null);
+  });
+});
+
+describe("since when a queue grows", () => {
+  const points = (...depths) => depths.map((depth, place) => [1000 + place * 5, depth]);
+  it("is the last time that it was low", () => {
+    const found = growth.growthOf(points(50, 20, 0, 0, 10, 40, 90, 200));
+    assert.deepEqual([found.since, found.grown, found.isOlder], [1015, 200, false]);
+    assert.match(growth.growthWords(found, 1035), /^Since .*, for 20 seconds: 200 more messages\.$/);
+    assert.match(growth.growthBrief(found, 1035), /^since \d\d:\d\d$/);
+  });
+  it("lasts over small dips, and not over large ones", () => {
+    assert.equal(growth.growthOf(points(0, 100, 95, 200, 190, 400)).since, 1000);
+    assert.equal(growth.growthOf(points(0, 100, 400, 10, 200, 400)).since, 1015);
+  });
+  it("is not before what is known", () => {
+    assert.equal(growth.growthOf(points(500, 500, 500, 600, 700)).isOlder, true);
+    assert.equal(growth.growthOf(points(500, 600, 700)).isOlder, true);
+    assert.equal(growth.growthOf(points(0, 600, 700)).isOlder, false);
+    assert.match(growth.growthWords(growth.growthOf(points(500, 600, 700)), 1010), /^Since .* or before, for at least 10 seconds: 200 more/);
+    assert.match(growth.growthBrief(growth.growthOf(points(500, 600, 700)), 1010), / or before$/);
+  });
+  it("is nothing where nothing grows", () => {
+    for (const depths of [[], [1, 2], [5, 5, 5], [900, 500, 10], [0, 1, 2], [1000, 1000, 1005]]) assert.equal(growth.growthOf(points(...depths)), null);
+    assert.equal(growth.growthWords(null), "");
+  });
+});
+
+describe("transfers", () => {
+  it("say how far they are", () => {
+    const move = { kind: "move", state: "running", progress: { start: 100, until: 300, next: 150, moved: 40 } };
+    assert.equal(transfers.transferShare(move), 0.25);
+    assert.equal(transfers.transferCount(move), 40);
+    assert.equal(transfers.transferShare({ ...move, state: "done" }), 1);
+    assert.equal(transfers.transferShare({ state: "waiting", progress: {} }), 0);
+    assert.equal(transfers.stateWords({ ...move, is_stopping: true }), "stopping");
+    assert.equal(transfers.stateWords({ ...move, progress: { is_waiting: true } }), "waits for the end of an alarm");
+    assert.equal(transfers.stateWords({ ...move, state: "failed", reason: "full" }), "failed: full");
+  });
+  it("end in a sentence", () => {
+    assert.equal(transfers.resultSentence("move", { moved: 1, is_dry_run: true }), "Would move 1 message.");
+    assert.equal(transfers.resultSentence("replay", { replayed: 2, first_offset: 5, last_offset: 1006 }), "Replayed 2 messages, offsets 5 to 1,006.");
+    assert.equal(
+      transfers.resultSentence("return", { returned: 3, queues: [{ queue: "<b>", returned: 3 }], left: { no_queue: 1, refused: 2 } }),
+      "Returned 3 dead letters: 3 to <b>. 1 message whose queue is gone stays. 2 messages that the queue refuses stay.",
+    );
   });
 });

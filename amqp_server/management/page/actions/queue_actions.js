@@ -2,7 +2,7 @@
 
 import { html } from "../app/html.js";
 import { address, apiPath } from "../app/addresses.js";
-import { adminLine, commandLine } from "../app/command_lines.js";
+import { adminLine } from "../app/command_lines.js";
 import { count, plural } from "../app/format.js";
 import { plainHeaders } from "../app/message_bodies.js";
 import { go } from "../app/location.js";
@@ -12,7 +12,6 @@ import { ActionDialog, openDialog } from "../parts/dialog.js";
 import { Check, jsonObject, Select, TextArea, TextField } from "../parts/fields.js";
 import { MessageView } from "../parts/message_view.js";
 import { Notice, toast } from "../parts/notices.js";
-import { moveMessages } from "./moving.js";
 
 const queuePath = (queue, ...rest) => apiPath("queues", queue.vhost, queue.name, ...rest);
 
@@ -114,89 +113,6 @@ export function openGetMessages(queue) {
       : html`<div class="stack" role="status">${messages.map((message, place) => html`<${MessageView} key=${place} message=${message} />`)}</div>`} />`);
 }
 
-export function openMove(queue, queues) {
-  openMoveDialog({
-    title: `Move the messages of “${queue.name}”`,
-    sources: [queue],
-    fields: (values, set) => html`<${Select} label="To" value=${values.to} onInput=${set("to")} options=${[["", "Choose a queue"],
-      ...queues.filter(({ name, vhost }) => vhost === queue.vhost && name !== queue.name).map(({ name }) => [name, name])]} />`,
-    isReady: (values) => values.to !== "",
-    target: (values) => () => values.to,
-    done: (moved, values) => `Moved ${plural(moved.moved, "message")} to “${values.to}”.`,
-  });
-}
-
-/** Dead letters go back to the queue that they died in. */
-export function openReturnDeadLetters(queue, initial = {}) {
-  openDialog((close) => html`<${ActionDialog} onClose=${close} isWide title=${`Return dead letters of “${queue.name}”`}
-    confirm=${(values) => (values.dryRun ? "Count only" : "Return dead letters")}
-    initial=${{ start: "first", until: "", filter: "", dryRun: true, ...initial }}
-    fields=${(values, set) => html`
-      <p>Each ready message goes back to the queue in which it died, and leaves this one when it is on the disk there. Messages that never died stay.</p>
-      <div class="fields">
-        <${TextField} label="From" isMono value=${values.start} onInput=${set("start")} help="An offset, an age (1h), a time, or first" />
-        <${TextField} label="Until (exclusive)" isMono value=${values.until} onInput=${set("until")} help="Empty: the end" />
-        <${TextField} label="Only with the header" isMono placeholder="customer=7" value=${values.filter} onInput=${set("filter")} />
-      </div>
-      <${Check} label="Only count, move nothing" checked=${values.dryRun} onChange=${set("dryRun")} />`}
-    request=${(values) => values.start === "" ? null : ({
-      method: "POST", path: queuePath(queue, "dead-letters", "return"),
-      body: { from: values.start, until: values.until, filters: values.filter ? [values.filter] : [], dry_run: values.dryRun },
-    })}
-    result=${(answer) => html`<${Notice} level="good" role="status">${answer.is_dry_run ? "Would return" : "Returned"} <strong>${plural(answer.returned ?? 0, "dead letter")}</strong>${
-      (answer.queues ?? []).length ? `: ${answer.queues.map(({ queue: name, returned }) => `${count(returned)} to ${name}`).join(", ")}` : ""}.
-      ${leftWords(answer.left)}<//>`} />`);
-}
-
-function leftWords(left = {}) {
-  const words = [[left.no_death, "without a death"], [left.no_queue, "whose queue is gone"], [left.refused, "that the queue refuses"]];
-  return words.filter(([number]) => number).map(([number, why]) => `${plural(number, "message")} ${why} ${number === 1 ? "stays" : "stay"}.`).join(" ");
-}
-
-export function openBulkMove(chosen, queues, onDone) {
-  const [{ vhost }] = chosen;
-  const names = new Set(chosen.map(({ name }) => name));
-  const isOneHost = chosen.every((queue) => queue.vhost === vhost);
-  openMoveDialog({
-    title: `Move the messages of ${plural(chosen.length, "queue")}`,
-    sources: chosen,
-    fields: (values, set) => isOneHost ? html`<${Select} label="To" value=${values.to} onInput=${set("to")} options=${[["", "Choose a queue"],
-        ...queues.filter((queue) => queue.vhost === vhost && !names.has(queue.name)).map(({ name }) => [name, name])]} />`
-      : html`<${Notice} level="warn">Choose queues of one virtual host: messages are moved inside of it.<//>`,
-    isReady: (values) => isOneHost && values.to !== "",
-    target: (values) => () => values.to,
-    done: (moved, values) => `Moved ${plural(moved.moved, "message")} to “${values.to}”.`,
-    onDone,
-  });
-}
-
-function openMoveDialog({ title, sources, fields, isReady, target, done, onDone = () => {} }) {
-  const ready = sources.reduce((sum, queue) => sum + (queue.messages_ready ?? 0), 0);
-  let stop = false;
-  openDialog((close) => html`<${ActionDialog} title=${title} confirm="Move messages" isCaution initial=${{ to: "", progress: null }}
-    onClose=${() => { stop = true; close(); }}
-    fields=${(values, set) => html`
-      <p><strong>${plural(ready, "ready message")}</strong>: each is published to its new queue first, and leaves this one when that is confirmed.
-        None is lost. If this page is closed meanwhile, the rest stays where it is.</p>
-      ${fields(values, set)}
-      ${values.progress !== null && html`<div class="progress" role="progressbar" aria-label="Moved" aria-valuenow=${values.progress} aria-valuemin="0" aria-valuemax=${ready}>
-        <span class="c1" style=${{ display: "block", height: "100%", width: `${Math.min(100, (values.progress / Math.max(1, ready)) * 100)}%` }}></span></div>`}`}
-    request=${(values) => isReady(values) ? { method: "POST", path: queuePath(sources[0], "get"), body: { count: 50, ackmode: "ack_requeue_false", encoding: "base64" } } : null}
-    showsCommands=${false}
-    before=${async (values, _, set) => {
-      const total = { moved: 0, kept: 0, repeated: 0 };
-      for (const queue of sources) {
-        const moved = await moveMessages(queue, target(values), queue.messages_ready ?? 0, {
-          onProgress: (number) => set("progress")(total.moved + number), isStopped: () => stop,
-        });
-        for (const key of Object.keys(total)) total[key] += moved[key];
-      }
-      return total;
-    }}
-    done=${(moved, values) => done(moved, values) + (moved.repeated ? ` ${plural(moved.repeated, "message")} a consumer took at the same moment: they are there twice.` : "")}
-    onDone=${onDone} />`);
-}
-
 export async function setPaused(queue, isPaused) {
   try {
     await ask(queuePath(queue, isPaused ? "pause" : "resume"), { method: "PUT" });
@@ -205,35 +121,6 @@ export async function setPaused(queue, isPaused) {
   } catch (error) {
     toast(error.message, "bad");
   }
-}
-
-export function openReplay(queue, queues, initial = {}) {
-  openDialog((close) => html`<${ActionDialog} onClose=${close} isWide title=${`Replay messages of “${queue.name}”`}
-    confirm=${(values) => (values.dryRun ? "Count only" : "Replay")}
-    initial=${{ start: "1h", until: "", to: "", filter: "", all: false, dryRun: true, ...initial }}
-    fields=${(values, set) => html`
-      <p>Publishes messages that consumers have finished, and that are still in the log, again. They are new messages at the end of the queue.</p>
-      <div class="fields">
-        <${TextField} label="From" isMono value=${values.start} onInput=${set("start")} help="An offset, an age (1h), a time (2026-08-01T12:00), or first" />
-        <${TextField} label="Until (exclusive)" isMono value=${values.until} onInput=${set("until")} help="Empty: the end" />
-        <${Select} label="To" value=${values.to} onInput=${set("to")} options=${[["", queue.type === "stream" ? "Choose a queue" : "The same queue"],
-          ...queues.filter(({ name, vhost }) => vhost === queue.vhost && name !== queue.name).map(({ name }) => [name, name])]} />
-        <${TextField} label="Only with the header" isMono placeholder="customer=7" value=${values.filter} onInput=${set("filter")} />
-      </div>
-      <${Check} label="Also copy messages that are ready or unacked" checked=${values.all} onChange=${set("all")} />
-      <${Check} label="Only count, publish nothing" checked=${values.dryRun} onChange=${set("dryRun")} />`}
-    request=${(values) => values.start === "" || (queue.type === "stream" && values.to === "") ? null : ({
-      method: "POST", path: queuePath(queue, "replay"),
-      body: {
-        from: values.start, until: values.until, to: values.to, filters: values.filter ? [values.filter] : [],
-        include: values.all ? "all" : "settled", dry_run: values.dryRun,
-      },
-    })}
-    command=${(values) => commandLine("amqp-server", "replay", "--vhost", queue.vhost, "--queue", queue.name, "--from", values.start,
-      ...(values.until ? ["--until", values.until] : []), ...(values.to ? ["--to", values.to] : []),
-      ...(values.filter ? ["--filter", values.filter] : []), ...(values.all ? ["--include", "all"] : []), values.dryRun ? "--dry-run" : null)}
-    result=${(answer) => html`<${Notice} level="good" role="status">${answer.is_dry_run ? "Would replay" : "Replayed"} <strong>${plural(answer.replayed ?? 0, "message")}</strong>${
-      Number.isFinite(answer.first_offset) ? `, offsets ${count(answer.first_offset)} to ${count(answer.last_offset)}` : ""}.<//>`} />`);
 }
 
 const TYPES = [["classic", "Queue"], ["quorum", "Queue (quorum)"], ["stream", "Stream"]];
@@ -295,15 +182,20 @@ export function openBulk(queues, kind, onDone) {
   const isDelete = kind === "delete";
   const messages = queues.reduce((sum, queue) => sum + ((isDelete ? queue.messages : queue.messages_ready) ?? 0), 0);
   const path = (queue) => queuePath(queue, ...(isDelete ? [] : ["contents"]));
-  openDialog((close) => html`<${ActionDialog} onClose=${close} isDestructive=${isDelete} isCaution=${!isDelete}
-    title=${`${words[0]} ${plural(queues.length, "queue")}`} confirm=${`${words[0]} ${plural(queues.length, "queue")}`} initial=${{ typed: "" }}
+  let isStopped = false;
+  openDialog((close) => html`<${ActionDialog} isDestructive=${isDelete} isCaution=${!isDelete}
+    onClose=${() => { isStopped = true; close(); }}
+    title=${`${words[0]} ${plural(queues.length, "queue")}`} confirm=${`${words[0]} ${plural(queues.length, "queue")}`} initial=${{ typed: "", done: null }}
     fields=${(values, set) => html`
       <p>${isDelete ? "The queues go with" : "From the queues go"} <strong>${plural(messages, "message")}</strong>.${isDelete ? " This cannot be undone." : " Queues, bindings and consumers stay."}</p>
       <div class="body-view" tabindex="0" role="region" aria-label="Chosen queues">${queues.slice(0, 200).map((queue) => html`<div key=${`${queue.vhost}\n${queue.name}`}>${queue.name} <span class="quiet">${queue.vhost}, ${count(queue.messages)}</span></div>`)}
         ${queues.length > 200 && html`<div class="quiet">and ${count(queues.length - 200)} more</div>`}</div>
-      ${isDelete && html`<${TextField} label=${`Type ${queues.length} to confirm`} isMono value=${values.typed} onInput=${set("typed")} />`}`}
+      ${isDelete && html`<${TextField} label=${`Type ${queues.length} to confirm`} isMono value=${values.typed} onInput=${set("typed")} />`}
+      ${values.done !== null && html`<div class="progress" role="progressbar" aria-label=${words[1]} aria-valuenow=${values.done} aria-valuemin="0" aria-valuemax=${queues.length}>
+        <span style=${{ width: `${((values.done / queues.length) * 100).toFixed(1)}%` }}></span></div>
+        <p class="quiet small" role="status">${count(values.done)} of ${plural(queues.length, "queue")}. Closing this stops it.</p>`}`}
     request=${(values) => isDelete && values.typed !== String(queues.length) ? null : ({ method: "DELETE", path: path(queues[0]) })}
-    before=${() => eachQueue(queues, (queue) => ask(path(queue), { method: "DELETE" }))}
+    before=${(_, __, set) => eachQueue(queues, (queue) => ask(path(queue), { method: "DELETE" }), set("done"), () => isStopped)}
     command=${() => queues.slice(0, 200).map((queue) => adminLine(queue.vhost, isDelete ? "delete queue" : "purge queue", { name: queue.name })).join("\n")}
     done=${(failed) => `${plural(queues.length - failed.length, "queue")} ${words[1]}.`}
     onDone=${(failed) => {
@@ -312,15 +204,29 @@ export function openBulk(queues, kind, onDone) {
     }} />`);
 }
 
-async function eachQueue(queues, act) {
+const AT_ONCE = 6;
+
+/** Do something to each of the queues, a few at a time; return those that failed, or were not reached. */
+async function eachQueue(queues, act, onProgress, isStopped) {
   const failed = [];
-  for (const queue of queues) {
-    try {
-      await act(queue);
-    } catch (error) {
-      failed.push({ queue, error });
+  const waiting = queues.slice();
+  let done = 0;
+  const work = async () => {
+    for (let queue = waiting.shift(); queue; queue = waiting.shift()) {
+      if (isStopped()) {
+        failed.push({ queue, error: new Error("stopped before its turn") });
+        continue;
+      }
+      try {
+        await act(queue);
+      } catch (error) {
+        failed.push({ queue, error });
+      }
+      done += 1;
+      onProgress(done);
     }
-  }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
   return failed;
 }
 

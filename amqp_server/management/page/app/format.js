@@ -116,6 +116,11 @@ export function exchangeName(name) {
   return name === "" ? "(default exchange)" : name;
 }
 
+/** A virtual host in the way to a view: "/" alone would look like a separator. */
+export function vhostCrumb(name) {
+  return `virtual host ${name}`;
+}
+
 function trimmed(value) {
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
   return String(Number(value.toFixed(digits)));

@@ -127,7 +127,9 @@ function options(series, format, isStacked, size, group, onCursor) {
 }
 
 function axisText(value, format) {
-  return format === rate ? shortCount(Math.round(value * 100) / 100) : format(value);
+  // Whole numbers alone would name two lines of a small scale alike.
+  if (Math.abs(value) < 10) return String(Math.round(value * 100) / 100);
+  return format === rate ? shortCount(value) : format(value);
 }
 
 /** A canvas knows no `light-dark()`: the browser computes the colour on an element. */

@@ -75,10 +75,12 @@ export function Dialog({ title, onClose, onSubmit, isWide = false, isDestructive
  *   shownRequest(request): The request as the curl line shows it: without passwords.
  *   showsCommands: False for work that is more than one request.
  *   result(answer): Shown in the dialog, which then stays open.
+ *   isOnce(answer): Whether that was it: it cannot be done again in this dialog.
  */
 export function ActionDialog({
   title, confirm, initial = {}, fields, request, command = () => null, done, onDone, onClose,
   isDestructive = false, isCaution = false, isWide = false, result = null, before = null, showsCommands = true, leaves = false, shownRequest = (wanted) => wanted,
+  isOnce = () => false,
 }) {
   const [values, setValues] = useState(initial);
   const [error, setError] = useState(null);
@@ -123,8 +125,8 @@ export function ActionDialog({
   return html`<${Dialog} title=${title} onClose=${onClose} onSubmit=${submit} isWide=${isWide} isDestructive=${isDestructive}
     footer=${html`
       <button type="button" class="button" onClick=${onClose} data-autofocus=${isDestructive ? true : undefined}>${answer === undefined ? "Cancel" : "Close"}</button>
-      <button type="submit" class=${`button ${style}`} disabled=${!wanted || isBusy}>${isBusy ? html`<span class="spinner"></span>` : null}${typeof confirm === "function" ? confirm(values) : confirm}</button>`}>
-    ${fields && fields(values, set)}
+      ${answer === undefined || !isOnce(answer) ? html`<button type="submit" class=${`button ${style}`} disabled=${!wanted || isBusy}>${isBusy ? html`<span class="spinner"></span>` : null}${typeof confirm === "function" ? confirm(values) : confirm}</button>` : null}`}>
+    ${fields && (answer === undefined || !isOnce(answer)) && fields(values, set)}
     ${mistake && html`<${Notice} level="warn">${mistake}<//>`}
     ${error && html`<${Notice} level="bad" role="alert">${error.message}<//>`}
     ${result && answer !== undefined && result(answer, values)}

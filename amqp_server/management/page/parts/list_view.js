@@ -1,8 +1,8 @@
 // What most lists have in common: heading, filter, table, and the address that keeps filter and order.
 
-import { html, useMemo, useState } from "../app/html.js";
+import { html, useMemo } from "../app/html.js";
 import { count, plural } from "../app/format.js";
-import { keepTyped, replaceQuery } from "../app/location.js";
+import { replaceQuery, useTypedFilter } from "../app/location.js";
 import { rowFilter } from "../app/row_filter.js";
 import { ListFilter } from "./list_filter.js";
 import { Failure } from "./notices.js";
@@ -21,15 +21,11 @@ import { Table } from "./table.js";
  *   table: Further properties of the table.
  */
 export function ListView({ title, lead, actions, noun, answer, rows = answer.value ?? [], fields, words, placeholder, query, children, columns, rowKey, empty, ...table }) {
-  const [filter, setFilter] = useState(query.filter ?? "");
+  const [filter, onFilter] = useTypedFilter(query);
   const shown = useMemo(() => rows.filter(rowFilter(filter, fields, words)), [rows, filter]);
-  const onFilter = (text) => {
-    setFilter(text);
-    keepTyped({ filter: text });
-  };
   const order = { key: query.sort ?? columns[0].key, isDescending: query.down === "1" };
   return html`
-    <${PageHead} title=${title} actions=${actions}
+    <${PageHead} title=${title} actions=${actions} path=${answer.path}
       lead=${lead ?? (answer.value && (filter ? `${count(shown.length)} of ${plural(rows.length, noun)}` : plural(rows.length, noun)))} />
     <${Failure} error=${answer.error} what="The list" />
     ${children}

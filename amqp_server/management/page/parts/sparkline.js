@@ -1,4 +1,4 @@
-// A trend small enough for a cell of a table.
+// A trend small enough for a cell of a table. Without a label it is a decoration of the number beside it.
 
 import { html } from "../app/html.js";
 
@@ -14,7 +14,7 @@ export function Sparkline({ values, label }) {
   });
   const ends = values[values.length - 1] - values[0];
   const trend = Math.abs(ends) < Math.max(1, high * 0.02) ? "" : ends > 0 ? " up" : " down";
-  return html`<svg class=${`spark${trend}`} viewBox="0 0 88 22" role="img" aria-label=${label}>
+  return html`<svg class=${`spark${trend}`} viewBox="0 0 88 22" ...${label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" }}>
     <path d=${`M${points.join("L")}`} />
   </svg>`;
 }

@@ -1,18 +1,19 @@
 // The table of every list: sorted by its headings, filtered, with only the visible rows in the page.
 
-import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../app/html.js";
+import { Component, html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../app/html.js";
 import { sorted } from "../app/sorting.js";
 import { Empty } from "./notices.js";
 
-const ROW_HEIGHT = 40;
+const ROW_HEIGHT = 35;
 const ROWS_WITHOUT_WINDOW = 80;
-const ROWS_BESIDE_WINDOW = 12;
+const ROWS_BESIDE_WINDOW = 8;
 
 /**
  * Args:
  *   label: What the table lists, for screen readers.
  *   columns: [{key, title, cell(row), value(row), isRight, isMain, isBrief, option: 1..3}]; a column with `value` sorts by it;
- *     `isMain` and `isBrief` bound its width;
+ *     `isMain` and `isBrief` bound its width; `width` in pixels fixes it, where all others have one: then columns do not
+ *     jump while somebody scrolls or types, and the browser need not measure every cell;
  *     `option` hides it on narrow screens, 3 first.
  *   rows, rowKey: The rows, and a text that names each.
  *   order: {key, isDescending}, and `onOrder` to change it.
@@ -56,7 +57,6 @@ export function Table({ label, columns, rows, rowKey, order, onOrder, selection 
   const end = isLong
     ? Math.min(ordered.length, Math.ceil((view.top + view.height) / ROW_HEIGHT) + ROWS_BESIDE_WINDOW)
     : ordered.length;
-  const width = columns.length + (selection ? 1 : 0);
 
   const toggle = (row, isChecked, isRange) => {
     const next = new Set(selection);
@@ -70,12 +70,18 @@ export function Table({ label, columns, rows, rowKey, order, onOrder, selection 
     lastChecked.current = rowKey(row);
     onSelect(next);
   };
+  const toggling = useRef(toggle);
+  toggling.current = toggle;
+  const onToggle = useRef((...given) => toggling.current(...given)).current;
+  const isFixed = columns.every(({ width: wide, isMain }) => wide || isMain);
   const isAll = selection !== null && ordered.length > 0 && selection.size >= ordered.length
     && ordered.every((row) => selection.has(rowKey(row)));
 
   return html`<div class=${`table-wrap${isLong ? " tall" : ""}`} ref=${holder} tabindex="0" role="group" aria-label=${label}>
-    <table aria-rowcount=${ordered.length + 1}>
+    <table aria-rowcount=${ordered.length + 1} class=${isFixed ? "fixed" : undefined}>
       <caption class="visually-hidden">${label}</caption>
+      ${isFixed && html`<colgroup>${selection && html`<col class="check-cell" />`}
+        ${columns.map((column) => html`<col key=${column.key} class=${classes(column)} style=${column.width ? { width: `${column.width}px` } : undefined} />`)}</colgroup>`}
       <thead><tr>
         ${selection && html`<th class="check-cell" scope="col">
           <input type="checkbox" aria-label=${`Select all ${ordered.length}`} checked=${isAll}
@@ -84,21 +90,33 @@ export function Table({ label, columns, rows, rowKey, order, onOrder, selection 
         ${columns.map((column) => html`<${Heading} key=${column.key} column=${column} order=${order} onOrder=${onOrder} />`)}
       </tr></thead>
       <tbody>
-        ${first > 0 && html`<${Spacer} rows=${first} width=${width} />`}
+        ${first > 0 && html`<${Spacer} rows=${first} />`}
         ${ordered.slice(first, end).map((row, place) => {
           const key = rowKey(row);
-          return html`<tr key=${key} aria-rowindex=${first + place + 2} class=${selection?.has(key) ? "is-selected" : ""}>
-            ${selection && html`<td class="check-cell">
-              <input type="checkbox" aria-label=${`Select ${row.name ?? key}`} checked=${selection.has(key)}
-                onClick=${(event) => toggle(row, event.target.checked, event.shiftKey)} />
-            </td>`}
-            ${columns.map((column) => html`<td key=${column.key} class=${classes(column)}>${column.cell(row)}</td>`)}
-          </tr>`;
+          return html`<${Row} key=${key} name=${key} row=${row} columns=${columns} index=${first + place + 2} onToggle=${onToggle}
+            hasBox=${selection !== null} isSelected=${Boolean(selection?.has(key))} />`;
         })}
-        ${end < ordered.length && html`<${Spacer} rows=${ordered.length - end} width=${width} />`}
+        ${end < ordered.length && html`<${Spacer} rows=${ordered.length - end} />`}
       </tbody>
     </table>
   </div>`;
+}
+
+/** One row. It is drawn again only when it is another one: of thousands that are filtered, most of those in view stay. */
+class Row extends Component {
+  shouldComponentUpdate(next) {
+    return ["row", "columns", "index", "isSelected", "hasBox"].some((name) => next[name] !== this.props[name]);
+  }
+
+  render({ name, row, columns, index, hasBox, isSelected, onToggle }) {
+    return html`<tr aria-rowindex=${index} class=${isSelected ? "is-selected" : ""}>
+      ${hasBox && html`<td class="check-cell">
+        <input type="checkbox" aria-label=${`Select ${row.name ?? name}`} checked=${isSelected}
+          onClick=${(event) => onToggle(row, event.target.checked, event.shiftKey)} />
+      </td>`}
+      ${columns.map((column) => html`<td key=${column.key} class=${classes(column)}>${column.cell(row)}</td>`)}
+    </tr>`;
+  }
 }
 
 function Heading({ column, order, onOrder }) {
@@ -114,8 +132,9 @@ function Heading({ column, order, onOrder }) {
   </th>`;
 }
 
-function Spacer({ rows, width }) {
-  return html`<tr class="spacer" aria-hidden="true" style=${{ height: `${rows * ROW_HEIGHT}px` }}><td colspan=${width}></td></tr>`;
+function Spacer({ rows }) {
+  // One cell: a span over columns that a narrow screen hides would give these their width back.
+  return html`<tr class="spacer" aria-hidden="true" style=${{ height: `${rows * ROW_HEIGHT}px` }}><td></td></tr>`;
 }
 
 function Loading({ label }) {

@@ -16,7 +16,7 @@ import { Badge, Failure } from "../parts/notices.js";
 const CHANGES = [
   "queue.*", "exchange.*", "binding.*", "vhost.*", "policy.*", "operator_policy.*", "permission.*", "topic.permission.*",
   "user.created", "user.deleted", "user.password.*", "user.tags.*", "user.limits.*", "parameter.*", "definitions.*",
-  "offsets.*", "import.*", "server.*", "audit.*",
+  "offsets.*", "import.*", "transfer.*", "message.*", "server.*", "audit.*",
 ].join(",");
 const KINDS = [["", "All changes"], ["*", "Everything, with logins and connections"], ["queue.*", "Queues"], ["exchange.*", "Exchanges"], ["binding.*", "Bindings"], ["user.*", "Users and logins"], ["permission.*", "Permissions"], ["policy.*", "Policies"], ["connection.*", "Connections"], ["vhost.*", "Virtual hosts"], ["definitions.*", "Definitions"]];
 const PAGE = 500;

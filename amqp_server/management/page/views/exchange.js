@@ -2,13 +2,14 @@
 
 import { html } from "../app/html.js";
 import { address, apiPath, apiQuery } from "../app/addresses.js";
-import { exchangeName, plural, rate } from "../app/format.js";
+import { exchangeName, plural, rate, vhostCrumb } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
 import { statRate } from "../app/queue_numbers.js";
 import { rangeParameters, ratePoints } from "../app/samples.js";
 import { openDeleteExchange } from "../actions/exchange_actions.js";
 import { openBind, openPublish, openUnbind } from "../actions/queue_actions.js";
 import { Chart } from "../parts/chart.js";
+import { DelayedMessages } from "../parts/delayed_messages.js";
 import { Entries, Facts } from "../parts/facts.js";
 import { Icon } from "../parts/icon.js";
 import { Badge, Failure, Notice } from "../parts/notices.js";
@@ -24,7 +25,7 @@ export default function Exchange({ names: [vhost, name] }) {
   const exchanges = usePolled("exchanges?columns=name,vhost,type", 0);
   const isDefault = name === "amq.default" || name === "";
   const title = isDefault ? "(default exchange)" : name;
-  const crumbs = [{ text: "Exchanges", href: "#/exchanges" }, { text: vhost }];
+  const crumbs = [{ text: "Exchanges", href: "#/exchanges" }, { text: vhostCrumb(vhost) }];
   const exchange = answer.value;
   if (!exchange) {
     return html`<${PageHead} title=${title} crumbs=${crumbs} /><${Failure} error=${answer.error} what="The exchange" />
@@ -35,7 +36,7 @@ export default function Exchange({ names: [vhost, name] }) {
   const isOwn = name.startsWith("amq.") || isDefault;
   const unbound = outgoing.value && outgoing.value.length === 0 && !isDefault;
   return html`
-    <${PageHead} title=${title} crumbs=${crumbs}
+    <${PageHead} title=${title} crumbs=${crumbs} path=${answer.path}
       lead=${html`${rate(statRate(exchange, "publish_in"))} in, ${rate(statRate(exchange, "publish_out"))} to queues`}
       badges=${html`<${Badge}>${exchange.type}<//>${exchange.internal && html`<${Badge}>internal<//>`}${!exchange.durable && html`<${Badge}>transient<//>`}`}
       actions=${html`
@@ -53,6 +54,7 @@ export default function Exchange({ names: [vhost, name] }) {
         <${Facts} rows=${[["Type", exchange.type], ["Durable", exchange.durable ? "yes" : "no"], ["Auto-delete", exchange.auto_delete ? "yes" : null], ["Policy", exchange.policy], ["Declared by", exchange.user_who_performed_action]]} />
         ${Object.keys(exchange.arguments ?? {}).length > 0 && html`<${Entries} entries=${exchange.arguments} />`}</section>
     </div>
+    ${exchange.type === "x-delayed-message" && html`<${DelayedMessages} exchange=${{ vhost, name }} />`}
     <section class="panel flush" aria-label="Bindings from here"><div class="panel-head"><h2>Goes to</h2><span class="quiet small">${plural(outgoing.value?.length ?? 0, "binding")}</span></div>
       <${Bindings} label="Bindings from this exchange" answer=${outgoing} side="destination" isFixed=${isDefault} /></section>
     ${incoming.value?.length ? html`<section class="panel flush" aria-label="Bindings to here"><div class="panel-head"><h2>Comes from</h2></div>

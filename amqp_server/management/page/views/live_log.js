@@ -2,6 +2,7 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "../app/html.js";
 import { clock } from "../app/format.js";
+import { replaceQuery, useTypedFilter } from "../app/location.js";
 import { follow } from "../app/server.js";
 import { Segmented } from "../parts/fields.js";
 import { Icon } from "../parts/icon.js";
@@ -14,9 +15,10 @@ const AGAIN_MS = 3000;
 const LEVELS = [["", "All"], ["warning", "Warnings"], ["error", "Errors"]];
 const RANKS = { debug: 0, info: 1, notice: 1, warning: 2, warn: 2, error: 3, critical: 4 };
 
-export default function LiveLog() {
-  const [filter, setFilter] = useState("");
-  const [level, setLevel] = useState("");
+export default function LiveLog({ query }) {
+  const [filter, setFilter] = useTypedFilter(query);
+  const level = query.level ?? "";
+  const setLevel = (chosen) => replaceQuery({ level: chosen });
   const [isPaused, setPaused] = useState(false);
   const { lines, error, clear } = useLog(isPaused);
   const shown = useMemo(() => lines.filter((line) =>

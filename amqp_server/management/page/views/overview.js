@@ -1,11 +1,12 @@
 // Whether the broker is well, how much goes through it, and which queues need somebody.
 
 import { html, useMemo } from "../app/html.js";
-import { address } from "../app/addresses.js";
+import { address, apiPath, apiQuery } from "../app/addresses.js";
 import { alarmNames } from "../app/alarms.js";
 import { bytes, change, count, duration, plural, rate, shortCount } from "../app/format.js";
+import { growthBrief, growthOf } from "../app/growth.js";
+import { useRange } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
-import { usePreference } from "../app/preferences.js";
 import { useQueues } from "../app/queue_list.js";
 import { queueNumbers } from "../app/queue_numbers.js";
 import { gaugePoints, RANGES, rangeParameters, ratePoints } from "../app/samples.js";
@@ -19,10 +20,11 @@ import { PageHead } from "../parts/page_head.js";
 
 const ATTENTION_MAX = 8;
 const LEVELS = { bad: 2, warn: 1 };
+const PAST_EVERY_MS = 20_000;
 
-export default function Overview() {
+export default function Overview({ query }) {
   const session = useSession();
-  const [range, setRange] = usePreference("range", "10m");
+  const [range, setRange] = useRange(query);
   const overview = usePolled(`overview?${new URLSearchParams(rangeParameters(range))}`);
   const nodes = usePolled(mayAs(session, "monitoring") ? "nodes" : null);
   const health = usePolled("health/checks/alarms", 10000);
@@ -39,7 +41,7 @@ export default function Overview() {
   const objects = data.object_totals ?? {};
   const rateOf = (name) => stats[`${name}_details`]?.rate ?? 0;
   return html`
-    <${PageHead} title="Overview"
+    <${PageHead} title="Overview" path=${overview.path}
       lead=${[`${data.product_name ?? "amqp-server"} ${data.product_version ?? data.rabbitmq_version}`, node && `up ${duration(node.uptime / 1000)}`, data.node].filter(Boolean).join(" · ")}
       actions=${html`<${Segmented} label="Time range" options=${RANGES.map(({ key, label }) => [key, label])} value=${range} onChange=${setRange} />`} />
     <${Failure} error=${overview.error} what="The overview" />
@@ -107,14 +109,23 @@ function Attention({ alarms }) {
     ${queues.isLoading && html`<div style=${{ padding: "16px 18px" }}><div class="skeleton"></div></div>`}
     ${queues.value && found.length === 0 && html`<${Empty} icon="good" title="No queue needs you" text="Every queue is empty, shrinks, or is stable." />`}
     <div class="attention">${found.slice(0, ATTENTION_MAX).map(({ queue, why }) => html`
-      <a class="attention-row" key=${`${queue.vhost}\n${queue.name}`} href=${address("queues", [queue.vhost, queue.name])}>
-        <span class=${`dot ${why.level}`}></span>
-        <span class="name">${queue.name}</span>
-        <span class="num"><strong>${shortCount(queue.messages)}</strong><br /><span class="quiet small">${change(queueNumbers(queue).growth)}</span></span>
-        <span class="reason">${why.headline}</span>
-      </a>`)}</div>
+      <${AttentionRow} key=${`${queue.vhost}\n${queue.name}`} queue=${queue} why=${why} />`)}</div>
     ${found.length > ATTENTION_MAX && html`<a class="attention-row" href="#/queues?filter=attention:yes"><span></span><span>Show all ${count(found.length)}</span></a>`}
   </section>`;
+}
+
+/** One queue: the reason, since when, and the way there. */
+function AttentionRow({ queue, why }) {
+  // An hour in steps of a minute says since when it grows.
+  const past = usePolled(apiQuery(apiPath("queues", queue.vhost, queue.name), { lengths_age: 3600, lengths_incr: 60, columns: "messages_details" }), PAST_EVERY_MS);
+  const isGrowing = queueNumbers(queue).growth > 0.005;
+  const growth = growthOf(gaugePoints(past.value?.messages_details));
+  return html`<a class="attention-row" href=${address("queues", [queue.vhost, queue.name])}>
+    <span class=${`dot ${why.level}`}></span>
+    <span class="name">${queue.name}</span>
+    <span class="num"><strong>${shortCount(queue.messages)}</strong><br /><span class="quiet small">${change(queueNumbers(queue).growth)}</span></span>
+    <span class="reason">${why.headline}${growth && isGrowing && html`<span class="since"> · ${growthBrief(growth)}</span>`}</span>
+  </a>`;
 }
 
 function Node({ node }) {

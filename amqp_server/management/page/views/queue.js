@@ -3,14 +3,17 @@
 import { html } from "../app/html.js";
 import { address, apiPath, apiQuery } from "../app/addresses.js";
 import { alarmNames } from "../app/alarms.js";
-import { change, count, percent, plural, rate, shortCount } from "../app/format.js";
+import { ago, change, count, percent, plural, rate, shortCount, vhostCrumb } from "../app/format.js";
+import { growthOf, growthWords } from "../app/growth.js";
+import { useRange } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
-import { usePreference } from "../app/preferences.js";
 import { useQueues } from "../app/queue_list.js";
 import { queueNumbers } from "../app/queue_numbers.js";
 import { gaugePoints, RANGES, rangeParameters, ratePoints } from "../app/samples.js";
+import { isUnderWay, stateWords, transferWords } from "../app/transfers.js";
 import { whyItGrows } from "../app/why_it_grows.js";
-import { openDelete, openGetMessages, openMove, openPublish, openPurge, openReplay, openReturnDeadLetters, queueAddress, setPaused } from "../actions/queue_actions.js";
+import { openDelete, openGetMessages, openPublish, openPurge, queueAddress, setPaused } from "../actions/queue_actions.js";
+import { openMove, openReplay, openReturnDeadLetters } from "../actions/transfer_actions.js";
 import { Chart } from "../parts/chart.js";
 import { Entries, Facts } from "../parts/facts.js";
 import { Segmented } from "../parts/fields.js";
@@ -19,6 +22,7 @@ import { Menu } from "../parts/menu.js";
 import { Badge, Failure } from "../parts/notices.js";
 import { PageHead } from "../parts/page_head.js";
 import { Tabs } from "../parts/tabs.js";
+import { stopTransfer, TransferBar } from "../parts/transfer_progress.js";
 import { QueueBindings } from "./queue_bindings.js";
 import { QueueConsumers } from "./queue_consumers.js";
 import { QueueMessages } from "./queue_messages.js";
@@ -26,14 +30,14 @@ import { QueueStorage } from "./queue_storage.js";
 import { QueueMarks } from "./queues.js";
 
 export default function Queue({ names: [vhost, name, tab = ""], query }) {
-  const [range, setRange] = usePreference("range", "10m");
+  const [range, setRange] = useRange(query);
   const path = apiPath("queues", vhost, name);
   const wanted = range === "10m" || range === "1h" ? range : "1h"; // of one queue, an hour is kept
   const answer = usePolled(apiQuery(path, rangeParameters(wanted)), 5000);
   const queues = useQueues();
   const health = usePolled("health/checks/alarms", 10000);
   const queue = answer.value;
-  const crumbs = [{ text: "Queues", href: "#/queues" }, { text: vhost, href: address("queues", [], { filter: `vhost:"${vhost}"` }) }];
+  const crumbs = [{ text: "Queues", href: "#/queues" }, { text: vhostCrumb(vhost), href: address("queues", [], { filter: `vhost:"${vhost}"` }) }];
   if (!queue) {
     return html`<${PageHead} title=${name} crumbs=${crumbs} />
       <${Failure} error=${answer.error} what="The queue" />
@@ -43,7 +47,7 @@ export default function Queue({ names: [vhost, name, tab = ""], query }) {
   const isStream = queue.type === "stream";
   const others = queues.value ?? [];
   return html`
-    <${PageHead} title=${name} crumbs=${crumbs}
+    <${PageHead} title=${name} crumbs=${crumbs} path=${answer.path}
       badges=${html`<${QueueMarks} queue=${queue} />${queue.state && queue.state !== "running" ? html`<${Badge} level=${isPaused ? "warn" : queue.state === "flow" ? "info" : "bad"}>${queue.state}<//>` : null}${queue.policy ? html`<${Badge}><a href=${address("policies", [], { filter: queue.policy })}>policy ${queue.policy}</a><//>` : null}`}
       actions=${html`
         <button type="button" class="button" onClick=${() => openPublish({ vhost, routingKey: name, title: `Publish to “${name}”` })}><${Icon} name="send" small />Publish</button>
@@ -58,6 +62,7 @@ export default function Queue({ names: [vhost, name, tab = ""], query }) {
         <button type="button" class="button danger" onClick=${() => openDelete(queue)}><${Icon} name="trash" small />Delete</button>`} />
     <${Failure} error=${answer.error} what="The queue" />
     <${Why} queue=${queue} alarms=${alarmNames(health) ?? []} />
+    <${UnderWay} vhost=${vhost} name=${name} />
     <${Tabs} label="Parts of the queue" current=${tab} tabs=${[
       { key: "", title: "Overview", href: queueAddress(queue) },
       { key: "messages", title: "Messages", href: queueAddress(queue, "messages") },
@@ -76,11 +81,12 @@ function Why({ queue, alarms }) {
   const why = whyItGrows(queue, alarms);
   const numbers = queueNumbers(queue);
   const held = prefetch(queue);
+  const since = numbers.isStream ? "" : sinceWords(queue);
   const cause = (stage) => (why.cause === stage ? " is-cause" : "");
   const sum = Math.max(1, numbers.ready + numbers.unacked);
   return html`<section class=${`why ${why.level}`} aria-label="Why this queue grows or not">
     <div class="why-text" role="status">
-      <div><p class="headline">${why.headline}</p>${why.advice && html`<p class="advice">${why.advice}</p>`}</div>
+      <div><p class="headline">${why.headline}</p>${since && html`<p class="advice">${since}</p>`}${why.advice && html`<p class="advice">${why.advice}</p>`}</div>
       <${LevelWord} level=${why.level} />
     </div>
     <div class="flow">
@@ -98,6 +104,28 @@ function Why({ queue, alarms }) {
         <span class="value">${rate(numbers.out)}</span>
         <span class="detail">${rate(numbers.acked)} acknowledged${numbers.consumers && numbers.utilisation !== null ? ` · free ${percent(numbers.utilisation)} of the time` : ""}${numbers.redelivered > 0.005 ? ` · ${rate(numbers.redelivered)} again` : ""}</span></div>
     </div>
+  </section>`;
+}
+
+/** Since when it grows, and when consumers got something last. */
+function sinceWords(queue) {
+  const growth = growthOf(gaugePoints(queue.messages_details));
+  const delivered = ratePoints(queue.message_stats?.deliver_get_details).filter(([, value]) => value > 0);
+  const isStill = (queue.message_stats?.deliver_get_details?.rate ?? 0) < 0.005;
+  const last = isStill && delivered.length ? ` The last delivery was ${ago(delivered[delivered.length - 1][0] * 1000)}.` : "";
+  return growthWords(growth) + (growth ? last : last.trim());
+}
+
+/** What the broker moves from or to this queue at the moment. */
+function UnderWay({ vhost, name }) {
+  const answer = usePolled(apiQuery("transfers", { vhost, queue: name }), 2000);
+  const open = (answer.value?.items ?? []).filter(isUnderWay);
+  if (open.length === 0) return null;
+  return html`<section class="panel" aria-label="Transfers under way">${open.slice(0, 3).map((transfer) => html`<div key=${transfer.id} class="row between">
+    <span class="grow"><strong>${transferWords(transfer.kind).title}</strong> <span class="soft">${transfer.queue === name ? (transfer.to ? `to ${transfer.to}` : "") : `from ${transfer.queue}`}, ${stateWords(transfer)}</span>
+      <${TransferBar} transfer=${transfer} /></span>
+    <button type="button" class="button small" onClick=${() => stopTransfer(transfer)}><${Icon} name="close" small />Stop</button></div>`)}
+    ${open.length > 3 && html`<a href="#/transfers">${plural(open.length, "transfer")} in all</a>`}
   </section>`;
 }
 

@@ -8,7 +8,8 @@ import { replaceQuery } from "../app/location.js";
 import { bodyPreview, firstDeath, headerText } from "../app/message_bodies.js";
 import { messageMatches } from "../app/message_search.js";
 import { ask } from "../app/server.js";
-import { openPublish, openReplay, openReturnDeadLetters } from "../actions/queue_actions.js";
+import { openPublish } from "../actions/queue_actions.js";
+import { openReplay, openReturnDeadLetters } from "../actions/transfer_actions.js";
 import { CommandLines } from "../parts/copying.js";
 import { Segmented, TextField } from "../parts/fields.js";
 import { Icon } from "../parts/icon.js";
@@ -26,10 +27,12 @@ const LEVELS = { ready: "info", unacked: "warn", settled: "" };
 
 export function QueueMessages({ queue, queues, query }) {
   const [draft, setDraft] = useState({ from: query.from ?? "-100", header: query.header ?? "", search: query.search ?? "" });
+  useEffect(() => setDraft({ from: query.from ?? "-100", header: query.header ?? "", search: query.search ?? "" }), [query.from, query.header, query.search]);
   const wanted = { from: query.from ?? "-100", state: query.state ?? "", header: query.header ?? "", search: query.search ?? "" };
   const isTail = query.tail === "1";
   const path = apiPath("queues", queue.vhost, queue.name, "messages");
-  const [chosen, setChosen] = useState(null);
+  const chosen = query.message ? Number(query.message) : null;
+  const setChosen = (offset) => replaceQuery({ message: offset === null ? "" : String(offset) });
   const list = useMessages(path, wanted, isTail);
   const change = (name) => (event) => setDraft({ ...draft, [name]: event.target.value });
   const submit = (event) => {

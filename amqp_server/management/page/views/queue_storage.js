@@ -4,7 +4,7 @@ import { html } from "../app/html.js";
 import { apiPath, apiQuery } from "../app/addresses.js";
 import { ago, bytes, count, duration, moment, plural } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
-import { openReplay } from "../actions/queue_actions.js";
+import { openReplay } from "../actions/transfer_actions.js";
 import { Facts } from "../parts/facts.js";
 import { Icon } from "../parts/icon.js";
 import { Failure } from "../parts/notices.js";

@@ -3,7 +3,7 @@
 import { html, useMemo, useState } from "../app/html.js";
 import { bytes, change, count, duration, percent, plural, rate, shortCount } from "../app/format.js";
 import { depthsOf } from "../app/depth_history.js";
-import { keepTyped, replaceQuery } from "../app/location.js";
+import { replaceQuery, useTypedFilter } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
 import { usePreference } from "../app/preferences.js";
 import { useQueues } from "../app/queue_list.js";
@@ -11,7 +11,8 @@ import { queueNumbers, statRate } from "../app/queue_numbers.js";
 import { rowFilter } from "../app/row_filter.js";
 import { sorted } from "../app/sorting.js";
 import { whyItGrows } from "../app/why_it_grows.js";
-import { openBulk, openBulkMove, openDeclareQueue, queueAddress } from "../actions/queue_actions.js";
+import { openBulk, openDeclareQueue, queueAddress } from "../actions/queue_actions.js";
+import { openBulkMove } from "../actions/transfer_actions.js";
 import { Icon } from "../parts/icon.js";
 import { ListFilter } from "../parts/list_filter.js";
 import { Menu } from "../parts/menu.js";
@@ -42,26 +43,27 @@ export const QUEUE_FIELDS = {
 };
 
 const ALL_COLUMNS = [
-  { key: "vhost", title: "Virtual host", option: 3, value: (queue) => queue.vhost, cell: (queue) => html`<span class="soft">${queue.vhost}</span>` },
-  { key: "type", title: "Type", option: 2, value: (queue) => queue.type, cell: (queue) => html`<${QueueMarks} queue=${queue} />` },
-  { key: "why", title: "Why", value: (queue) => whyItGrows(queue).short, cell: (queue) => html`<${Why} queue=${queue} />` },
-  { key: "trend", title: "Trend", option: 2, cell: (queue) => html`<${Sparkline} values=${depthsOf(queue)} label=${`Messages: ${change(queueNumbers(queue).growth)}`} />` },
-  { key: "ready", title: "Ready", isRight: true, value: (queue) => queue.messages_ready ?? 0, cell: (queue) => number(queue.messages_ready) },
-  { key: "unacked", title: "Unacked", isRight: true, option: 1, value: (queue) => queue.messages_unacknowledged ?? 0, cell: (queue) => number(queue.messages_unacknowledged) },
-  { key: "in", title: "In", isRight: true, option: 1, value: (queue) => statRate(queue, "publish"), cell: (queue) => speed(statRate(queue, "publish")) },
-  { key: "out", title: "Out", isRight: true, option: 2, value: (queue) => statRate(queue, "deliver_get"), cell: (queue) => speed(statRate(queue, "deliver_get")) },
-  { key: "ack", title: "Acked", isRight: true, option: 2, value: (queue) => statRate(queue, "ack"), cell: (queue) => speed(statRate(queue, "ack")) },
-  { key: "consumers", title: "Consumers", isRight: true, option: 2, value: (queue) => queue.consumers ?? 0, cell: (queue) => number(queue.consumers) },
-  { key: "utilisation", title: "Capacity", isRight: true, isHidden: true, option: 3, value: (queue) => queueNumbers(queue).utilisation, cell: (queue) => (queue.consumers ? percent(queueNumbers(queue).utilisation) : html`<span class="zero">–</span>`) },
-  { key: "size", title: "Bytes", isRight: true, option: 3, isHidden: true, value: (queue) => queue.log_bytes ?? queue.message_bytes ?? 0, cell: (queue) => bytes(queue.log_bytes ?? queue.message_bytes) },
-  { key: "oldest", title: "Oldest", isRight: true, option: 3, isHidden: true, value: (queue) => queue.oldest_message_age ?? null, cell: (queue) => (queue.oldest_message_age === undefined ? html`<span class="zero">–</span>` : duration(queue.oldest_message_age)) },
-  { key: "policy", title: "Policy", option: 3, isHidden: true, value: (queue) => queue.policy ?? "", cell: (queue) => queue.policy ?? html`<span class="zero">–</span>` },
+  { key: "vhost", width: 130, title: "Virtual host", option: 3, value: (queue) => queue.vhost, cell: (queue) => html`<span class="soft">${queue.vhost}</span>` },
+  { key: "type", width: 108, title: "Type", option: 2, value: (queue) => queue.type, cell: (queue) => html`<${QueueMarks} queue=${queue} />` },
+  { key: "why", width: 166, title: "Why", value: (queue) => whyItGrows(queue).short, cell: (queue) => html`<${Why} queue=${queue} />` },
+  { key: "trend", width: 146, title: "Growth", isRight: true, option: 1, value: (queue) => queueNumbers(queue).growth, cell: (queue) => html`<${Growth} queue=${queue} />` },
+  { key: "ready", width: 76, title: "Ready", isRight: true, value: (queue) => queue.messages_ready ?? 0, cell: (queue) => number(queue.messages_ready) },
+  { key: "unacked", width: 86, title: "Unacked", isRight: true, option: 1, value: (queue) => queue.messages_unacknowledged ?? 0, cell: (queue) => number(queue.messages_unacknowledged) },
+  { key: "in", width: 74, title: "In", isRight: true, option: 1, value: (queue) => statRate(queue, "publish"), cell: (queue) => speed(statRate(queue, "publish")) },
+  { key: "out", width: 74, title: "Out", isRight: true, option: 1, value: (queue) => statRate(queue, "deliver_get"), cell: (queue) => speed(statRate(queue, "deliver_get")) },
+  { key: "ack", width: 76, title: "Acked", isRight: true, option: 2, value: (queue) => statRate(queue, "ack"), cell: (queue) => speed(statRate(queue, "ack")) },
+  { key: "consumers", width: 102, title: "Consumers", isRight: true, option: 1, value: (queue) => queue.consumers ?? 0, cell: (queue) => number(queue.consumers) },
+  { key: "utilisation", width: 90, title: "Capacity", isRight: true, isHidden: true, option: 3, value: (queue) => queueNumbers(queue).utilisation, cell: (queue) => (queue.consumers ? percent(queueNumbers(queue).utilisation) : html`<span class="zero">–</span>`) },
+  { key: "size", width: 96, title: "Bytes", isRight: true, option: 3, isHidden: true, value: (queue) => queue.log_bytes ?? queue.message_bytes ?? 0, cell: (queue) => bytes(queue.log_bytes ?? queue.message_bytes) },
+  { key: "oldest", width: 96, title: "Oldest", isRight: true, option: 3, isHidden: true, value: (queue) => queue.oldest_message_age ?? null, cell: (queue) => (queue.oldest_message_age === undefined ? html`<span class="zero">–</span>` : duration(queue.oldest_message_age)) },
+  { key: "features", width: 150, title: "Features", option: 3, isHidden: true, value: (queue) => featuresOf(queue).length, cell: (queue) => html`<span class="row tight nowrap">${featuresOf(queue).map(([short, long]) => html`<${Badge} key=${short} title=${long}>${short}<//>`)}</span>` },
+  { key: "policy", width: 130, title: "Policy", option: 3, isHidden: true, value: (queue) => queue.policy ?? "", cell: (queue) => queue.policy ?? html`<span class="zero">–</span>` },
 ];
 
 export default function Queues({ query }) {
   const queues = useQueues();
   const vhosts = usePolled("vhosts?columns=name", 0);
-  const [filter, setFilter] = useState(query.filter ?? "");
+  const [filter, onFilter] = useTypedFilter(query);
   const [selection, setSelection] = useState(new Set());
   const [hidden, setHidden] = usePreference("queues.hidden", ALL_COLUMNS.filter(({ isHidden }) => isHidden).map(({ key }) => key));
   const order = { key: query.sort ?? "name", isDescending: query.down === "1" };
@@ -80,17 +82,13 @@ export default function Queues({ query }) {
     { key: "name", title: "Name", isMain: true, value: (queue) => queue.name, cell: (queue) => html`<a class="name" href=${queueAddress(queue)} title=${queue.name}>${queue.name}</a>` },
     ...ALL_COLUMNS.filter(({ key }) => !hidden.includes(key) && (key !== "vhost" || hasVhosts)),
   ], [hidden, hasVhosts]);
-  const chosen = useMemo(() => shown.filter((queue) => selection.has(rowKey(queue))), [shown, selection]);
-  const onFilter = (text) => {
-    setFilter(text);
-    keepTyped({ filter: text });
-  };
+  const chosen = useMemo(() => (selection.size ? shown.filter((queue) => selection.has(rowKey(queue))) : []), [shown, selection]);
   const waiting = useMemo(() => shown.reduce((sum, queue) => sum + (queue.messages_ready ?? 0), 0), [shown]);
 
   return html`
-    <${PageHead} title="Queues"
+    <${PageHead} title="Queues" path=${queues.path}
       lead=${queues.value && (filter ? `${count(shown.length)} of ${plural(rows.length, "queue")}, ${plural(waiting, "message")} waiting` : `${plural(rows.length, "queue")}, ${plural(waiting, "message")} waiting`)}
-      actions=${html`<button type="button" class="button primary" onClick=${() => openDeclareQueue((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New queue</button>`} />
+      actions=${html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openDeclareQueue((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New queue</button>`} />
     <${Failure} error=${queues.error} what="The list" />
     <div class="toolbar">
       <${ListFilter} label="Filter queues" value=${filter} onInput=${onFilter} placeholder="Name, or ready>1000 consumers:0 type:stream" />
@@ -140,10 +138,32 @@ function Why({ queue }) {
   return html`<${Badge} level=${why.level} title=${why.headline}>${why.short}<//>`;
 }
 
+const FEATURES = [
+  ["x-message-ttl", "message-ttl", "TTL", "Messages expire"], ["x-expires", "expires", "Exp", "The queue expires"],
+  ["x-max-length", "max-length", "Lim", "A maximum number of messages"], ["x-max-length-bytes", "max-length-bytes", "LimB", "A maximum of bytes"],
+  ["x-dead-letter-exchange", "dead-letter-exchange", "DLX", "Dead letters go to an exchange"], ["x-max-priority", "max-priority", "Pri", "Priorities"],
+  ["x-single-active-consumer", "", "SAC", "A single active consumer"], ["x-retain-for", "retain-for", "Keep", "Settled messages stay for a time"],
+];
+
+/** What is special about a queue, by its arguments and policy: short and long words. */
+function featuresOf(queue) {
+  const found = FEATURES.filter(([argument, key]) => queue.arguments?.[argument] !== undefined || (key && queue.effective_policy_definition?.[key] !== undefined));
+  return found.map(([, , short, long]) => [short, long]);
+}
+
+/** How fast it grows, with the trend since the page was opened. */
+function Growth({ queue }) {
+  const { growth } = queueNumbers(queue);
+  const depths = depthsOf(queue);
+  const isFlat = depths.every((depth) => depth === depths[0]);
+  if (isFlat && Math.abs(growth) < 0.005) return html`<span class="zero">–</span>`;
+  return html`<span class="growth">${depths.length > 2 && !isFlat && html`<${Sparkline} values=${depths} label="" />`}<span class=${growth > 0 ? "grows" : "soft"}>${change(growth)}</span></span>`;
+}
+
 function number(value) {
   return value ? shortCount(value) : html`<span class="zero">${value === undefined ? "–" : "0"}</span>`;
 }
 
 function speed(value) {
-  return value ? rate(value) : html`<span class="zero">0/s</span>`;
+  return value ? rate(value) : html`<span class="zero">–</span>`;
 }

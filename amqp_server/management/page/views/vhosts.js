@@ -6,6 +6,7 @@ import { commandLine } from "../app/command_lines.js";
 import { plural, rate, shortCount } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
 import { statRate } from "../app/queue_numbers.js";
+import { ask } from "../app/server.js";
 import { mayAs, useSession } from "../app/session.js";
 import { ActionDialog, openDialog } from "../parts/dialog.js";
 import { Select, TextField } from "../parts/fields.js";
@@ -13,7 +14,7 @@ import { Icon } from "../parts/icon.js";
 import { ListView } from "../parts/list_view.js";
 import { Badge, Notice } from "../parts/notices.js";
 
-const FIELDS = { name: (row) => row.name, messages: (row) => row.messages ?? 0, tags: (row) => (row.tags ?? []).join?.(" ") ?? "" };
+const FIELDS = { name: (row) => row.name, messages: (row) => row.messages ?? 0, tags: (row) => (row.tags ?? []).join?.(" ") ?? "", tracing: (row) => (row.tracing ? "on" : "off") };
 
 export default function Vhosts({ query }) {
   const session = useSession();
@@ -30,7 +31,9 @@ export default function Vhosts({ query }) {
       { key: "unacked", title: "Unacked", isRight: true, option: 1, value: (row) => row.messages_unacknowledged ?? 0, cell: (row) => shortCount(row.messages_unacknowledged ?? 0) },
       { key: "in", title: "In", isRight: true, option: 1, value: (row) => statRate(row, "publish"), cell: (row) => rate(statRate(row, "publish")) },
       { key: "out", title: "Out", isRight: true, option: 1, value: (row) => statRate(row, "deliver_get"), cell: (row) => rate(statRate(row, "deliver_get")) },
-      { key: "actions", title: "", isRight: true, cell: (row) => (isAdministrator ? html`<button type="button" class="button plain small" onClick=${() => openLimit(row)}>Limits</button>
+      { key: "tracing", title: "Tracing", option: 2, value: (row) => (row.tracing ? 1 : 0), cell: (row) => (row.tracing ? html`<${Badge} level="warn" title="Every message is copied to amq.rabbitmq.trace">on<//>` : html`<span class="zero">off</span>`) },
+      { key: "actions", title: "", isRight: true, cell: (row) => (isAdministrator ? html`<button type="button" class="button plain small" onClick=${() => openTracing(row)}>${row.tracing ? "End tracing" : "Trace"}</button>
+        <button type="button" class="button plain small" onClick=${() => openLimit(row)}>Limits</button>
         <button type="button" class="button plain small" onClick=${() => openDelete(row)}>Delete</button>` : null) },
     ]}
     empty=${{ title: "No virtual hosts", icon: "vhost" }} />`;
@@ -55,6 +58,23 @@ function openDelete(vhost) {
     request=${(values) => values.typed !== vhost.name ? null : ({ method: "DELETE", path: apiPath("vhosts", vhost.name) })}
     command=${() => commandLine("amqp-server", "vhosts", "delete", vhost.name)}
     done=${`Deleted “${vhost.name}”.`} />`);
+}
+
+/** The firehose: a copy of every message that is published or delivered in the virtual host. */
+function openTracing(vhost) {
+  const isOn = Boolean(vhost.tracing);
+  openDialog((close) => html`<${ActionDialog} onClose=${close} isCaution=${!isOn} title=${isOn ? `End the tracing of “${vhost.name}”` : `Trace “${vhost.name}”`} confirm=${isOn ? "End tracing" : "Begin tracing"}
+    fields=${() => html`<p>${isOn ? "No more copies are made. Queues that are bound to the exchange keep what they have."
+      : html`The broker publishes a copy of every message that is published or delivered in this virtual host to the exchange <code>amq.rabbitmq.trace</code>: with the routing keys <code>publish.EXCHANGE</code> and <code>deliver.QUEUE</code>. Bind a queue to it to see them. It costs time with every message.`}</p>`}
+    request=${() => ({ method: "PUT", path: apiPath("vhosts", vhost.name), body: {
+      description: vhost.description ?? "", tags: [vhost.tags ?? []].flat().join(","), ...(vhost.default_queue_type && vhost.default_queue_type !== "undefined" ? { default_queue_type: vhost.default_queue_type } : {}), tracing: !isOn } })}
+    before=${async (_, wanted) => {
+      await ask(wanted.path, wanted);
+      const { tracing } = await ask(wanted.path);
+      if (Boolean(tracing) === isOn) throw new Error("The server has not changed it: it does not trace.");
+    }}
+    command=${() => commandLine("rabbitmqctl", isOn ? "trace_off" : "trace_on", "-p", vhost.name)}
+    done=${isOn ? "Tracing has ended." : "Tracing has begun: bind a queue to amq.rabbitmq.trace."} />`);
 }
 
 function openLimit(vhost) {
