@@ -100,7 +100,8 @@ class ManagementProcess:
 
     async def reload_certificates(self) -> None:
         """Let the process read the files of its certificates again, if one runs."""
-        await self._child.send(RELOAD_LINE)
+        if self.is_serving:
+            await self._child.send(RELOAD_LINE)
 
     async def stop(self) -> None:
         """End the process."""

@@ -28,6 +28,7 @@ from amqp_server.access.backends.loading import load_backends
 from amqp_server.audit.actor import SERVER
 from amqp_server.client_connection import ClientConnection
 from amqp_server.client_listeners import TLS, ClientListeners, Listening
+from amqp_server.cluster_id import give_cluster_id
 from amqp_server.config import words
 from amqp_server.control.commands import control_commands
 from amqp_server.control.listener import ControlListener
@@ -178,6 +179,8 @@ async def start(
             shovels = ShovelProcess(server, ShovelDoor(server.context, make_connection))
             await _open_control_socket(server, address, management, shovels, log_tail, opened)
             _start_management(management, listening, opened)
+            if management.status is not None:
+                server.tasks.spawn(give_cluster_id(server.broker, server.parameters))
             opened.push_async_callback(shovels.stop)
             shovels.start()
             server.watch.watch_collections()
@@ -421,8 +424,9 @@ async def _open_control_socket(
     transfers = Transfers()
     # Before the last writes: what they have taken out of queues is given back.
     opened.push_async_callback(transfers.end)
+    started_seconds = time.monotonic()
     commands = control_commands(
-        server, address, management, shovels, time.monotonic(), transfers, log_tail
+        server, address, management, shovels, started_seconds, transfers, log_tail
     )
     control = ControlListener(server.config.storage_path, commands, server.audit)
     await control.start()

@@ -22,6 +22,7 @@ from bench.machine import Machine
 from bench.management.command import management
 from bench.message_body import BODY_BYTES_MAX, BODY_BYTES_MIN
 from bench.options import CONTEXT, Names, data_dir_option, json_option
+from bench.page.command import page
 from bench.report import format_table, to_json
 from bench.running_broker import RunningBroker
 from bench.session import Outcome, Session
@@ -119,8 +120,8 @@ def main(
     a second, or a run failed. `table` measures all rows of the benchmark table and judges their
     bars. `traffic` measures messages that all differ. `isolation` measures what other clients
     notice while one attacks the broker. `management` measures what the HTTP API and the page cost
-    the clients of AMQP. `testing` measures the broker inside a test run. `tls`
-    measures what TLS costs.
+    the clients of AMQP, `page` how fast the page shows many queues. `testing` measures the broker
+    inside a test run. `tls` measures what TLS costs.
     """
     if context.invoked_subcommand:
         _refuse_options(context)
@@ -193,6 +194,7 @@ def _print_bounds(body_bytes: int) -> None:
 main.add_command(table)
 main.add_command(isolation)
 main.add_command(management)
+main.add_command(page)
 main.add_command(testing)
 main.add_command(tls)
 main.add_command(traffic)

@@ -13,6 +13,8 @@ PARAMETERS: Final = "parameters"
 GLOBAL_PARAMETERS: Final = "global_parameters"
 VHOST_METADATA: Final = "vhost_metadata"
 VHOST_METADATA_NAME: Final = "metadata"
+CLUSTER_ID: Final = "internal_cluster_id"
+"""Global parameter with the lasting id of the server, named as in RabbitMQ."""
 PARAMETERS_MAX: Final = 100_000
 """Parameters of one virtual host, and global ones."""
 

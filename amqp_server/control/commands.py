@@ -100,7 +100,7 @@ def control_commands(
         limit_commands(broker, server.limit_settings, server.context.connection_limits),
         delayed_commands(broker, server.access),
         moving_commands(broker, server.access, alarms, transfers),
-        offsets_commands(broker, checkpointer),
+        offsets_commands(broker, checkpointer, server.access),
         pausing_commands(broker, server.access),
         policy_commands(server.policies),
         permission_commands(server.access),

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server import __version__
+from amqp_server.broker.parameters import CLUSTER_ID
 from amqp_server.broker.turn_watch import BOUNDS_SECONDS as TURN_BOUNDS_SECONDS
 from amqp_server.census.totals import broker_totals
+from amqp_server.control.memory_parts import memory_parts
 from appendlog.files.counted_files import BOUNDS_SECONDS, CountedFiles
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class NodeState:
         parameters = self._sources.broker.global_parameters
         return broker_totals(self._sources.broker) | {
             "cluster_name": str(parameters.get("cluster_name", "")),
-            "cluster_id": str(parameters.get("internal_cluster_id", "")),
+            "cluster_id": str(parameters.get(CLUSTER_ID, "")),
         }
 
     async def as_json(self) -> dict[str, Any]:
@@ -57,6 +59,10 @@ class NodeState:
         last = alarms.last
         host, port = sources.address
         used, total = await asyncio.to_thread(_descriptors)
+        memory_bytes = last.memory_bytes if last else 0
+        parts = await asyncio.to_thread(
+            memory_parts, memory_bytes, sources.broker, sources.open_connections
+        )
         watch = sources.watch
         return {
             "version": __version__,
@@ -71,7 +77,8 @@ class NodeState:
             "proc_used": threading.active_count(),
             "gc_num": sum(each["collections"] for each in gc.get_stats()),
             "context_switches": _context_switches(),
-            "mem_used": last.memory_bytes if last else 0,
+            "mem_used": memory_bytes,
+            "memory_parts": parts,
             "mem_limit": alarms.memory_bytes_max,
             "mem_alarm": alarms.is_memory_low,
             "disk_free": last.disk_free_bytes if last else 0,

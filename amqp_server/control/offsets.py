@@ -12,9 +12,11 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.access.permissions import Right
 from amqp_server.broker.consuming.ending import end_consumers
 from amqp_server.broker.subscriptions.start_position import offset_range
 from amqp_server.control.browse import written_place
+from amqp_server.control.command_channel import refused
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.offset_logs import (
     GroupLog,
@@ -30,12 +32,14 @@ from amqp_server.control.offset_rows import Row, add_lag_seconds, group_row, que
 from amqp_server.control.offset_targets import target_offset
 from amqp_server.control.queues import checkpoint_age_seconds
 from amqp_server.control.registry import Audited, Command
+from amqp_server.control.requesting_user import rights_in
 from amqp_server.time_slice import TimeSlice
 from offsets import GroupOffsets, OffsetsError, RegressingCommitError, check_group_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.subscriptions.groups import Groups
     from amqp_server.checkpointer import Checkpointer
@@ -144,6 +148,31 @@ async def seek(
 
     logs = find_logs(broker, vhost, queue, shards)
     return await _move(checkpointer, logs, group, to, check, move)
+
+
+async def allowed_seek(
+    broker: Broker,
+    checkpointer: Checkpointer,
+    access: AccessControl,
+    vhost: str,
+    queue: str,
+    shards: str,
+    group: str,
+    to: str,
+    *,
+    force: bool,
+) -> list[Row]:
+    """Do the same for a user who may read all of these queues.
+
+    Raises:
+        ControlError: The user may not, or as `seek`.
+    """
+    names = [queue] if queue else [log.queue.name for log in find_logs(broker, vhost, "", shards)]
+    with refused():
+        rights = rights_in(access, vhost)
+        for name in names:
+            rights.require(Right.READ, "queue", name)
+    return await seek(broker, checkpointer, vhost, queue, shards, group, to, force=force)
 
 
 async def delete(
@@ -263,7 +292,9 @@ _MOVE_DETAILS: Final = ("group", "shards", "to", "force")
 _MOVE: Final = {**_LOG, "group": str, "to": str, "force": bool}
 
 
-def offsets_commands(broker: Broker, checkpointer: Checkpointer) -> tuple[Command, ...]:
+def offsets_commands(
+    broker: Broker, checkpointer: Checkpointer, access: AccessControl
+) -> tuple[Command, ...]:
     """Return the commands `offsets.*` of a server with these parts."""
     return (
         Command("offsets.list", partial(list_all, broker), _LOG),
@@ -276,7 +307,7 @@ def offsets_commands(broker: Broker, checkpointer: Checkpointer) -> tuple[Comman
         ),
         Command(
             "offsets.seek",
-            partial(seek, broker, checkpointer),
+            partial(allowed_seek, broker, checkpointer, access),
             _MOVE,
             audited=Audited("offsets.sought", "queue", _MOVE_DETAILS),
         ),

@@ -57,9 +57,10 @@ async def list_all(
     return await _array(rows)
 
 
-async def list_global(part: Part) -> orjson.Fragment:
-    """Return the global parameters."""
-    return await _array(part.export(None))
+async def list_global(broker: Broker) -> orjson.Fragment:
+    """Return the global parameters, those too that definitions do not have."""
+    kept = list(broker.global_parameters.items())
+    return await _array({"name": name, "value": value} for name, value in kept)
 
 
 async def _array(rows: Iterable[dict[str, Any]]) -> orjson.Fragment:
@@ -202,7 +203,7 @@ def parameter_commands(
         ),
         Command("parameters.set", partial(set_one, settings, access), {**place, "value": dict}),
         Command("parameters.clear", partial(clear, settings), place),
-        Command("global_parameters.list", partial(list_global, parts["global_parameters"])),
+        Command("global_parameters.list", partial(list_global, broker)),
         Command(
             "global_parameters.set", partial(set_global, settings), {"name": str, "value": dict}
         ),

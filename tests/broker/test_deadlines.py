@@ -277,3 +277,30 @@ class SmallPagesMachine(DeadlinesMachine):
 
 
 TestDeadlinesInSmallPages = SmallPagesMachine.TestCase
+
+
+def soonest(deadlines: Deadlines, runs_max: int, settlement: Settlement) -> list[tuple[int, ...]]:
+    steps = deadlines.soonest_in_steps(runs_max, settlement)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return list(end.value)
+
+
+def test_the_soonest_are_those_of_all_pages_without_what_is_settled() -> None:
+    deadlines, settlement = Deadlines(), Settlement()
+    for offset in range(3 * PAGE_RUNS):
+        deadlines.add(offset, offset + 1, (offset * 7919) % 10_007)
+    expected = sorted(
+        ((offset * 7919) % 10_007, offset, offset + 1) for offset in range(3 * PAGE_RUNS)
+    )
+    assert soonest(deadlines, 50, settlement) == expected[:50]
+    gone = [each for each in expected[:10] if each[1] < 2 * PAGE_RUNS]
+    for _, start, end in gone:
+        settlement.settle(start, end)
+    assert (
+        soonest(deadlines, 50, settlement)
+        == [each for each in expected[:60] if each not in gone][:50]
+    )
+    assert soonest(Deadlines(), 5, settlement) == []

@@ -149,7 +149,9 @@ class GlobalParametersPart:
         """Yield the parameters; none in a file of one virtual host. See `Part`."""
         if vhost is None:
             for name, value in list(self._kept.items()):
-                yield {"name": name, "value": value}
+                # What belongs to this server is for no other, as in RabbitMQ 4.
+                if not name.startswith(_INTERNAL):
+                    yield {"name": name, "value": value}
 
 
 def _keep_global(kept: dict[str, Any], name: str, value: object, changes: ImportChanges) -> None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Collection
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import regex
+from amqp_server.management.patterns import (
+    SEARCH_SECONDS_MAX,
+    InvalidPatternError,
+    compile_pattern,
+)
+
+if TYPE_CHECKING:
+    import regex
 
 PATTERN_CHARACTERS_MAX: Final = 2000
 """Longest expression for names of queues, as in RabbitMQ."""
-REPEATS_MAX: Final = 32_768
-"""Largest product of an expression's length and its repeat counts: about 20 ms to compile."""
-SEARCH_SECONDS_MAX: Final = 0.005
-"""Longest search in one name: the search keeps the event loop busy."""
 SEARCHES_SECONDS_MAX: Final = 0.5
 """Longest time for the searches of one page, all names together."""
-_REPEAT: Final = re.compile(r"\{\s*(\d*)\s*,?\s*(\d*)\s*\}")
 
 
 class InvalidFilterError(ValueError):
@@ -77,19 +77,7 @@ def _too_slow() -> InvalidFilterError:
 
 
 def _compile(text: str) -> regex.Pattern[str]:
-    if len(text) > PATTERN_CHARACTERS_MAX:
-        raise InvalidFilterError("'queue' regex too long")
-    repeats = len(text)
-    for low, high in _REPEAT.findall(text):
-        repeats *= max(int(low or 1), int(high or 1), 1)
-    if repeats > REPEATS_MAX:
-        raise InvalidFilterError("'queue' regex repeats too often")
     try:
-        with warnings.catch_warnings():
-            # The library warns of what later versions may read in another way.
-            warnings.simplefilter("ignore")
-            return regex.compile(text, regex.V0, cache_pattern=False)
-    except regex.error as error:
+        return compile_pattern(text, ignores_case=False, characters_max=PATTERN_CHARACTERS_MAX)
+    except InvalidPatternError as error:
         raise InvalidFilterError(f"Invalid 'queue' regex: {error}") from error
-    except (RecursionError, OverflowError, MemoryError, ValueError) as error:
-        raise InvalidFilterError("'queue' regex is nested too deeply, or too large") from error

@@ -174,6 +174,12 @@ def _groups(mirror: ReadableMirror, wanted: ObjectFilter) -> Iterator[Labelled |
                 yield (*found[0], group["group"]), group
 
 
+def _exports(mirror: ReadableMirror, wanted: ObjectFilter) -> Iterator[Labelled | None]:
+    for row in mirror.exports.rows:
+        is_wanted = wanted.has_queue(row["vhost"], row["queue"])
+        yield ((row["vhost"], row["queue"], row["output"]), row) if is_wanted else None
+
+
 def _connections(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:
     for name, row in tuple(mirror.connections.items()):
         yield (name,), row.fields
@@ -211,3 +217,4 @@ CHANNELS_BY_QUEUE_AND_EXCHANGE: Final = ObjectSet(
 QUEUES_BY_EXCHANGE: Final = ObjectSet(("vhost", "exchange", "queue"), _queues_by_exchange)
 CONSUMED_STREAMS: Final = ObjectSet(("vhost", "queue"), _consumed_streams)
 GROUPS: Final = ObjectSet(("vhost", "queue", "group"), _groups)
+EXPORTS: Final = ObjectSet(("vhost", "queue", "output"), _exports)

@@ -135,6 +135,7 @@ class PageServer:
     async def _make(self, wanted: PageQuery, objects: ObjectFilter, *, is_gzipped: bool) -> bytes:
         async with self._making:
             await self._mirror.refresh()
+            await self._mirror.exports.refresh()
             return await _joined(self._text(wanted, objects), is_gzipped=is_gzipped)
 
     def _text(self, wanted: PageQuery, objects: ObjectFilter) -> Pieces:

@@ -41,7 +41,12 @@ from amqp_server.management.metrics.families.node_families import (
     RAFT,
     TOTALS,
 )
-from amqp_server.management.metrics.families.own_families import BROKER, GROUP_LAGS, QUEUE_LOGS
+from amqp_server.management.metrics.families.own_families import (
+    BROKER,
+    EXPORT_STATES,
+    GROUP_LAGS,
+    QUEUE_LOGS,
+)
 from amqp_server.management.metrics.families.queue_families import (
     QUEUE_COARSE,
     QUEUE_CONSUMER_COUNT,
@@ -90,6 +95,7 @@ _OF_OBJECTS: Final = (
     EXCHANGE_PUBLISHES,
     QUEUE_LOGS,
     GROUP_LAGS,
+    EXPORT_STATES,
 )
 """Groups with a line for each object, or the sum of all objects."""
 GROUPS: Final = (*_BROKER_WIDE, *_OF_OBJECTS, QUEUE_INFO)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Fields = "Mapping[str, Any]"
 
@@ -16,6 +16,19 @@ class Row(Protocol):
     @property
     def fields(self) -> Mapping[str, Any]:
         """Its values, named as in RabbitMQ's HTTP API, and our own beside them."""
+        ...
+
+
+class ReadableExports(Protocol):
+    """What exports have done; only read here."""
+
+    @property
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """The queues of all outputs."""
+        ...
+
+    async def refresh(self) -> None:
+        """Return when the rows are at most half a minute old."""
         ...
 
 
@@ -55,6 +68,11 @@ class ReadableMirror(Protocol):
     @property
     def overview(self) -> Row:
         """Totals of the broker."""
+        ...
+
+    @property
+    def exports(self) -> ReadableExports:
+        """What exports have done."""
         ...
 
     async def refresh(self) -> None:

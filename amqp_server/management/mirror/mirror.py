@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.management.broker_client import BrokerAway, BrokerRefused
 from amqp_server.management.mirror.clock import SystemClock
+from amqp_server.management.mirror.exports import Exports
 from amqp_server.management.mirror.fields import FIELDS, text_of
 from amqp_server.management.mirror.overview import Overview
 from amqp_server.management.mirror.queue_past import show_oldest, show_utilisation
@@ -76,6 +77,7 @@ class Mirror:
         consumers: Consumers by channel name and consumer tag.
         node: The state of the whole server.
         overview: Sums over all objects, and counters of the whole server.
+        exports: What exports have done.
         refreshed_seconds: Unix time of the last refresh; 0 before the first.
     """
 
@@ -83,6 +85,7 @@ class Mirror:
         self.refreshed_seconds = 0.0
         self._broker = broker
         self._clock: Clock = SystemClock() if clock is None else clock
+        self.exports = Exports(broker, self._clock)
         self._ticks = Ticks()
         self._tables = {name: Table(kind, self._ticks) for name, kind in _KINDS.items()}
         self.vhosts: dict[str, Row] = self._tables["vhosts"].rows

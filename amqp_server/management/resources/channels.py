@@ -76,11 +76,9 @@ class _Channels:
         return await self._parts.rendered.answer(call, lambda: self._list(call))
 
     async def _list(self, call: Call) -> AnyAnswer:
-        mirror, vhost = self._parts.mirror, call.segments.get("vhost")
+        mirror = self._parts.mirror
         await mirror.refresh()
-        rows = own_or_all(mirror.channels, call.user)
-        if vhost is not None:
-            rows = [row for row in rows if row.fields["vhost"] == vhost]
+        rows = own_or_all(mirror.channels, call.user, call.segments.get("vhost"))
         return await show_channels(self._parts, call, rows)
 
     async def show(self, call: Call) -> AnyAnswer:

@@ -66,11 +66,9 @@ class _Connections:
 
     async def _list(self, call: Call) -> AnyAnswer:
         view = connection_view(self._node, parse_ranges(call.query))
-        mirror, vhost = self._parts.mirror, call.segments.get("vhost")
+        mirror = self._parts.mirror
         await mirror.refresh()
-        rows = own_or_all(mirror.connections, call.user)
-        if vhost is not None:
-            rows = [row for row in rows if row.fields["vhost"] == vhost]
+        rows = own_or_all(mirror.connections, call.user, call.segments.get("vhost"))
         return await list_answer(call.query, rows, row_shape(view, ("vhost", "name")))
 
     async def show(self, call: Call) -> AnyAnswer:

@@ -134,6 +134,8 @@ class _Nodes:
             "metrics_gc_queue_length": NO_METRICS_WAIT,
             "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
         }
+        # They have a path of their own.
+        shown.pop("memory_parts", None)
         shown["db_dir"] = shown["db_dir"] or str(settings.storage_path)
         shown["sockets_total"] = shown["sockets_total"] or shown["fd_total"]
         add_counters(shown, node, (*_GAUGES, *_IO, *_PROCESS, *NODE_COUNTERS), ranges.node_stats)

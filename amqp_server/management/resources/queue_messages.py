@@ -74,6 +74,21 @@ class _QueueMessages:
         page = await self._ask(call, "queues.groups", _page_of(call))
         return ok({"items": page["groups"], "next": page["next"] or None})
 
+    async def seek(self, call: Call) -> AnyAnswer:
+        body = await call.body()
+        arguments = {
+            **_queue(call),
+            "shards": "",
+            "group": call.segments["group"],
+            "to": text(body, "to", ""),
+            "force": boolean(body, "force"),
+        }
+        try:
+            (row,) = await self._broker.call("offsets.seek", arguments, actor=call.actor)
+        except BrokerRefused as refused:
+            raise _error_of(refused) from refused
+        return ok(row)
+
     async def pause(self, call: Call) -> AnyAnswer:
         return await self._set_paused(call, "queues.pause")
 
@@ -248,6 +263,7 @@ def routes(parts: Parts) -> list[Route]:
         Route("GET", f"{one}/messages", messages.browse),
         Route("GET", f"{one}/unacked", messages.unacked),
         Route("GET", f"{one}/groups", messages.groups),
+        Route("PUT", f"{one}/groups/{{group}}", messages.seek),
         Route("PUT", f"{one}/pause", messages.pause),
         Route("PUT", f"{one}/resume", messages.resume),
         Route("POST", f"{one}/replay", messages.replay, is_json=False),

@@ -23,9 +23,19 @@ def in_visible_vhosts(rows: Mapping[tuple[str, str], Row], user: User) -> list[R
     return [row for (vhost, _), row in rows.items() if vhost in user.vhosts]
 
 
-def own_or_all(rows: Mapping[str, Row], user: User) -> list[Row]:
-    """Return the connections or channels that a user sees: its own; a monitor sees all."""
-    return [row for row in rows.values() if is_own_or_all(row.fields["user"], user)]
+def own_or_all(rows: Mapping[str, Row], user: User, vhost: str | None = None) -> list[Row]:
+    """Return the connections or channels that a user sees: its own; a monitor sees all.
+
+    Args:
+        rows: All of them.
+        user: Who sees them.
+        vhost: Only those of this virtual host; None for all.
+    """
+    return [
+        row
+        for row in rows.values()
+        if is_own_or_all(row.fields["user"], user) and vhost in (None, row.fields["vhost"])
+    ]
 
 
 def is_own_or_all(owner: str, user: User) -> bool:

@@ -120,3 +120,23 @@ def test_who_may_not_read_sees_and_moves_nothing(
     server.delete("/api/permissions/%2F/mover")
     server.put("/api/permissions/other/mover", rights)
     assert server.get("/api/transfers", user="mover").json == {"items": [], "total": 0}
+
+
+def test_a_group_of_a_stream_is_moved(server: ManagementServer, client: AmqpClient) -> None:
+    client.declare("moved.stream", arguments={"x-queue-type": "stream"})
+    for number in range(5):
+        client.publish(b"%d" % number, "moved.stream")
+        client.expect(Basic.Ack)
+    where = path("queues", "moved.stream", "/groups/" + quote(HOSTILE, safe=""))
+    row = server.put(where, {"to": "3"})
+    assert (row.status, row.json["committed"], row.json["group"]) == (200, 3, HOSTILE)
+    assert server.put(where, {"to": "earliest"}).json["committed_before"] == 3
+    for body in ({}, {"to": "nowhere"}, {"to": "9"}):
+        assert server.put(where, body).status == 400, body
+    assert server.put(path("queues", "none", "/groups/g"), {"to": "0"}).status == 404
+    assert (
+        server.put("/api/users/seeker", {"password": "seeker", "tags": "management"}).status == 201
+    )
+    rights = {"configure": ".*", "write": ".*", "read": "other"}
+    assert server.put("/api/permissions/%2F/seeker", rights).status == 201
+    assert server.put(where, {"to": "0"}, user="seeker").status == 401

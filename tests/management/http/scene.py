@@ -24,6 +24,10 @@ PARAMETER: Final = "word-value"
 PERMISSION: Final = "word-row|.*"
 CLIENT: Final = "word-client"
 GLOBAL: Final = "word-global"
+COMPONENT: Final = "federation-upstream"
+"""Its parameters have no effect."""
+ELSEWHERE: Final = "elsewhere"
+STREAM: Final = "streamed"
 _POLICY: Final = {"pattern": "^no-such", "definition": {"max-length": 9}}
 _ALL: Final = {"configure": PERMISSION, "write": ".*", "read": ".*"}
 _V: Final = f"/api/queues/{VHOST}"
@@ -37,10 +41,22 @@ _MADE: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         {"exchange": "amq.topic", "write": PERMISSION, "read": PERMISSION},
     ),
     (f"/api/queues/{VHOST}/{OBJECT}", {"durable": True}),
-    (f"/api/exchanges/{VHOST}/{OBJECT}", {"type": "direct", "durable": True}),
+    (f"/api/queues/{VHOST}/{ELSEWHERE}", {"durable": True}),
+    (
+        f"/api/queues/{VHOST}/{STREAM}",
+        {"durable": True, "arguments": {"x-queue-type": "stream"}},
+    ),
+    (
+        f"/api/exchanges/{VHOST}/{OBJECT}",
+        {
+            "type": "x-delayed-message",
+            "durable": True,
+            "arguments": {"x-delayed-type": "direct"},
+        },
+    ),
     (f"/api/policies/{VHOST}/{OBJECT}", _POLICY),
     (f"/api/operator-policies/{VHOST}/{OBJECT}", _POLICY),
-    (f"/api/parameters/shovel/{VHOST}/{OBJECT}", {"value": {"word": PARAMETER}}),
+    (f"/api/parameters/{COMPONENT}/{VHOST}/{OBJECT}", {"value": {"word": PARAMETER}}),
     (f"/api/global-parameters/{GLOBAL}", {"value": GLOBAL}),
     (f"/api/vhost-limits/{VHOST}/max-queues", {"value": 1000}),
     (f"/api/user-limits/{OWNER}/max-channels", {"value": 100}),
@@ -55,6 +71,8 @@ _BODIES: Final[dict[str, dict[str, Any]]] = {
     },
     "/get": {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"},
     "/actions": {"action": "sync"},
+    "/move": {"to": ELSEWHERE},
+    "/groups/{group}": {"to": "earliest"},
     "/api/users/bulk-delete": {"users": []},
     "/api/cluster-name": {"name": "word"},
 }
@@ -113,6 +131,8 @@ class Scene:
         if not part.startswith("{"):
             return part
         in_names = {"stream": "x", "feature-flags": "x", "connections": self._connection}
+        if "{group}" in parts:
+            in_names["queues"] = STREAM
         in_names |= {"channels": f"{self._connection} (1)", "global-parameters": GLOBAL}
         names = {
             "{vhost}": VHOST,
@@ -123,7 +143,7 @@ class Scene:
             "{destination}": OBJECT if parts[place - 1] == "q" else "amq.topic",
             "{properties_key}": OBJECT,
             "{exchange}": "amq.topic",
-            "{component}": "shovel",
+            "{component}": COMPONENT,
             "{limit}": "max-queues" if parts[2] == "vhost-limits" else "max-channels",
             "{port}": str(self._server.amqp_port),
             "{protocols}": "amqp",
@@ -132,7 +152,8 @@ class Scene:
             "{password}": "x",
             "{pattern}": "x",
         }
-        return quote(names[part], safe="")
+        # Numbers, such as those of what runs or of a message: there is none.
+        return quote(names.get(part, "1"), safe="")
 
     def _connect(self) -> None:
         self.close()

@@ -259,3 +259,49 @@ def test_a_list_is_made_once_a_second_if_it_is_costly_and_never_after_a_change(
     assert "new" in {each["name"] for each in management_server.get("/api/queues").json}
     management_server.delete("/api/queues/%2F/new")
     assert "new" not in {each["name"] for each in management_server.get("/api/queues").json}
+
+
+def test_a_server_keeps_its_cluster_id(management_server: ManagementServer) -> None:
+    server = management_server
+
+    def shown() -> str:
+        page = server.get("/metrics", user=None, url=server.metrics_url).body.decode()
+        return page.partition('rabbitmq_cluster_permanent_id="')[2].partition('"')[0]
+
+    before = shown()
+    assert before.startswith("rabbitmq-cluster-id-")
+    found = server.get("/api/global-parameters/internal_cluster_id").json
+    assert found == {"name": "internal_cluster_id", "value": before}
+
+    assert server.server.terminate() == 0
+    server.server.start()
+    server.read_addresses()
+    assert shown() == before
+
+
+def test_the_parts_of_the_memory_are_all_of_it(management_server: ManagementServer) -> None:
+    server = management_server
+    assert server.put("/api/queues/%2F/q", {"durable": True}).status == 201
+    node = server.get("/api/overview").json["node"]
+
+    def parts() -> dict[str, int]:
+        memory = server.get(f"/api/nodes/{node}/memory").json["memory"]
+        used = memory.pop("total")["rss"]
+        assert memory.pop("strategy") == "rss"
+        assert sum(memory.values()) == used
+        return dict(memory)
+
+    before = parts()
+    assert before["other_proc"] > 0
+    assert before["binary"] < 100_000
+    with connect(("127.0.0.1", server.amqp_port)) as client:
+        client.open_channel(1, confirms=True)
+        for _ in range(4):
+            client.publish(bytes(50_000), "q")
+            client.expect_confirmed()
+        assert 200_000 <= parts()["binary"] < 400_000
+    page = server.get("/metrics/memory-breakdown", user=None, url=server.metrics_url).body.decode()
+    lines = [line.split() for line in page.splitlines() if line.startswith("rabbitmq_memory_")]
+    used = server.get(f"/api/nodes/{node}").json["mem_used"]
+    # It is measured each second.
+    assert sum(float(number) for _, number in lines) == pytest.approx(used, rel=0.2)

@@ -14,6 +14,16 @@ class FixedRow:
 
 
 @dataclass
+class FixedExports:
+    """What exports have done, and no broker that would know more."""
+
+    rows: tuple[dict[str, Any], ...] = ()
+
+    async def refresh(self) -> None:
+        """Return."""
+
+
+@dataclass
 class FixedMirror:
     """The state of a broker that does not change by itself.
 
@@ -29,6 +39,7 @@ class FixedMirror:
     channels: dict[str, FixedRow] = field(default_factory=dict)
     node: FixedRow = field(default_factory=FixedRow)
     overview: FixedRow = field(default_factory=FixedRow)
+    exports: FixedExports = field(default_factory=FixedExports)
     refresh_count: int = 0
     failure: Exception | None = None
 

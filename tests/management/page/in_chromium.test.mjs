@@ -367,6 +367,7 @@ describe("queues", () => {
     await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1);
     await click("7", "tbody");
     await sees("order 7", ".sheet .body-view");
+    assert.match(await page.evaluate(() => location.hash), /[?&]message=7(&|$)/);
     await hasNoViolation("message");
     await click("Publish a copy", ".sheet");
     await submit();
@@ -533,6 +534,24 @@ describe("delayed messages", () => {
   });
 });
 
+describe("consumer groups", () => {
+  it("are rewound", async () => {
+    await api("queues/%2F/events/groups/%3Cb%3Egroup", "PUT", { to: "0" });
+    await open("streams");
+    await click("Move group <b>group", "td");
+    await fill("To", "nowhere");
+    await sees("amqp-server offsets seek --vhost / --queue events --group '<b>group' --to nowhere", "dialog pre");
+    expectedErrors = ["400"];
+    await submit();
+    await sees("to:", "dialog [role=alert]");
+    await hasNoViolation("group");
+    await fill("To", "latest");
+    await submit();
+    await dialogIsGone();
+    await sees("The group is at offset 0", ".toast");
+  });
+});
+
 describe("exports", () => {
   it("say what was exported, and how far behind it is", async () => {
     await open("exports");
@@ -597,7 +616,7 @@ describe("administration", () => {
     await sees("No policies");
   });
 
-  it("prepares a shovel without showing its passwords", async () => {
+  it("makes a shovel without showing its passwords, and deletes it", async () => {
     await open("shovels");
     await click("New shovel");
     await fill("Name", "<i>far</i>");
@@ -607,8 +626,24 @@ describe("administration", () => {
     await sees("amqp://user@far.example/%2f", "dialog pre");
     assert.doesNotMatch(await page.$eval("dialog pre", (node) => node.textContent), /secret/);
     await hasNoViolation("new shovel");
-    await click("Cancel", "dialog .dialog-foot");
+    await fill("Source name", "shovel.from");
+    await fill("Destination URI", "amqp://");
+    await fill("Destination name", "shovel.to");
+    await submit();
     await dialogIsGone();
+    await sees("<i>far</i>", "td");
+    await sees("running", "td .badge");
+    await hasNoViolation("shovels");
+    await click("Restart", "td");
+    await submit();
+    await dialogIsGone();
+    await sees("The shovel is restarted", ".toast");
+    await sees("running", "td .badge");
+    await click("Delete", "td");
+    await submit();
+    await dialogIsGone();
+    await sees("No shovels", "main");
+    assert.deepEqual((await api("shovels")).length, 0);
   });
 
   it("makes a virtual host and deletes it", async () => {

@@ -58,7 +58,7 @@ def make_objects(server: ManagementServer, channel: BlockingChannel) -> None:
     channel.queue_declare("orders", durable=True, arguments={"x-dead-letter-exchange": "dlx"})
     channel.queue_declare("orders.dead", durable=True)
     channel.queue_bind("orders.dead", "dlx")
-    for name in ("move.from", "move.to", "bulk.1", "bulk.2", "bulk.3"):
+    for name in ("move.from", "move.to", "bulk.1", "bulk.2", "bulk.3", "shovel.from", "shovel.to"):
         channel.queue_declare(name, durable=True)
     for number in range(20):
         publish(channel, "orders", f"order {number}")
@@ -141,3 +141,14 @@ def test_every_view_and_action(management_server: ManagementServer, tmp_path: Pa
     with pytest.raises(pika.exceptions.AMQPError):
         victim.channel()
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(150)
+def test_the_bench_measures_the_page(tmp_path: Path) -> None:
+    report = tmp_path / "page.json"
+    options = ["--queues", "200", "--rounds", "1", "--json", str(report)]
+    subprocess.run([sys.executable, "-m", "bench", "page", *options], check=True, timeout=120)
+
+    found = json.loads(report.read_text())
+    assert [row["what"] for row in found["rows"]] == ["first rows", "filter"]
+    assert all(0 < row["seconds"] < 60 for row in found["rows"])

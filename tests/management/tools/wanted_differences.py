@@ -56,9 +56,6 @@ WANTED: Final[tuple[Wanted, ...]] = (
         "GET /exchanges", r"value(\.(filtered|total)_count)?|items", "amq.rabbitmq.event is there"
     ),
     Wanted(
-        r"GET /global-parameters \(as policymaker\)", "items", "internal_cluster_id: no cluster"
-    ),
-    Wanted(
         r"GET /vhost-limits \(as monitoring\)",
         "items",
         "RabbitMQ lists virtual hosts whose limits are cleared",

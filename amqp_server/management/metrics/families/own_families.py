@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from amqp_server.management.metrics.family import Family, FamilyGroup, Kind, Sum
-from amqp_server.management.metrics.object_sets import GROUPS, NODE, QUEUES
+from amqp_server.management.metrics.object_sets import EXPORTS, GROUPS, NODE, QUEUES
 
 _PREFIX: Final = "amqp_server_"
 _DETAILED_PREFIX: Final = "amqp_server_detailed_"
@@ -67,6 +67,36 @@ GROUP_LAGS: Final = FamilyGroup(
             Kind.GAUGE,
             "Messages delivered to a consumer group and not yet acknowledged",
             "unacked",
+        ),
+    ),
+    prefix=_PREFIX,
+    detailed_prefix=_DETAILED_PREFIX,
+)
+
+EXPORT_STATES: Final = FamilyGroup(
+    "export_metrics",
+    EXPORTS,
+    (
+        Family(
+            "export_last_run_timestamp_seconds",
+            Kind.GAUGE,
+            "When the last export of a queue to an output ended, since 1970",
+            "ended_seconds",
+            sum=Sum.ABSENT,
+        ),
+        Family(
+            "export_failed",
+            Kind.GAUGE,
+            "Whether the last export of a queue to an output failed",
+            "failed",
+        ),
+        Family(
+            "export_behind_messages",
+            Kind.GAUGE,
+            "Messages of a queue that came after its last export to an output",
+            "behind",
+            sum=Sum.LARGEST,
+            default=None,
         ),
     ),
     prefix=_PREFIX,

@@ -18,7 +18,7 @@ const LAST_ANSWERS_MAX = 60;
  *   path: Below `/api/`; null asks nothing.
  *   every: Milliseconds between two requests; 0 asks once.
  *
- * Returns {value, error, isLoading, reload}: `value` stays the last good one when a request fails.
+ * Returns {path, value, error, isLoading, reload}: `value` stays the last good one when a request fails.
  */
 export function usePolled(path, every = EVERY_MS) {
   const [state, setState] = useState(() => ({ path, value: lastAnswers.get(path), error: null }));
@@ -68,7 +68,7 @@ export function usePolled(path, every = EVERY_MS) {
   const isOwn = state.path === path;
   const value = isOwn ? state.value : lastAnswers.get(path);
   const error = isOwn ? state.error : null;
-  return { value, error, isLoading: path !== null && value === undefined && !error, reload };
+  return { path, value, error, isLoading: path !== null && value === undefined && !error, reload };
 }
 
 /** Tell every view on the page that something was changed: they ask again at once. */

@@ -25,7 +25,7 @@ export function ListView({ title, lead, actions, noun, answer, rows = answer.val
   const shown = useMemo(() => rows.filter(rowFilter(filter, fields, words)), [rows, filter]);
   const order = { key: query.sort ?? columns[0].key, isDescending: query.down === "1" };
   return html`
-    <${PageHead} title=${title} actions=${actions}
+    <${PageHead} title=${title} actions=${actions} path=${answer.path}
       lead=${lead ?? (answer.value && (filter ? `${count(shown.length)} of ${plural(rows.length, noun)}` : plural(rows.length, noun)))} />
     <${Failure} error=${answer.error} what="The list" />
     ${children}

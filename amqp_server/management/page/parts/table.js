@@ -57,7 +57,6 @@ export function Table({ label, columns, rows, rowKey, order, onOrder, selection 
   const end = isLong
     ? Math.min(ordered.length, Math.ceil((view.top + view.height) / ROW_HEIGHT) + ROWS_BESIDE_WINDOW)
     : ordered.length;
-  const width = columns.length + (selection ? 1 : 0);
 
   const toggle = (row, isChecked, isRange) => {
     const next = new Set(selection);
@@ -91,13 +90,13 @@ export function Table({ label, columns, rows, rowKey, order, onOrder, selection 
         ${columns.map((column) => html`<${Heading} key=${column.key} column=${column} order=${order} onOrder=${onOrder} />`)}
       </tr></thead>
       <tbody>
-        ${first > 0 && html`<${Spacer} rows=${first} width=${width} />`}
+        ${first > 0 && html`<${Spacer} rows=${first} />`}
         ${ordered.slice(first, end).map((row, place) => {
           const key = rowKey(row);
           return html`<${Row} key=${key} name=${key} row=${row} columns=${columns} index=${first + place + 2} onToggle=${onToggle}
             hasBox=${selection !== null} isSelected=${Boolean(selection?.has(key))} />`;
         })}
-        ${end < ordered.length && html`<${Spacer} rows=${ordered.length - end} width=${width} />`}
+        ${end < ordered.length && html`<${Spacer} rows=${ordered.length - end} />`}
       </tbody>
     </table>
   </div>`;
@@ -133,8 +132,9 @@ function Heading({ column, order, onOrder }) {
   </th>`;
 }
 
-function Spacer({ rows, width }) {
-  return html`<tr class="spacer" aria-hidden="true" style=${{ height: `${rows * ROW_HEIGHT}px` }}><td colspan=${width}></td></tr>`;
+function Spacer({ rows }) {
+  // One cell: a span over columns that a narrow screen hides would give these their width back.
+  return html`<tr class="spacer" aria-hidden="true" style=${{ height: `${rows * ROW_HEIGHT}px` }}><td></td></tr>`;
 }
 
 function Loading({ label }) {

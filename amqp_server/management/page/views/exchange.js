@@ -36,7 +36,7 @@ export default function Exchange({ names: [vhost, name] }) {
   const isOwn = name.startsWith("amq.") || isDefault;
   const unbound = outgoing.value && outgoing.value.length === 0 && !isDefault;
   return html`
-    <${PageHead} title=${title} crumbs=${crumbs}
+    <${PageHead} title=${title} crumbs=${crumbs} path=${answer.path}
       lead=${html`${rate(statRate(exchange, "publish_in"))} in, ${rate(statRate(exchange, "publish_out"))} to queues`}
       badges=${html`<${Badge}>${exchange.type}<//>${exchange.internal && html`<${Badge}>internal<//>`}${!exchange.durable && html`<${Badge}>transient<//>`}`}
       actions=${html`

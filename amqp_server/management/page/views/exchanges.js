@@ -22,7 +22,7 @@ export default function Exchanges({ query }) {
   const types = (overview.value?.exchange_types ?? [{ name: "topic" }, { name: "direct" }, { name: "fanout" }, { name: "headers" }]).map(({ name }) => name);
   return html`<${ListView} title="Exchanges" noun="exchange" answer=${exchanges} query=${query} fields=${FIELDS} words=${(row) => [exchangeName(row.name), row.vhost]}
     placeholder="Name, or type:topic in>0"
-    actions=${html`<button type="button" class="button primary" onClick=${() => openDeclareExchange((vhosts.value ?? []).map(({ name }) => name), types)}><${Icon} name="plus" small />New exchange</button>`}
+    actions=${html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openDeclareExchange((vhosts.value ?? []).map(({ name }) => name), types)}><${Icon} name="plus" small />New exchange</button>`}
     rowKey=${(row) => `${row.vhost}\n${row.name}`}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<a class="name" href=${address("exchanges", [row.vhost, row.name || "amq.default"])}>${exchangeName(row.name)}</a>` },

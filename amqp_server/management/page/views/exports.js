@@ -28,7 +28,7 @@ export default function Exports() {
   const outputs = known.value?.exports ?? [];
   const readers = known.value?.readers ?? [];
   return html`
-    <${PageHead} title="Exports" lead="Every durable queue is a log on disk, so Spark reads it in batches beside the broker: exactly once into the table, without consuming a message." />
+    <${PageHead} title="Exports" path=${known.path} lead="Every durable queue is a log on disk, so Spark reads it in batches beside the broker: exactly once into the table, without consuming a message." />
     <${Failure} error=${known.error} what="The list of exports" />
     ${known.isLoading && html`<div class="skeleton" style=${{ height: "120px" }} role="status" aria-label="Loading"></div>`}
     ${known.value && outputs.length === 0 && html`<section class="panel"><${Empty} icon="exports" title="No exports yet" text="An export that runs beside this data directory appears here: what it wrote, when, and how far each queue is ahead of it." /></section>`}

@@ -41,7 +41,7 @@ export default function Overview({ query }) {
   const objects = data.object_totals ?? {};
   const rateOf = (name) => stats[`${name}_details`]?.rate ?? 0;
   return html`
-    <${PageHead} title="Overview"
+    <${PageHead} title="Overview" path=${overview.path}
       lead=${[`${data.product_name ?? "amqp-server"} ${data.product_version ?? data.rabbitmq_version}`, node && `up ${duration(node.uptime / 1000)}`, data.node].filter(Boolean).join(" · ")}
       actions=${html`<${Segmented} label="Time range" options=${RANGES.map(({ key, label }) => [key, label])} value=${range} onChange=${setRange} />`} />
     <${Failure} error=${overview.error} what="The overview" />
@@ -118,12 +118,13 @@ function Attention({ alarms }) {
 function AttentionRow({ queue, why }) {
   // An hour in steps of a minute says since when it grows.
   const past = usePolled(apiQuery(apiPath("queues", queue.vhost, queue.name), { lengths_age: 3600, lengths_incr: 60, columns: "messages_details" }), PAST_EVERY_MS);
+  const isGrowing = queueNumbers(queue).growth > 0.005;
   const growth = growthOf(gaugePoints(past.value?.messages_details));
   return html`<a class="attention-row" href=${address("queues", [queue.vhost, queue.name])}>
     <span class=${`dot ${why.level}`}></span>
     <span class="name">${queue.name}</span>
     <span class="num"><strong>${shortCount(queue.messages)}</strong><br /><span class="quiet small">${change(queueNumbers(queue).growth)}</span></span>
-    <span class="reason">${why.headline}${growth && html`<span class="since"> ${growthBrief(growth)}</span>`}</span>
+    <span class="reason">${why.headline}${growth && isGrowing && html`<span class="since"> · ${growthBrief(growth)}</span>`}</span>
   </a>`;
 }
 

@@ -35,7 +35,7 @@ export default function Policies({ query }) {
   const lists = { queues: queues.value ?? [], exchanges: exchanges.value ?? [] };
   return html`<${ListView} title="Policies" noun="policy" answer=${policies} rows=${rows} query=${query} fields=${FIELDS} words=${(row) => [row.name, row.pattern, row.vhost]} placeholder="Name, pattern, or kind:operator"
     lead="A policy gives limits, lifetimes and dead-letter exchanges to all queues or exchanges whose name matches. Of those that match, the one with the highest priority counts."
-    actions=${mayChange && html`<button type="button" class="button primary" onClick=${() => openPolicy(null, hosts, lists, mayAs(session))}><${Icon} name="plus" small />New policy</button>`}
+    actions=${mayChange && html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openPolicy(null, hosts, lists, mayAs(session))}><${Icon} name="plus" small />New policy</button>`}
     rowKey=${(row) => `${row.kind}\n${row.vhost}\n${row.name}`}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<span class="name">${row.name}</span> ${row.kind === "operator" && html`<${Badge} level="info">operator<//>`}` },

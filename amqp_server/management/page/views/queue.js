@@ -47,7 +47,7 @@ export default function Queue({ names: [vhost, name, tab = ""], query }) {
   const isStream = queue.type === "stream";
   const others = queues.value ?? [];
   return html`
-    <${PageHead} title=${name} crumbs=${crumbs}
+    <${PageHead} title=${name} crumbs=${crumbs} path=${answer.path}
       badges=${html`<${QueueMarks} queue=${queue} />${queue.state && queue.state !== "running" ? html`<${Badge} level=${isPaused ? "warn" : queue.state === "flow" ? "info" : "bad"}>${queue.state}<//>` : null}${queue.policy ? html`<${Badge}><a href=${address("policies", [], { filter: queue.policy })}>policy ${queue.policy}</a><//>` : null}`}
       actions=${html`
         <button type="button" class="button" onClick=${() => openPublish({ vhost, routingKey: name, title: `Publish to “${name}”` })}><${Icon} name="send" small />Publish</button>

@@ -31,7 +31,8 @@ export function QueueMessages({ queue, queues, query }) {
   const wanted = { from: query.from ?? "-100", state: query.state ?? "", header: query.header ?? "", search: query.search ?? "" };
   const isTail = query.tail === "1";
   const path = apiPath("queues", queue.vhost, queue.name, "messages");
-  const [chosen, setChosen] = useState(null);
+  const chosen = query.message ? Number(query.message) : null;
+  const setChosen = (offset) => replaceQuery({ message: offset === null ? "" : String(offset) });
   const list = useMessages(path, wanted, isTail);
   const change = (name) => (event) => setDraft({ ...draft, [name]: event.target.value });
   const submit = (event) => {

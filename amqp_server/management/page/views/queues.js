@@ -46,16 +46,17 @@ const ALL_COLUMNS = [
   { key: "vhost", width: 130, title: "Virtual host", option: 3, value: (queue) => queue.vhost, cell: (queue) => html`<span class="soft">${queue.vhost}</span>` },
   { key: "type", width: 108, title: "Type", option: 2, value: (queue) => queue.type, cell: (queue) => html`<${QueueMarks} queue=${queue} />` },
   { key: "why", width: 166, title: "Why", value: (queue) => whyItGrows(queue).short, cell: (queue) => html`<${Why} queue=${queue} />` },
-  { key: "trend", width: 132, title: "Growth", isRight: true, option: 1, value: (queue) => queueNumbers(queue).growth, cell: (queue) => html`<${Growth} queue=${queue} />` },
+  { key: "trend", width: 146, title: "Growth", isRight: true, option: 1, value: (queue) => queueNumbers(queue).growth, cell: (queue) => html`<${Growth} queue=${queue} />` },
   { key: "ready", width: 76, title: "Ready", isRight: true, value: (queue) => queue.messages_ready ?? 0, cell: (queue) => number(queue.messages_ready) },
   { key: "unacked", width: 86, title: "Unacked", isRight: true, option: 1, value: (queue) => queue.messages_unacknowledged ?? 0, cell: (queue) => number(queue.messages_unacknowledged) },
   { key: "in", width: 74, title: "In", isRight: true, option: 1, value: (queue) => statRate(queue, "publish"), cell: (queue) => speed(statRate(queue, "publish")) },
-  { key: "out", width: 74, title: "Out", isRight: true, option: 2, value: (queue) => statRate(queue, "deliver_get"), cell: (queue) => speed(statRate(queue, "deliver_get")) },
+  { key: "out", width: 74, title: "Out", isRight: true, option: 1, value: (queue) => statRate(queue, "deliver_get"), cell: (queue) => speed(statRate(queue, "deliver_get")) },
   { key: "ack", width: 76, title: "Acked", isRight: true, option: 2, value: (queue) => statRate(queue, "ack"), cell: (queue) => speed(statRate(queue, "ack")) },
-  { key: "consumers", width: 102, title: "Consumers", isRight: true, option: 2, value: (queue) => queue.consumers ?? 0, cell: (queue) => number(queue.consumers) },
+  { key: "consumers", width: 102, title: "Consumers", isRight: true, option: 1, value: (queue) => queue.consumers ?? 0, cell: (queue) => number(queue.consumers) },
   { key: "utilisation", width: 90, title: "Capacity", isRight: true, isHidden: true, option: 3, value: (queue) => queueNumbers(queue).utilisation, cell: (queue) => (queue.consumers ? percent(queueNumbers(queue).utilisation) : html`<span class="zero">–</span>`) },
   { key: "size", width: 96, title: "Bytes", isRight: true, option: 3, isHidden: true, value: (queue) => queue.log_bytes ?? queue.message_bytes ?? 0, cell: (queue) => bytes(queue.log_bytes ?? queue.message_bytes) },
   { key: "oldest", width: 96, title: "Oldest", isRight: true, option: 3, isHidden: true, value: (queue) => queue.oldest_message_age ?? null, cell: (queue) => (queue.oldest_message_age === undefined ? html`<span class="zero">–</span>` : duration(queue.oldest_message_age)) },
+  { key: "features", width: 150, title: "Features", option: 3, isHidden: true, value: (queue) => featuresOf(queue).length, cell: (queue) => html`<span class="row tight nowrap">${featuresOf(queue).map(([short, long]) => html`<${Badge} key=${short} title=${long}>${short}<//>`)}</span>` },
   { key: "policy", width: 130, title: "Policy", option: 3, isHidden: true, value: (queue) => queue.policy ?? "", cell: (queue) => queue.policy ?? html`<span class="zero">–</span>` },
 ];
 
@@ -85,9 +86,9 @@ export default function Queues({ query }) {
   const waiting = useMemo(() => shown.reduce((sum, queue) => sum + (queue.messages_ready ?? 0), 0), [shown]);
 
   return html`
-    <${PageHead} title="Queues"
+    <${PageHead} title="Queues" path=${queues.path}
       lead=${queues.value && (filter ? `${count(shown.length)} of ${plural(rows.length, "queue")}, ${plural(waiting, "message")} waiting` : `${plural(rows.length, "queue")}, ${plural(waiting, "message")} waiting`)}
-      actions=${html`<button type="button" class="button primary" onClick=${() => openDeclareQueue((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New queue</button>`} />
+      actions=${html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openDeclareQueue((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New queue</button>`} />
     <${Failure} error=${queues.error} what="The list" />
     <div class="toolbar">
       <${ListFilter} label="Filter queues" value=${filter} onInput=${onFilter} placeholder="Name, or ready>1000 consumers:0 type:stream" />
@@ -135,6 +136,19 @@ function Why({ queue }) {
   const why = whyItGrows(queue);
   if (!why.short || why.level === "good") return html`<span class="zero">${why.short || "–"}</span>`;
   return html`<${Badge} level=${why.level} title=${why.headline}>${why.short}<//>`;
+}
+
+const FEATURES = [
+  ["x-message-ttl", "message-ttl", "TTL", "Messages expire"], ["x-expires", "expires", "Exp", "The queue expires"],
+  ["x-max-length", "max-length", "Lim", "A maximum number of messages"], ["x-max-length-bytes", "max-length-bytes", "LimB", "A maximum of bytes"],
+  ["x-dead-letter-exchange", "dead-letter-exchange", "DLX", "Dead letters go to an exchange"], ["x-max-priority", "max-priority", "Pri", "Priorities"],
+  ["x-single-active-consumer", "", "SAC", "A single active consumer"], ["x-retain-for", "retain-for", "Keep", "Settled messages stay for a time"],
+];
+
+/** What is special about a queue, by its arguments and policy: short and long words. */
+function featuresOf(queue) {
+  const found = FEATURES.filter(([argument, key]) => queue.arguments?.[argument] !== undefined || (key && queue.effective_policy_definition?.[key] !== undefined));
+  return found.map(([, , short, long]) => [short, long]);
 }
 
 /** How fast it grows, with the trend since the page was opened. */

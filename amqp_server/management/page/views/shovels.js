@@ -3,6 +3,7 @@
 import { html } from "../app/html.js";
 import { apiPath } from "../app/addresses.js";
 import { commandLine } from "../app/command_lines.js";
+import { shortCount } from "../app/format.js";
 import { announceChange, usePolled } from "../app/polling.js";
 import { mayAs, useSession } from "../app/session.js";
 import { ActionDialog, openDialog } from "../parts/dialog.js";
@@ -25,7 +26,7 @@ export default function Shovels({ query }) {
   const rows = merged(shovels.value ?? [], parameters.value ?? []);
   return html`<${ListView} title="Shovels" noun="shovel" answer=${shovels} rows=${rows} query=${query} fields=${FIELDS}
     words=${(row) => [row.name, row.vhost, placeOf(row, "src"), placeOf(row, "dest")]} placeholder="Name, place, or state:terminated"
-    actions=${mayChange && html`<button type="button" class="button primary" onClick=${() => openCreate((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New shovel</button>`}
+    actions=${mayChange && html`<button type="button" class="button primary" disabled=${!vhosts.value} onClick=${() => openCreate((vhosts.value ?? []).map(({ name }) => name))}><${Icon} name="plus" small />New shovel</button>`}
     rowKey=${(row) => `${row.vhost}\n${row.name}`}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<span class="name">${row.name}</span>` },
@@ -33,6 +34,7 @@ export default function Shovels({ query }) {
       { key: "state", title: "State", value: (row) => row.state, cell: (row) => html`<${Badge} level=${LEVELS[row.state] ?? ""} title=${row.reason}>${row.state}<//>` },
       { key: "from", title: "From", isBrief: true, option: 1, value: (row) => placeOf(row, "src"), cell: (row) => html`<${Place} row=${row} side="src" />` },
       { key: "to", title: "To", isBrief: true, option: 1, value: (row) => placeOf(row, "dest"), cell: (row) => html`<${Place} row=${row} side="dest" />` },
+      { key: "forwarded", title: "Moved", isRight: true, option: 1, value: (row) => row.forwarded ?? -1, cell: (row) => (row.forwarded === undefined ? html`<span class="zero">–</span>` : shortCount(row.forwarded)) },
       { key: "since", title: "Since", option: 2, isRight: true, value: (row) => row.timestamp, cell: (row) => html`<span class="soft num">${row.timestamp ?? "–"}</span>` },
       { key: "actions", title: "", isRight: true, cell: (row) => (mayChange ? html`
         <button type="button" class="button plain small" onClick=${() => openRestart(row)}>Restart</button>

@@ -3,9 +3,12 @@
 import { html, useEffect, useMemo, useState } from "../app/html.js";
 import { address, apiPath } from "../app/addresses.js";
 import { bytes, count, duration, plural, rate, shortCount } from "../app/format.js";
+import { commandLine } from "../app/command_lines.js";
 import { useQueues } from "../app/queue_list.js";
 import { statRate } from "../app/queue_numbers.js";
 import { ask } from "../app/server.js";
+import { ActionDialog, openDialog } from "../parts/dialog.js";
+import { Check, TextField } from "../parts/fields.js";
 import { Badge, Failure } from "../parts/notices.js";
 import { PageHead } from "../parts/page_head.js";
 import { Table } from "../parts/table.js";
@@ -72,6 +75,20 @@ function groupRows(value) {
   return Array.isArray(value) ? value : value?.items ?? [];
 }
 
+/** Rewind a group, or skip: its members go on from another place. */
+function openSeek(group) {
+  const members = Array.isArray(group.members) ? group.members.length : group.members ?? 0;
+  openDialog((close) => html`<${ActionDialog} onClose=${close} isCaution title=${`Move the group “${group.group}”`} confirm="Move the group"
+    initial=${{ to: "earliest", force: false }}
+    fields=${(values, set) => html`
+      <p>The group goes on from there: messages before it count as finished, messages from it on are delivered, again if need be. Now it is at ${group.committed === null || group.committed === undefined ? "no offset yet" : html`offset <strong>${count(group.committed)}</strong>`} of ${count(group.log_end_offset)}.</p>
+      <${TextField} label="To" isMono value=${values.to} onInput=${set("to")} help="earliest, latest, an offset, -100, an age (1h), or a time" data-autofocus />
+      ${members > 0 && html`<${Check} label=${`Also with ${plural(members, "member")}: they get messages from there at once`} checked=${values.force} onChange=${set("force")} />`}`}
+    request=${(values) => values.to === "" ? null : ({ method: "PUT", path: apiPath("queues", group.vhost, group.queue, "groups", group.group), body: { to: values.to, ...(values.force ? { force: true } : {}) } })}
+    command=${(values) => commandLine("amqp-server", "offsets", "seek", "--vhost", group.vhost, "--queue", group.queue, "--group", group.group, "--to", values.to || "PLACE", values.force ? "--force" : null)}
+    done=${(row) => `The group is at offset ${count(row?.committed)}.`} />`);
+}
+
 export function GroupsTable({ rows, isLoading }) {
   const list = groupRows(rows);
   return html`<${Table} label="Consumer groups" rows=${list} isLoading=${isLoading} rowKey=${(row) => `${row.vhost}\n${row.queue}\n${row.group}`} columns=${[
@@ -83,6 +100,7 @@ export function GroupsTable({ rows, isLoading }) {
     { key: "end", title: "End of the log", isRight: true, option: 2, cell: (row) => count(row.log_end_offset) },
     { key: "unacked", title: "Unacked", isRight: true, option: 2, cell: (row) => count(row.unacked) },
     { key: "oldest", title: "Oldest unacked", isRight: true, option: 3, cell: (row) => (row.oldest_unacked_seconds ? duration(row.oldest_unacked_seconds) : "–") },
+    { key: "actions", title: "", isRight: true, cell: (row) => html`<button type="button" class="button plain small" aria-label=${`Move group ${row.group}`} onClick=${() => openSeek(row)}>Move</button>` },
     { key: "members", title: "Members", isRight: true, cell: (row) => count(Array.isArray(row.members) ? row.members.length : row.members) },
   ]} empty=${{ title: "No consumer groups", text: "A consumer joins one with the argument x-consumer-group. Its offset then survives a reconnect.", icon: "users" }} />`;
 }

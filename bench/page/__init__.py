@@ -1,0 +1,1 @@
+"""How fast the page shows and filters many queues, in Chromium."""
