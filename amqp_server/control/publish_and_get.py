@@ -14,7 +14,6 @@ from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.handlers import basic as handlers
-from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.control.body_uploads import BodyUploads
@@ -115,7 +114,7 @@ async def publish(
     parts.append(_octets(body))
     size = sum(map(len, parts))
     header = properties_from_json(properties).encode()
-    channel.publishing.confirms = PublisherConfirms()
+    channel.publishing.select_confirms()
     with refused():
         payload = method.encode()
         channel.publishing.check_target(payload)
