@@ -140,7 +140,10 @@ async def publish(
             )
 
         await channel.take(steps())
-    is_taken = await channel.confirmed
+    try:
+        is_taken = await channel.confirmed
+    finally:
+        channel.counters.end()
     return {"routed": not channel.is_returned, "confirmed": is_taken}
 
 
@@ -203,6 +206,7 @@ async def get(
     finally:
         await _settle(channel, outcome if is_read else Outcome.REQUEUED)
         channel.is_closed = True
+        channel.counters.end()
     return {"messages": len(rows)}
 
 
