@@ -497,10 +497,12 @@ class Publishing:
         if (watch := self._virtual_host.publish_watch) is not None:
             watch(queues, messages)
         replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
-        if queues or replied:
-            self.count(target, len(messages))
-        else:
-            self.count_unroutable(target, len(messages))
+        pair = self._pair
+        if pair is None or pair.exchange is not target.exchange:
+            pair = self._pair = self._counters.publishes_to(target.exchange)
+        pair.publish += len(messages)
+        if not (queues or replied):
+            self._count_lost(target, len(messages))
             if target.mandatory:
                 self.basic_return(messages)
         if self.confirms is not None:
