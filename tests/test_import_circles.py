@@ -23,11 +23,18 @@ CIRCLES = [
         "transfers.delay_queue",
         "virtual_host",
     },
+    {
+        "counters.channel_counters",
+        "counters.counted_channels",
+        "counters.delivery_pair",
+        "counters.owners",
+        "counters.publish_pair",
+    },
     {"consuming.consumer", "consuming.consumer_rotation", "consuming.source"},
     {"binding", "exchange"},
     {"subscriptions.group", "subscriptions.group_subscription"},
 ]
-"""What is left: a queue's consumers and their rotation, a binding and its exchange, and so on."""
+"""What is left: a channel and its counters, a queue's consumers and their rotation, and so on."""
 
 
 def circles_of(package: str) -> list[set[str]]:

@@ -216,7 +216,6 @@ class Broker:
         )
         queue.is_hidden = False
         queue.policy = policy
-        queue.counters.whole = vhost.counters.deliveries[settings.type]
         queue.dead_letter_counts = self.dead_letter_counts
         self._fit_forwarder(queue)
         vhost.add_queue(queue)
@@ -378,7 +377,9 @@ class Broker:
     def remove_vhost(self, name: str) -> VirtualHost:
         """Remove and return a virtual host, at once; `empty_vhost` removes what is in it."""
         vhost = self.vhosts.pop(name)
+        # What its clients do until they are disconnected counts there, too.
         self.ended_counters.add(vhost.counters)
+        vhost.counters = self.ended_counters
         vhost.is_deleted = True
         self.on_parameters_changed()
         return vhost

@@ -72,11 +72,10 @@ class ChangedQueues:
             if len(self._gone) > GONE_MAX:
                 self.lost_until, _ = self._gone.popleft()
 
-    def changed(self, look: QueueLook) -> Generator[ObservedQueue | None, None, None]:
-        """Return the queues that have changed since a reader looked, in steps; None is a step.
+    def take(self, look: QueueLook) -> Generator[ObservedQueue, None, None]:
+        """Take the queues that have changed since the last look, one in each step; return each.
 
-        What changes between two steps comes now or with the next look. A queue may be deleted when
-        it comes.
+        What changes after its step comes with the next look.
         """
         self._taken.update(self._noted)
         self._noted = {}
@@ -92,9 +91,15 @@ class ChangedQueues:
                 queue.number = self._last_number
             self._ordered.pop(queue, None)
             self._ordered[queue] = None
-            yield None
+            yield queue
+
+    def changed_since(self, generation: int) -> Generator[ObservedQueue, None, None]:
+        """Return the queues that were taken since a look; one may be deleted when it comes.
+
+        O(all queues that have ever changed), in one go, before the first comes.
+        """
         for queue in reversed(list(self._ordered)):
-            if queue.changed_in <= look.since:
+            if queue.changed_in <= generation:
                 break
             yield queue
 

@@ -20,7 +20,7 @@ from amqp_server.broker.consuming.unacked import (
     UnackedRuns,
     returning_parts,
 )
-from amqp_server.broker.counters.publish_counters import PublishCounters
+from amqp_server.broker.counters.channel_counters import ChannelCounters
 from amqp_server.broker.events.channel_events import note_channel_closed, note_consumer_deleted
 from amqp_server.broker.firehose.traced_messages import traced_messages
 from amqp_server.broker.job import Job
@@ -39,7 +39,6 @@ from amqp_server.protocol.large_delivery import (
     deliveries_of,
 )
 from amqp_server.protocol.methods import BasicAck, BasicGetOk, method_frame
-from offsets.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
+    from amqp_server.broker.counters.delivery_pair import DeliveryPair
     from amqp_server.broker.events.events import Events
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.transactions.transaction import Transaction
@@ -90,8 +90,9 @@ class Channel:
         self.last_queue_name: str | None = None
         self.unused_queue_name = ""
         self.is_closed = False
-        self.publish_counters = PublishCounters()
-        self.delivery_counters = DeliveryCounters()
+        self.counters = ChannelCounters(
+            client.name, number, virtual_host, broker.storage.counted_channels
+        )
         self.publishing = Publishing(self)
         self.reply_consumer: ReplyConsumer | None = None
         self._delivered_tag = 0
@@ -163,9 +164,7 @@ class Channel:
         else:
             octets = messages.encode(*places)
         self._delivered_tag += count
-        source = consumer.source
-        source.counters.note_delivered(count, redelivered=redelivered, no_ack=consumer.no_ack)
-        counters = self.delivery_counters
+        source, counters = consumer.source, consumer.counters
         if redelivered:
             counters.redelivered += count
         if consumer.no_ack:
@@ -233,11 +232,14 @@ class Channel:
         """Record one message taken with `basic.get`, whose delivery tag is `next_tag`."""
         self._delivered_tag += 1
         queue.note_observed()
-        queue.counters.note_got(redelivered=redelivered, no_ack=no_ack)
-        self.delivery_counters.note_got(redelivered=redelivered, no_ack=no_ack)
+        counters = self.counters.deliveries_of(queue)
+        if redelivered:
+            counters.redelivered += 1
         if no_ack:
+            counters.get_no_ack += 1
             queue.settle(offset, offset + 1)
         else:
+            counters.get += 1
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
             self._unacked_gets += 1
             self._note_time(self._delivered_tag)
@@ -399,6 +401,10 @@ class Channel:
         match outcome:
             case Outcome.ACKNOWLEDGED:
                 self.settle(runs)
+                if self.is_closed:
+                    # The commit of a transaction, whose channel has counted everything else.
+                    for run in runs:
+                        self._counters_of(run).fold()
             case Outcome.REJECTED:
                 self.reject(runs)
             case Outcome.REQUEUED:
@@ -417,16 +423,23 @@ class Channel:
         if len(runs) == 1:
             (run,) = runs
             if not run.source.is_deleted:
-                run.source.counters.note_acked(run.count)
-                self.delivery_counters.ack += run.count
+                self._counters_of(run).ack += run.count
                 run.source.settle(run.first_offset, run.end_offset)
             return
+        for run in runs:
+            if not run.source.is_deleted:
+                self._counters_of(run).ack += run.count
         for source, ranges in _by_source(runs).items():
             if not source.is_deleted:
                 for start, end in merged(ranges):
-                    source.counters.note_acked(end - start)
-                    self.delivery_counters.ack += end - start
                     source.settle(start, end)
+
+    def _counters_of(self, run: UnackedRun) -> DeliveryPair:
+        """Return what counts the acks of a delivery."""
+        if run.consumer is not None:
+            return run.consumer.counters
+        assert isinstance(run.source, Queue), "only queues have basic.get"
+        return self.counters.deliveries_of(run.source)
 
     def reject(self, runs: list[UnackedRun]) -> None:
         """Drop or dead-letter deliveries that a consumer rejected."""
@@ -480,6 +493,7 @@ class Channel:
         # As in RabbitMQ, what is safe by now is confirmed before the channel closes.
         self.publishing.release_confirms()
         self.is_closed = True
+        self.counters.end()
         self.publishing.close()
         if self._timeouts is not None:
             self._timeouts.cancel()

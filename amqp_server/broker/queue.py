@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
 from amqp_server.broker.counters.consumer_waits import ConsumerWaits
+from amqp_server.broker.counters.delivery_counters import DeliveryCounters
+from amqp_server.broker.counters.incoming_pair import IncomingPair
 from amqp_server.broker.job import Job
 from amqp_server.broker.loading_messages import LoadingMessages
 from amqp_server.broker.merged_ranges import merged
@@ -35,7 +37,6 @@ from amqp_server.broker.subscriptions.subscriptions import Subscriptions
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, MAXLEN
 from amqp_server.config import Durability
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT
-from offsets.delivery_counters import DeliveryCounters
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.counters.dead_letter_counts import DeadLetterCounts
+    from amqp_server.broker.counters.delivery_pair import DeliveryPair
+    from amqp_server.broker.counters.owners import CountedExchange
     from amqp_server.broker.message_states import StateRun
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.publishing.target_queue import ConfirmWaiter
@@ -67,6 +70,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+INCOMING_MAX: Final = 256
+"""Exchanges whose messages a queue counts apart; for one more it forgets the first."""
+_FROM_NO_CLIENT: Final = IncomingPair(None)
+"""Counts for all queues what nobody asks for."""
 PURGE_STEP_OFFSETS: Final = 1024
 """Offsets that one step of a purge looks at."""
 
@@ -115,6 +122,9 @@ class Queue:
     changed_in = 0
     facts_in = 0
     number = 0
+    _incoming = _FROM_NO_CLIENT
+    _incoming_pairs: dict[CountedExchange, IncomingPair] | None = None
+    _delivery_pairs: dict[DeliveryPair, None] | None = None
 
     def __init__(
         self,
@@ -279,7 +289,9 @@ class Queue:
         """Offset of the oldest message that can be read, or of the first to come."""
         return self.store.log.log_start_offset
 
-    def publish(self, messages: list[bytes], flags: int) -> int:
+    def publish(
+        self, messages: list[bytes], flags: int, exchange: CountedExchange | None = None
+    ) -> int:
         """Append messages in order; return the offset after the last one.
 
         The log of a durable queue holds transient messages too, but confirms do not wait for
@@ -288,7 +300,12 @@ class Queue:
         Args:
             messages: At least one; other queues may share the list, so the queue never changes it.
             flags: Flags octet that all the messages have; `HAS_HEADERS` may differ.
+            exchange: Exchange that a client has published them to; None: no client has.
         """
+        incoming = self._incoming
+        if incoming.exchange is not exchange:
+            incoming = self._incoming_from(exchange)
+        incoming.count += len(messages)
         rules = self.rules
         if rules is None and flags & HAS_EXPIRATION:
             attributes = MessageAttributes(self.settings, self.store.end_offset)
@@ -595,6 +612,65 @@ class Queue:
         ready = merge(self.loading.within(start, end), self.ready.within(start, end))
         return message_states(self.settlement, ready, start, end)
 
+    def note_refused_copies(self, count: int, exchange: CountedExchange | None) -> None:
+        """Count messages that were routed to the queue and that it has refused."""
+        if exchange is not None:
+            self._incoming_from(exchange).count += count
+            self.note_observed()
+
+    def _incoming_from(self, exchange: CountedExchange | None) -> IncomingPair:
+        """Return the counter of what comes from an exchange; the next messages may, too."""
+        if exchange is None:
+            self._incoming = _FROM_NO_CLIENT
+            return self._incoming
+        if self._incoming_pairs is None:
+            self._incoming_pairs = {}
+        pair = self._incoming_pairs.get(exchange)
+        if pair is None:
+            if len(self._incoming_pairs) >= INCOMING_MAX:
+                self._forget_incoming(next(iter(self._incoming_pairs)))
+            pair = self._incoming_pairs[exchange] = IncomingPair(exchange)
+        self._incoming = pair
+        return pair
+
+    def _forget_incoming(self, exchange: CountedExchange) -> None:
+        assert self._incoming_pairs is not None, "there is one to forget"
+        pair = self._incoming_pairs.pop(exchange)
+        pair.fold(self.virtual_host.counters)
+        self._storage.counted_channels.told.end(pair)
+
+    def incoming_pairs(self) -> tuple[IncomingPair, ...]:
+        """Return the counters of what has come from each exchange; at most `INCOMING_MAX`."""
+        return () if self._incoming_pairs is None else tuple(self._incoming_pairs.values())
+
+    def fold_incoming(self) -> None:
+        """Bring the sums of the exchanges up to date; forget those that are deleted."""
+        if self._incoming_pairs is None:
+            return
+        for exchange, pair in tuple(self._incoming_pairs.items()):
+            if exchange.is_deleted:
+                self._forget_incoming(exchange)
+                if self._incoming is pair:
+                    self._incoming = _FROM_NO_CLIENT
+            else:
+                pair.fold(self.virtual_host.counters)
+
+    def add_delivery_pair(self, pair: DeliveryPair) -> None:
+        """Add the counters of deliveries to one more channel."""
+        if self._delivery_pairs is None:
+            self._delivery_pairs = {}
+        self._delivery_pairs[pair] = None
+
+    def remove_delivery_pair(self, pair: DeliveryPair) -> None:
+        """Remove the counters of deliveries to a channel; `counters` has what they counted."""
+        if self._delivery_pairs is not None:
+            self._delivery_pairs.pop(pair, None)
+
+    def fold_deliveries(self) -> None:
+        """Bring `counters` up to date. O(channels that the queue delivers to)."""
+        for pair in () if self._delivery_pairs is None else tuple(self._delivery_pairs):
+            pair.fold()
+
     def note_observed(self) -> None:
         """Note that what is shown of the queue has changed."""
         if not self.is_noted:
@@ -791,6 +867,9 @@ class Queue:
         """Stop the queue. Dead letters that are already on their way still arrive."""
         self.is_deleted = True
         self.is_gone = True
+        for exchange in tuple(self._incoming_pairs or ()):
+            self._forget_incoming(exchange)
+        self._incoming = _FROM_NO_CLIENT
         self._storage.changed_queues.end(self)
         wake(self._expiry_waiters)
         if self._subscriptions is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from weakref import ref
 
 if TYPE_CHECKING:
+    from amqp_server.broker.counters.vhost_counters import VhostCounters
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from offsets.settlement import Settlement
 
@@ -16,6 +17,10 @@ class Namespace(Protocol):
     @property
     def name(self) -> str:
         """Name of the virtual host."""
+
+    @property
+    def counters(self) -> VhostCounters:
+        """Counters of all its messages."""
 
 
 class QueuePort(Protocol):

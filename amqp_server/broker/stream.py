@@ -8,12 +8,16 @@ persistent, so that a restart does not treat it as transient.
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from amqp_server.broker.message_states import MessageState, StateRun
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.subscriptions.groups import Groups
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, as_persistent
 from appendlog.reclaim.stream_retention import stream_start
+
+if TYPE_CHECKING:
+    from amqp_server.broker.counters.owners import CountedExchange
 
 logger = logging.getLogger(__name__)
 
@@ -58,16 +62,19 @@ class Stream(Queue):
         """
         return max(self.store.log.log_start_offset, self.settlement.ack_floor)
 
-    def publish(self, messages: list[bytes], flags: int) -> int:
+    def publish(
+        self, messages: list[bytes], flags: int, exchange: CountedExchange | None = None
+    ) -> int:
         """Append messages in order, all persistent; return the offset after the last one.
 
         Args:
             messages: At least one; other queues may share the list, so the stream never changes it.
             flags: Flags octet that all the messages have. No message expires.
+            exchange: Exchange that a client has published them to; None: no client has.
         """
         if not flags & PERSISTENT:
             messages = list(map(as_persistent, messages))
-        return super().publish(messages, (flags | PERSISTENT) & ~HAS_EXPIRATION)
+        return super().publish(messages, (flags | PERSISTENT) & ~HAS_EXPIRATION, exchange)
 
     def awaits(self, end_offset: int, flags: int) -> bool:
         """Return whether messages below `end_offset` are not safe yet, whatever their flags."""

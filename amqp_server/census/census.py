@@ -1,7 +1,8 @@
 """The census: finds what has changed in the broker since a reader looked last.
 
 Queues note by themselves that they have changed, so idle ones cost nothing. Objects of other kinds
-are compared with their last rows.
+are compared with their last rows. Each message counts once, for the pair of a channel and an
+exchange or a queue; a look begins with bringing the sums up to date, of which all rows are made.
 """
 
 from __future__ import annotations
@@ -21,6 +22,17 @@ from amqp_server.census.consumer_row import CONSUMER_COLUMNS, consumer_facts, co
 from amqp_server.census.exchange_row import EXCHANGE_COLUMNS, exchange_facts, exchange_values
 from amqp_server.census.known_objects import KnownObjects
 from amqp_server.census.look import Look
+from amqp_server.census.pair_rows import (
+    DELIVERIES_COLUMNS,
+    INCOMING_COLUMNS,
+    PUBLISHES_COLUMNS,
+    deliveries_facts,
+    deliveries_values,
+    incoming_facts,
+    incoming_values,
+    publishes_facts,
+    publishes_values,
+)
 from amqp_server.census.queue_row import QUEUE_COLUMNS, queue_facts, queue_values
 from amqp_server.census.row import reports
 from amqp_server.census.vhost_row import VHOST_COLUMNS, vhost_facts, vhost_values
@@ -29,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.changed_queues import ObservedQueue
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.exchange import Exchange
@@ -40,7 +53,17 @@ if TYPE_CHECKING:
 
     Rows = Iterator[list[Any] | None]
 
-KINDS: Final = ("vhosts", "exchanges", "queues", "connections", "channels", "consumers")
+KINDS: Final = (
+    "vhosts",
+    "exchanges",
+    "queues",
+    "connections",
+    "channels",
+    "consumers",
+    "publishes",
+    "deliveries",
+    "incoming",
+)
 """Kinds of objects; an object comes after the kinds of those that it belongs to."""
 
 
@@ -66,6 +89,7 @@ class Census:
         self._broker = broker
         self._connections = connections
         self._queues = broker.storage.changed_queues
+        self._counted = broker.storage.counted_channels
         self._vhosts: KnownObjects[VirtualHost] = KnownObjects()
         self._exchanges: KnownObjects[Exchange] = KnownObjects()
         self._known_connections: KnownObjects[Connection] = KnownObjects()
@@ -97,12 +121,16 @@ class Census:
                 run, the look tells everything: its `since` is 0.
         """
         self.generation += 1
-        self._queues.generation = self.generation
+        self._queues.generation = self._counted.told.generation = self.generation
         if self._forgetting is not None:
             self._forgetting.cancel()
         self._forgetting = self._broker.turn.mark_after_real(FORGET_SECONDS, self)
         known = self._compared
-        lost_until = max(self._queues.lost_until, *(each.lost_until for each in known))
+        lost_until = max(
+            self._queues.lost_until,
+            self._counted.told.lost_until,
+            *(each.lost_until for each in known),
+        )
         if not self.run < since < self.generation or since <= lost_until:
             since = 0
         return Look(self.generation, since, lambda: self.generation)
@@ -121,15 +149,22 @@ class Census:
             "connections": self._of_connections,
             "channels": self._of_channels,
             "consumers": self._of_consumers,
+            "publishes": self._of_publishes,
+            "deliveries": self._of_deliveries,
+            "incoming": self._of_incoming,
         }
+        yield from self._counted.fold()
+        for queue in self._queues.take(look):
+            cast("Queue", queue).fold_incoming()
+            yield None
         for kind in KINDS:
             if kind in kinds:
                 yield from makers[kind](look)
 
     def _of_queues(self, look: Look) -> Iterator[Report | None]:
         rows = (
-            None if queue is None else self._queue_row(cast("Queue", queue), look.since)
-            for queue in self._queues.changed(look)
+            self._queue_row(cast("Queue", queue), look.since)
+            for queue in self._queues.changed_since(look.since)
         )
         yield from reports("queues", QUEUE_COLUMNS, rows, ())
         if look.since:
@@ -193,12 +228,74 @@ class Census:
         )
         return _told("consumers", CONSUMER_COLUMNS, rows, self._consumers, look)
 
+    def _of_publishes(self, look: Look) -> Iterator[Report | None]:
+        told = self._counted.told
+        rows = (
+            [
+                pair.number,
+                publishes_facts(channel, exchange) if pair.known_in > look.since else None,
+                *publishes_values(pair),
+            ]
+            if told.see(pair, look.since, look.found_in)
+            else None
+            for channel in self._counted
+            for exchange, pair in tuple(channel.publish_pairs.items())
+            if not exchange.is_deleted
+        )
+        return self._told_pairs("publishes", PUBLISHES_COLUMNS, rows, look)
+
+    def _of_deliveries(self, look: Look) -> Iterator[Report | None]:
+        told = self._counted.told
+        rows = (
+            [
+                pair.number,
+                deliveries_facts(channel, queue) if pair.known_in > look.since else None,
+                *deliveries_values(pair),
+            ]
+            if told.see(pair, look.since, look.found_in)
+            else None
+            for channel in self._counted
+            for queue, pair in tuple(channel.delivery_pairs.items())
+            if not queue.is_deleted
+        )
+        return self._told_pairs("deliveries", DELIVERIES_COLUMNS, rows, look)
+
+    def _of_incoming(self, look: Look) -> Iterator[Report | None]:
+        told = self._counted.told
+        rows = (
+            [
+                pair.number,
+                incoming_facts(queue, pair.exchange) if pair.known_in > look.since else None,
+                *incoming_values(pair),
+            ]
+            if pair.exchange is not None and told.see(pair, look.since, look.found_in)
+            else None
+            for queue in map(_as_queue, self._queues.changed_since(look.since))
+            if not (queue.is_deleted or queue.is_hidden)
+            for pair in queue.incoming_pairs()
+        )
+        return self._told_pairs("incoming", INCOMING_COLUMNS, rows, look)
+
+    def _told_pairs(
+        self, kind: str, columns: tuple[str, ...], rows: Rows, look: Look
+    ) -> Iterator[Report | None]:
+        """Tell the rows of pairs that have changed, then which pairs have gone."""
+        yield from reports(kind, columns, rows, ())
+        if look.since:
+            # Pairs of all kinds share their numbers.
+            gone = self._counted.told.gone_since(look.since)
+            yield from reports(kind, columns, iter(()), gone)
+
     def _open_channels(self) -> Iterator[Channel]:
         for connection in self._connections:
             if connection.vhost:
                 for channel in connection.channels:
                     if not channel.is_closed:
                         yield channel
+
+
+def _as_queue(queue: ObservedQueue) -> Queue:
+    return cast("Queue", queue)
 
 
 def _told(

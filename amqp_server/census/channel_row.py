@@ -51,7 +51,7 @@ def channel_values(channel: Channel) -> list[Any]:
     """Return the values of a channel, in the order of `CHANNEL_COLUMNS`."""
     confirms = channel.publishing.confirms
     transaction = channel.transaction
-    publishes, deliveries = channel.publish_counters, channel.delivery_counters
+    publishes, deliveries = channel.counters.publishes, channel.counters.deliveries
     return [
         "running" if channel.client.is_writable else "flow",
         confirms is not None,

@@ -17,6 +17,7 @@ EXCHANGE_COLUMNS: Final = (
     "bindings",
     "publish_in",
     "publish_out",
+    "confirm",
     "return_unroutable",
     "drop_unroutable",
 )
@@ -45,6 +46,7 @@ def exchange_values(exchange: Exchange) -> list[Any]:
         len(exchange.bindings),
         counters.publish,
         counters.routed,
+        counters.confirm,
         counters.return_unroutable,
         counters.drop_unroutable,
     ]

@@ -197,8 +197,8 @@ def _groups(queue: Queue) -> list[dict[str, Any]] | None:
             "members": group.members,
             "committed": group.offsets.committed,
             "lag": group.offsets.lag(end, start),
-            "delivered": group.counters.delivered,
-            "acked": group.counters.acked,
+            "delivered": group.delivered_count,
+            "acked": group.acked_count,
             "unacked": sum(each.unacked for each in group.subscription.consumers),
         }
         for group in groups

@@ -58,6 +58,7 @@ def group_row(queue: Queue, shard: int | None, name: str) -> Row:
 
 def queue_row(queue: Queue, shard: int | None) -> Row:
     """Return the settlement of an ordinary queue; its consumers together are like one group."""
+    queue.fold_deliveries()
     settlement = queue.settlement
     floor, end = settlement.ack_floor, queue.store.end_offset
     unsettled = end - floor - settlement.settled_above_floor

@@ -14,7 +14,6 @@ from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.handlers import basic as handlers
-from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.control.body_uploads import BodyUploads
@@ -130,7 +129,7 @@ async def _publish(
     )
     size = sum(map(len, parts))
     header = properties_from_json(properties).encode()
-    channel.publishing.confirms = PublisherConfirms()
+    channel.publishing.select_confirms()
     with refused():
         payload = method.encode()
         channel.publishing.check_target(payload)
@@ -156,7 +155,10 @@ async def _publish(
             )
 
         await channel.take(steps())
-    is_taken = await channel.confirmed
+    try:
+        is_taken = await channel.confirmed
+    finally:
+        channel.counters.end()
     return {"routed": not channel.is_returned, "confirmed": is_taken}
 
 
@@ -219,6 +221,7 @@ async def get(
     finally:
         await _settle(channel, outcome if is_read else Outcome.REQUEUED)
         channel.is_closed = True
+        channel.counters.end()
     return {"messages": len(rows)}
 
 

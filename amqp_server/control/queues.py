@@ -128,6 +128,7 @@ def queue_stats(checkpointer: Checkpointer, queue: Queue) -> dict[str, Any]:
 
 def traffic_stats(queue: Queue) -> dict[str, int]:
     """Return the traffic of a queue since the server started; see docs/statistics.md."""
+    queue.fold_deliveries()
     counters = queue.counters
     settled = queue.settlement.settled_count - queue.opened_settled
     # Retention settles a stream's messages; acks settle nothing in it.

@@ -10,6 +10,8 @@ from amqp_server.broker.broker import Broker
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.unacked import STEP_MESSAGES
+from amqp_server.broker.counters.counted_channels import CountedChannels
+from amqp_server.broker.counters.delivery_pair import DeliveryPair
 from amqp_server.broker.inner_client import InnerClient
 from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.queue import Queue
@@ -17,7 +19,6 @@ from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.turn import Turn, TurnTask
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.config import Limits
-from offsets.delivery_counters import DeliveryCounters
 
 
 class Loop:
@@ -40,7 +41,6 @@ class AskedQueue:
     is_deleted = False
 
     def __init__(self, turn: Turn) -> None:
-        self.counters = DeliveryCounters()
         self.requeued: list[Sequence[tuple[int, int]]] = []
         self.settled: list[tuple[int, int]] = []
         self.wakes = 0
@@ -48,6 +48,9 @@ class AskedQueue:
         self.begun = 0
         self.ended = 0
         self._turn = turn
+
+    def add_delivery_pair(self, pair: DeliveryPair) -> None:
+        """Take no notice."""
 
     def begin_work(self) -> None:
         self.begun += 1
@@ -70,13 +73,21 @@ class AskedQueue:
 
 
 def a_channel(turn: Turn) -> Channel:
-    broker = SimpleNamespace(config=SimpleNamespace(limits=Limits()), turn=turn)
+    storage = SimpleNamespace(counted_channels=CountedChannels())
+    broker = SimpleNamespace(config=SimpleNamespace(limits=Limits()), turn=turn, storage=storage)
     return Channel(1, InnerClient("test"), VirtualHost("/"), cast("Broker", broker))
 
 
 def a_consumer(channel: Channel, queue: AskedQueue, tag: str = "tag") -> Consumer:
+    counted = cast("Queue", queue)
     consumer = Consumer(
-        tag, channel, cast("Queue", queue), no_ack=False, exclusive=False, prefetch=0
+        tag,
+        channel,
+        counted,
+        channel.counters.deliveries_of(counted),
+        no_ack=False,
+        exclusive=False,
+        prefetch=0,
     )
     channel.consumers[tag] = consumer
     return consumer

@@ -14,6 +14,7 @@ from amqp_server.broker.transfers.transfer_order import TransferOrder
 from amqp_server.broker.turn import Line
 
 if TYPE_CHECKING:
+    from amqp_server.broker.counters.owners import CountedExchange
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.turn import Turn, TurnTask
@@ -46,7 +47,9 @@ class FakeQueue:
         self.wake_count = 0
         self.settled_count = 0
 
-    def publish(self, messages: list[bytes], flags: int) -> int:
+    def publish(
+        self, messages: list[bytes], flags: int, exchange: CountedExchange | None = None
+    ) -> int:
         self.is_stalled = True
         return len(messages)
 
@@ -65,7 +68,9 @@ class RoomyQueue(FakeQueue):
 
     fails = False
 
-    def publish(self, messages: list[bytes], flags: int) -> int:
+    def publish(
+        self, messages: list[bytes], flags: int, exchange: CountedExchange | None = None
+    ) -> int:
         if self.fails:
             raise LookupError("a mistake")
         return 0

@@ -9,6 +9,7 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqp_server.broker.counters.owners import CountedExchange
 from amqp_server.broker.publishing.confirms import Barrier
 from amqp_server.broker.publishing.publish_targets import PublishTarget
 from amqp_server.broker.publishing.row import (
@@ -69,13 +70,18 @@ class TakenQueue:
     is_deleted: bool = False
     refused: int = 0
 
-    def publish(self, messages: list[bytes], flags: int) -> int:
+    def publish(
+        self, messages: list[bytes], flags: int, exchange: CountedExchange | None = None
+    ) -> int:
         assert not self.is_failed
         self.end += len(messages)
         return self.end
 
     def note_refused(self, count: int) -> None:
         self.refused += count
+
+    def note_refused_copies(self, count: int, exchange: CountedExchange | None) -> None:
+        """Take no notice."""
 
     def awaits(self, end_offset: int, flags: int) -> bool:
         return True

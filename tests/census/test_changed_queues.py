@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 from amqp_server.broker import changed_queues
@@ -45,9 +46,14 @@ class Reader:
 
     def names(self) -> set[str]:
         look = self.begin()
-        found = {each.name for each in self._changes.changed(look) if isinstance(each, NamedQueue)}
+        deque(self._changes.take(look), maxlen=0)
+        found = self.found(look)
         self.since = look.generation
         return found
+
+    def found(self, look: Look) -> set[str]:
+        changed = self._changes.changed_since(look.since)
+        return {each.name for each in changed if isinstance(each, NamedQueue)}
 
 
 def three_queues() -> tuple[ChangedQueues, list[NamedQueue]]:
@@ -84,7 +90,7 @@ def test_each_reader_has_its_own_place() -> None:
 def test_a_look_that_is_given_up_loses_nothing() -> None:
     changes, _ = three_queues()
     reader = Reader(changes)
-    steps = changes.changed(reader.begin())
+    steps = changes.take(reader.begin())
     next(steps)
     steps.close()
     assert reader.names() == {"a", "b", "c"}
@@ -94,7 +100,7 @@ def test_a_change_during_a_look_is_told_by_the_next_one() -> None:
     changes, queues = three_queues()
     reader = Reader(changes)
     look = reader.begin()
-    for _ in changes.changed(look):
+    for _ in changes.take(look):
         queues[0].change()
     reader.since = look.generation
     assert reader.names() == {"a"}
@@ -104,10 +110,11 @@ def test_a_look_that_overtakes_another_tells_what_both_found() -> None:
     changes, _ = three_queues()
     slow, quick = Reader(changes), Reader(changes)
     slow_look = slow.begin()
-    steps = changes.changed(slow_look)
+    steps = changes.take(slow_look)
     next(steps)
     assert quick.names() == {"a", "b", "c"}
-    found = {each.name for each in steps if isinstance(each, NamedQueue)}
+    deque(steps, maxlen=0)
+    found = slow.found(slow_look)
     slow.since = slow_look.generation
     assert found | slow.names() == {"a", "b", "c"}
 

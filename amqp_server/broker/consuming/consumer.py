@@ -9,6 +9,7 @@ from amqp_server.broker.consuming.source import Source
 if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.delivered import Delivered
+    from amqp_server.broker.counters.delivery_pair import DeliveryPair
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.protocol.methods import Method
     from amqp_server.protocol.tables import Table
@@ -77,6 +78,8 @@ class Consumer:
         tag: Consumer tag, unique in its channel.
         channel: Channel that the deliveries go out on.
         queue: Queue that `basic.consume` named.
+        counters: Counts its deliveries and their acks, with those of the channel's other consumers
+            of the queue.
         source: Queue or subscription that the messages come from; None means `queue`.
         no_ack: Whether a delivery settles its message at once.
         exclusive: Whether the queue accepts no other consumer.
@@ -90,6 +93,7 @@ class Consumer:
         "_next_offset",
         "arguments",
         "channel",
+        "counters",
         "exclusive",
         "no_ack",
         "prefetch",
@@ -107,6 +111,7 @@ class Consumer:
         tag: str,
         channel: DeliveryChannel,
         queue: ConsumedQueue,
+        counters: DeliveryPair,
         *,
         no_ack: bool,
         exclusive: bool,
@@ -120,6 +125,7 @@ class Consumer:
         self.tag_octets = tag.encode("utf-8", "surrogateescape")
         self.channel = channel
         self.queue = queue
+        self.counters = counters
         self.source: Source = queue if source is None else source
         self.no_ack = no_ack
         self.exclusive = exclusive

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.delivered import Delivered
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.storing.message_run import Messages
-    from offsets.delivery_counters import DeliveryCounters
 
 
 class Source(Protocol):
@@ -25,10 +24,6 @@ class Source(Protocol):
     @property
     def ready(self) -> ReadyOrder:
         """Messages that may be delivered, and their order."""
-
-    @property
-    def counters(self) -> DeliveryCounters:
-        """Counters of deliveries and acks."""
 
     @property
     def is_deleted(self) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from amqp_server.broker.counters.delivery_counters import DeliveryCounters
 from amqp_server.broker.counters.publish_counters import PublishCounters
 from amqp_server.broker.queue_settings import QueueType
-from offsets.delivery_counters import DeliveryCounters
 
 
 class VhostCounters:

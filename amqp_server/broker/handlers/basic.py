@@ -140,6 +140,9 @@ def _begin(channel: Channel, queue: Queue, source: Source, tag: str, method: Bas
         tag,
         channel,
         queue,
+        channel.counters.browsed
+        if browses(method.arguments)
+        else channel.counters.deliveries_of(queue),
         source=source,
         no_ack=method.no_ack,
         exclusive=method.exclusive,
@@ -253,8 +256,7 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
 
 
 def _send_empty(channel: Channel, queue: Queue) -> None:
-    queue.counters.note_empty()
-    channel.delivery_counters.get_empty += 1
+    channel.counters.deliveries_of(queue).get_empty += 1
     queue.note_observed()
     channel.send(BasicGetEmpty())
 

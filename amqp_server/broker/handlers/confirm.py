@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.handler import Handlers
-from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import ConfirmSelect, ConfirmSelectOk
 
@@ -17,8 +16,7 @@ def select(channel: Channel, method: ConfirmSelect) -> None:
     """Turn confirms on; a second select changes nothing."""
     if channel.transaction is not None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
-    if channel.publishing.confirms is None:
-        channel.publishing.confirms = PublisherConfirms()
+    channel.publishing.select_confirms()
     if not method.no_wait:
         channel.send(ConfirmSelectOk())
 

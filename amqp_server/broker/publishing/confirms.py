@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from amqp_server.broker.counters.publish_pair import PublishPair
     from amqp_server.broker.publishing.target_queue import TargetQueue
 
 
@@ -43,6 +44,8 @@ class _Waiting:
     reached_count: int = 0
     # Of a row: what each part went into, in order, and how many publishes it has.
     parts: Sequence[tuple[Sequence[TargetQueue], int]] = ()
+    # Counts those that are confirmed; None: nobody asks.
+    counters: PublishPair | None = None
 
 
 class ConfirmResult(NamedTuple):
@@ -64,22 +67,37 @@ class PublisherConfirms:
         """Return the number of waiting entries; a batch of publishes is one entry."""
         return len(self._waiting)
 
-    def add(self, count: int, barriers: Sequence[Barrier], *, refused: bool = False) -> None:
-        """Add `count` publishes, which wait for all `barriers` or are refused."""
+    def add(
+        self,
+        count: int,
+        barriers: Sequence[Barrier],
+        *,
+        refused: bool = False,
+        counters: PublishPair | None = None,
+    ) -> None:
+        """Add `count` publishes, which wait for all `barriers` or are refused.
+
+        Args:
+            count: Publishes, 1 or more.
+            barriers: What they wait for.
+            refused: Whether they are refused, when all barriers are reached.
+            counters: Counts those that are confirmed; None: nobody asks.
+        """
         assert count > 0, "an answer to no publish would be one to all"
         self.last_tag += count
         if not barriers and self._waiting:
             last = self._waiting[-1]
-            if not last.barriers and last.refused == refused:
+            if not last.barriers and last.refused == refused and last.counters is counters:
                 last.last_tag = self.last_tag
                 return
-        self._waiting.append(_Waiting(self.last_tag, barriers, refused))
+        self._waiting.append(_Waiting(self.last_tag, barriers, refused, counters=counters))
 
     def add_row(
         self,
         parts: Sequence[tuple[Sequence[TargetQueue], int]],
         barriers: Sequence[Barrier],
         refusing: Collection[TargetQueue] = (),
+        counters: PublishPair | None = None,
     ) -> None:
         """Add neighbours that went into different queues.
 
@@ -88,11 +106,12 @@ class PublisherConfirms:
             barriers: One for each queue that some of them wait for: from where their messages
                 begin in it to where they end.
             refusing: Queues that did not take what was for them, because their logs have failed.
+            counters: As in `add`.
         """
         count = sum(count for _, count in parts)
         assert count > 0, "an answer to no publish would be one to all"
         self.last_tag += count
-        entry = _Waiting(self.last_tag, barriers, refused=False, parts=parts)
+        entry = _Waiting(self.last_tag, barriers, refused=False, parts=parts, counters=counters)
         if refusing:
             self._waiting.extend(_apart(entry, refusing))
         else:
@@ -135,6 +154,10 @@ class PublisherConfirms:
             if refused and entry.parts:
                 self._waiting.extendleft(reversed(list(_apart(entry))))
                 continue
+            if not refused and entry.counters is not None:
+                entry.counters.confirm += entry.last_tag - self.resolved_tag
+                if entry.counters.is_gone:
+                    entry.counters.fold()
             self.resolved_tag = entry.last_tag
             if results and results[-1].refused == refused:
                 results[-1] = ConfirmResult(entry.last_tag, refused)
@@ -180,7 +203,7 @@ def _apart(row: _Waiting, refusing: Collection[TargetQueue] = ()) -> Iterator[_W
             if start is not None:
                 ends[queue] = start + count
                 barriers.append(Barrier(queue, start, start + count))
-        yield _Waiting(last_tag, barriers, not without.isdisjoint(queues))
+        yield _Waiting(last_tag, barriers, not without.isdisjoint(queues), counters=row.counters)
 
 
 def _is_known(entry: _Waiting) -> bool:

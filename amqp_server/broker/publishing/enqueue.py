@@ -9,11 +9,15 @@ from amqp_server.broker.publishing.confirms import Barrier
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from amqp_server.broker.counters.owners import CountedExchange
     from amqp_server.broker.publishing.target_queue import TargetQueue
 
 
 def enqueue(
-    queues: Sequence[TargetQueue], messages: list[bytes], flags: int
+    queues: Sequence[TargetQueue],
+    messages: list[bytes],
+    flags: int,
+    exchange: CountedExchange | None = None,
 ) -> tuple[list[Barrier], list[TargetQueue]]:
     """Append all messages to every queue, in order.
 
@@ -22,6 +26,7 @@ def enqueue(
         messages: Messages that the queues share and do not change; just one if a queue
             `refuses_when_full`.
         flags: Flags octet that all the messages have; `HAS_HEADERS` may differ.
+        exchange: Exchange that a client has published them to; None: no client has.
 
     Returns:
         The barriers that must be reached before the messages are safe, and the queues that
@@ -35,10 +40,11 @@ def enqueue(
             continue
         if queue.is_failed or (queue.refuses_when_full and queue.refuses(messages[0], flags)):
             refusing.append(queue)
+            queue.note_refused_copies(len(messages), exchange)
             if queue.is_failed:
                 queue.note_refused(len(messages))
             continue
-        end_offset = queue.publish(messages, flags)
+        end_offset = queue.publish(messages, flags, exchange)
         if queue.awaits(end_offset, flags):
             barriers.append(Barrier(queue, end_offset - len(messages), end_offset))
     return barriers, refusing

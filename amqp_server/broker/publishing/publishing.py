@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from amqp_server.broker.broker import Broker
-    from amqp_server.broker.counters.publish_counters import PublishCounters
+    from amqp_server.broker.counters.channel_counters import ChannelCounters
+    from amqp_server.broker.counters.publish_pair import PublishPair
     from amqp_server.broker.publishing.confirms import Barrier
     from amqp_server.broker.publishing.publish_targets import PublishTarget, PublishTargets
     from amqp_server.broker.publishing.row import Group
@@ -86,8 +87,8 @@ class PublishingChannel(RequestingChannel, Protocol):
         """Broker of the whole server."""
 
     @property
-    def publish_counters(self) -> PublishCounters:
-        """Counters of the publishes of the channel."""
+    def counters(self) -> ChannelCounters:
+        """Counters of the channel."""
 
     @property
     def transaction(self) -> Transaction | None:
@@ -122,8 +123,9 @@ class Publishing:
         # The channel owns this object: a reference back would make both garbage in a cycle.
         self._channel_ref = ref(channel)
         self._virtual_host = channel.virtual_host
-        self._counters = channel.publish_counters
-        self._vhost_counters = channel.virtual_host.counters.publishes
+        self._counters = channel.counters
+        # Of publishes to the exchange that was used last.
+        self._pair: PublishPair | None = None
         self._client = channel.client
         self.line = channel.client.line
         self._broker = channel.broker
@@ -142,6 +144,13 @@ class Publishing:
     def close(self) -> None:
         """Forget the publishes that are not confirmed yet."""
         self.confirms = None
+        self._pair = None
+
+    def select_confirms(self) -> None:
+        """Confirm what is published from now on."""
+        if self.confirms is None:
+            self._counters.begin_confirms()
+            self.confirms = PublisherConfirms()
 
     def publish_run(
         self, method_payload: bytes, messages: list[bytes], checked_flags: int, message_flags: int
@@ -254,7 +263,7 @@ class Publishing:
                 rest = chain(((payload, message),), pairs)
                 return self._publish_mixed(row, rest)
             row.add(target, message)
-        return self._enqueue_row(row)
+        return self._enqueue_row(row, len(messages))
 
     def check_target(self, method_payload: bytes) -> None:
         """Check the arguments of a publish before its content arrives.
@@ -288,9 +297,6 @@ class Publishing:
         resolved = self.confirms.resolved_tag
         for result in self.confirms.release():
             multiple = result.last_tag > resolved + 1
-            if not result.refused:
-                self._counters.confirm += result.last_tag - resolved
-                self._vhost_counters.confirm += result.last_tag - resolved
             resolved = result.last_tag
             if result.refused:
                 self._channel.send(
@@ -444,7 +450,7 @@ class Publishing:
             return self._enqueue_apart(target, queues, reply_keys, messages, flags)
         if len(queues) > STEP_QUEUES:
             return self._enqueue_in_steps(target, queues, reply_keys, messages, flags)
-        barriers, refusing = enqueue(queues, messages, flags)
+        barriers, refusing = enqueue(queues, messages, flags, target.exchange)
         self.wait_for_room(queues)
         self._note_enqueued(
             target, queues, reply_keys, messages, barriers, is_refused=bool(refusing)
@@ -490,7 +496,7 @@ class Publishing:
         for queue in queues:
             if queue.is_held:
                 yield from self._broker.commits.until_released(self._client, (queue,))
-            awaited, refusing = enqueue((queue,), messages, flags)
+            awaited, refusing = enqueue((queue,), messages, flags, target.exchange)
             barriers += awaited
             is_refused |= bool(refusing)
             self.wait_for_room((queue,))
@@ -512,49 +518,43 @@ class Publishing:
         if (watch := self._virtual_host.publish_watch) is not None:
             watch(queues, messages)
         replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
-        if queues:
-            self.count(target, len(messages), len(queues))
-        elif replied:
-            self.count(target, len(messages), 0)
-        else:
-            self.count_unroutable(target, len(messages))
+        pair = self._pair
+        if pair is None or pair.exchange is not target.exchange:
+            pair = self._pair = self._counters.publishes_to(target.exchange)
+        pair.publish += len(messages)
+        if not (queues or replied):
+            self._count_lost(target, len(messages))
             if target.mandatory:
                 self.basic_return(messages)
         if self.confirms is not None:
             self._await_barriers(len(messages), barriers, refused=is_refused)
 
-    def count(self, target: PublishTarget, count: int, queue_count: int) -> None:
-        """Count messages that were published and routed.
-
-        Args:
-            target: Where they went.
-            count: Number of messages.
-            queue_count: Queues that got each of them; 0 if only consumers of replies did.
-        """
-        own, all_of_vhost = self._counters, self._vhost_counters
-        exchange = target.exchange.counters
-        own.publish += count
-        exchange.publish += count
-        all_of_vhost.publish += count
-        routed = count * queue_count
-        exchange.routed += routed
-        all_of_vhost.routed += routed
+    def count(self, target: PublishTarget, count: int) -> None:
+        """Count messages that were published, and that a queue or a consumer of replies got."""
+        pair = self._pair
+        if pair is None or pair.exchange is not target.exchange:
+            pair = self._pair = self._counters.publishes_to(target.exchange)
+        pair.publish += count
 
     def count_unroutable(self, target: PublishTarget, count: int) -> None:
         """Count messages that were published and went nowhere."""
-        for counters in (self._counters, target.exchange.counters, self._vhost_counters):
-            counters.publish += count
-            if target.mandatory:
-                counters.return_unroutable += count
-            else:
-                counters.drop_unroutable += count
+        self.count(target, count)
+        self._count_lost(target, count)
 
-    def _count_groups(self, groups: Iterable[Group]) -> None:
-        for target, messages in groups:
-            if target.queues:
-                self.count(target, len(messages), len(target.queues))
-            else:
-                self.count_unroutable(target, len(messages))
+    def _count_lost(self, target: PublishTarget, count: int) -> None:
+        assert self._pair is not None, "they are counted as published before"
+        if target.mandatory:
+            self._pair.return_unroutable += count
+        else:
+            self._pair.drop_unroutable += count
+
+    def _count_row(self, groups: Sequence[Group], count: int, *, has_unroutable: bool) -> None:
+        """Count messages that were published to one exchange."""
+        self.count(groups[0][0], count)
+        if has_unroutable:
+            for target, messages in groups:
+                if not target.queues:
+                    self._count_lost(target, len(messages))
 
     def _note_progress_between(self, queues: Iterable[TargetQueue]) -> None:
         """Apply what the disk reported between the steps of a publish, before it was noted."""
@@ -567,31 +567,39 @@ class Publishing:
         self, count: int, barriers: Sequence[Barrier], *, refused: bool = False
     ) -> None:
         assert self.confirms is not None, "only a channel with confirms waits for barriers"
-        self._vhost_counters.awaiting_confirm += count
-        self.confirms.add(count, barriers, refused=refused)
+        self.confirms.add(count, barriers, refused=refused, counters=self._pair)
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
         if not barriers:
             self._broker.turn.mark(self)
 
     def _await_row(
-        self, groups: Sequence[Group], barriers: Sequence[Barrier], refusing: Sequence[Queue]
+        self,
+        groups: Sequence[Group],
+        count: int,
+        barriers: Sequence[Barrier],
+        refusing: Sequence[Queue],
     ) -> None:
         """Wait for the barriers of neighbours, which may be taken apart if a log fails."""
         if not barriers and not refusing:
-            self._await_barriers(sum(len(messages) for _, messages in groups), ())
+            self._await_barriers(count, ())
             return
         assert self.confirms is not None, "only a channel with confirms waits for barriers"
-        parts = parts_of(groups)
-        self._vhost_counters.awaiting_confirm += sum(count for _, count in parts)
-        self.confirms.add_row(parts, barriers, refusing)
+        self.confirms.add_row(parts_of(groups), barriers, refusing, self._pair)
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
         if refusing:
             self._broker.turn.mark(self)
 
-    def _enqueue_row(self, row: Row) -> Iterator[None] | None:
-        """Put neighbours into their queues, leave the row empty; return the steps left, or None."""
+    def _enqueue_row(self, row: Row, count: int = 0) -> Iterator[None] | None:
+        """Put neighbours into their queues, leave the row empty; return the steps left, or None.
+
+        Args:
+            row: The neighbours.
+            count: How many there are; 0: they are still to be counted.
+        """
+        exchange, has_more_exchanges = row.exchange, row.has_more_exchanges
+        has_unroutable = row.has_unroutable
         groups = row.take()
         if not groups:
             return None
@@ -600,7 +608,7 @@ class Publishing:
         if len(groups) == 1:
             ((target, messages),) = groups
             return self._enqueue(target, target.queues, (), messages, row.flags)
-        if self._virtual_host.publish_watch is not None:
+        if has_more_exchanges or self._virtual_host.publish_watch is not None:
             return self._enqueue_groups_apart(groups, row.flags)
         if barrier_count(groups) > BARRIERS_MAX:
             return self._enqueue_groups_in_steps(groups, row.flags)
@@ -614,12 +622,13 @@ class Publishing:
             return self._enqueue_groups_in_steps(groups, row.flags)
         starts: dict[Queue, int] = {}
         for queue, messages in queued.items():
-            put_into(queue, messages, row.flags, starts)
+            put_into(queue, messages, row.flags, starts, exchange)
         self.wait_for_room(starts)
-        self._count_groups(groups)
+        count = count or sum(len(messages) for _, messages in groups)
+        self._count_row(groups, count, has_unroutable=has_unroutable)
         if self.confirms is not None:
             barriers, refusing = barriers_of(queued, starts, row.flags)
-            self._await_row(groups, barriers, refusing)
+            self._await_row(groups, count, barriers, refusing)
         return None
 
     def _trace_and_enqueue_groups(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
@@ -640,22 +649,23 @@ class Publishing:
         if may_refuse(queued):
             yield from self._enqueue_groups_apart(groups, flags)
             return
+        exchange = groups[0][0].exchange
         starts: dict[Queue, int] = {}
         for queue, messages in queued.items():
             if queue.is_held:
                 yield from self._broker.commits.until_released(self._client, (queue,))
-            put_into(queue, messages, flags, starts)
+            put_into(queue, messages, flags, starts, exchange)
             self.wait_for_room((queue,))
             yield
-        self._count_groups(groups)
+        count = sum(len(messages) for _, messages in groups)
+        self._count_row(groups, count, has_unroutable=True)
         if self.confirms is None:
             return
         barriers, refusing = yield from barriers_in_steps(queued, starts, flags)
         if barrier_count(groups) > BARRIERS_MAX:
-            count = sum(len(messages) for _, messages in groups)
             self._await_barriers(count, barriers, refused=bool(refusing))
         else:
-            self._await_row(groups, barriers, refusing)
+            self._await_row(groups, count, barriers, refusing)
         self._note_progress_between(starts)
 
     def basic_return(self, messages: list[bytes]) -> None:

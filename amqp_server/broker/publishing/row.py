@@ -14,12 +14,13 @@ from amqp_server.broker.publishing.confirms import Barrier
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.publishing.publish_targets import PublishTarget
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.steps import Steps
 
     Group = tuple[PublishTarget, list[bytes]]
-    """Neighbours that go into the same queues, with the target of the first."""
+    """Neighbours of one exchange that go into the same queues, with the target of the first."""
 
 STEP_QUEUES: Final = 1024
 """Queues that one step of sorting messages by queue, or of making barriers, looks at."""
@@ -32,27 +33,48 @@ class Row:
 
     Args:
         flags: The flags octet that all of them have; `HAS_HEADERS` may differ.
+
+    Attributes:
+        exchange: Exchange that the first of them was published to; None: there are none.
+        has_more_exchanges: Whether another one was published to another exchange.
+        has_unroutable: Whether no queue takes some of them.
     """
 
-    __slots__ = ("_groups", "_last", "_queues", "flags")
+    __slots__ = (
+        "_groups",
+        "_last",
+        "_queues",
+        "exchange",
+        "flags",
+        "has_more_exchanges",
+        "has_unroutable",
+    )
 
     def __init__(self, flags: int) -> None:
         self.flags = flags
         self._groups: list[Group] = []
         self._queues: Sequence[Queue] | None = None
         self._last: list[bytes] = []
+        self.exchange: Exchange | None = None
+        self.has_more_exchanges = self.has_unroutable = False
 
     def add(self, target: PublishTarget, message: bytes) -> None:
         """Put a message behind the others."""
-        if target.queues == self._queues:
+        if target.queues == self._queues and target.exchange is self.exchange:
             self._last.append(message)
-        else:
-            self._queues, self._last = target.queues, [message]
-            self._groups.append((target, self._last))
+            return
+        if target.exchange is not self.exchange:
+            self.has_more_exchanges = self.exchange is not None
+            self.exchange = target.exchange
+        self._queues, self._last = target.queues, [message]
+        self._groups.append((target, self._last))
+        if not target.queues:
+            self.has_unroutable = True
 
     def take(self) -> list[Group]:
         """Return the groups, and begin anew without messages."""
-        groups, self._groups, self._queues = self._groups, [], None
+        groups, self._groups, self._queues, self.exchange = self._groups, [], None, None
+        self.has_more_exchanges = self.has_unroutable = False
         return groups
 
 
@@ -94,7 +116,13 @@ def may_refuse(queues: Iterable[Queue]) -> bool:
     return any(queue.is_failed or queue.refuses_when_full for queue in queues)
 
 
-def put_into(queue: Queue, messages: list[bytes], flags: int, starts: dict[Queue, int]) -> None:
+def put_into(
+    queue: Queue,
+    messages: list[bytes],
+    flags: int,
+    starts: dict[Queue, int],
+    exchange: Exchange | None = None,
+) -> None:
     """Give a queue its messages at once; a deleted one gets nothing, and a failed one refuses.
 
     Args:
@@ -102,14 +130,16 @@ def put_into(queue: Queue, messages: list[bytes], flags: int, starts: dict[Queue
         messages: Messages of all groups for this queue.
         flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
         starts: Gets where the messages begin in the queue.
+        exchange: Exchange that a client has published them to; None: no client has.
     """
     if queue.is_deleted:
         return
     if queue.is_failed:
         # Its log failed after `may_refuse` was asked.
         queue.note_refused(len(messages))
+        queue.note_refused_copies(len(messages), exchange)
         return
-    starts[queue] = queue.publish(messages, flags) - len(messages)
+    starts[queue] = queue.publish(messages, flags, exchange) - len(messages)
 
 
 def barrier_count(groups: Iterable[Group]) -> int:

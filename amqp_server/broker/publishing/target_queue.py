@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from amqp_server.broker.counters.owners import CountedExchange
     from amqp_server.broker.turn import Line
 
 
@@ -59,8 +60,10 @@ class TargetQueue(Protocol):
     def waiting_confirms(self) -> set[ConfirmWaiter]:
         """Who is notified of the next answer of the disk, and of the next room."""
 
-    def publish(self, messages: list[bytes], flags: int) -> int:
-        """Append messages in order; return the offset after the last one."""
+    def publish(
+        self, messages: list[bytes], flags: int, exchange: CountedExchange | None = None
+    ) -> int:
+        """Append messages in order, published to an exchange; return the offset after the last."""
 
     def awaits(self, end_offset: int, flags: int) -> bool:
         """Return whether messages with these flags, below `end_offset`, are not safe yet."""
@@ -70,6 +73,9 @@ class TargetQueue(Protocol):
 
     def note_refused(self, count: int) -> None:
         """Log that the queue refused messages because its log has failed."""
+
+    def note_refused_copies(self, count: int, exchange: CountedExchange | None) -> None:
+        """Count messages that were routed to the queue and that it has refused."""
 
     def withdraw(self, start: int, end: int) -> None:
         """Settle refused messages that no consumer has; their publisher repeats them."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.changed_queues import ChangedQueues
+from amqp_server.broker.counters.counted_channels import CountedChannels
 from amqp_server.broker.job import Job
 from amqp_server.broker.storing.client_writes import ClientWrites
 from amqp_server.broker.storing.failed_stores import FailedStores
@@ -74,6 +75,7 @@ class QueueStorage:
 
     Attributes:
         changed_queues: Which queues have changed since somebody asked.
+        counted_channels: What channels have counted of the traffic.
         clock: Time that the append times and deadlines of messages go by.
         held: Queues that a commit holds: until its end nothing else changes what clients see there.
     """
@@ -107,6 +109,7 @@ class QueueStorage:
         )
         self.failed_stores = FailedStores()
         self.changed_queues = ChangedQueues()
+        self.counted_channels = CountedChannels()
         self._stores: dict[Log, MessageStore] = {}
         self._relief = MemoryRelief(turn, self.pool, self._stores)
         self._on_deleted: dict[Log, Callable[[], None]] = {}

@@ -16,7 +16,6 @@ from amqp_server.broker.subscriptions.group_lag import lag_bytes
 from amqp_server.broker.subscriptions.group_subscription import GroupSubscription
 from amqp_server.broker.subscriptions.start_position import offset_range
 from offsets import GroupInUseError, GroupSnapshot
-from offsets.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -88,7 +87,8 @@ class Group:
         offsets: Position of the group.
         subscription: Source of the members; a seek replaces it.
         rejected_count: Messages that members rejected.
-        counters: Counters of the group's deliveries; they also add to those of the stream.
+        delivered_count: Messages delivered to members, counted each time.
+        acked_count: Messages that members acknowledged, or got without the need for it.
         is_dirty: Whether the next checkpoint must include the group.
         now_ns: Returns the time of day, in nanoseconds since 1970 UTC.
         placing: Done when the position that is being looked up is found; None otherwise.
@@ -108,7 +108,7 @@ class Group:
         self.rejected_count = 0
         self.is_dirty = False
         self.placing: Future[None] | None = None
-        self.counters = DeliveryCounters(queue.counters)
+        self.delivered_count = self.acked_count = 0
         self.now_ns = turn.clock.time_ns
         self._turn = turn
         self._on_dirty = on_dirty
@@ -278,8 +278,8 @@ class Group:
             unacked=unacked,
             settled_above=offsets.settlement.settled_above_floor,
             oldest_unacked_seconds=self._oldest_unacked_seconds() if unacked else None,
-            delivered=self.counters.delivered,
-            acked=self.counters.acked,
+            delivered=self.delivered_count,
+            acked=self.acked_count,
             redelivered=offsets.redelivered,
             rejected=self.rejected_count,
             dropped_total=offsets.dropped_total,

@@ -51,7 +51,6 @@ class GroupSubscription(Subscription):
         super().__init__(group.queue, turn, delivered_end)
         # The group owns this subscription: a reference back would make both garbage in a cycle.
         self._group_ref = ref(group)
-        self.counters = group.counters
         self.counts: DeliveryCounts | None = None
         self.marks = DeliveryMarks(delivered_end, turn.clock.monotonic)
         counted = [run for run in returns if run[2]]
@@ -80,7 +79,8 @@ class GroupSubscription(Subscription):
 
     def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Delivered:
         """Return messages with their offsets, delivery counts, and the number of dropped ones."""
-        offsets = self.group.offsets
+        group, offsets = self.group, self.group.offsets
+        group.delivered_count += len(messages)
         delivered: Messages | LargeMessage = messages
         if redelivered:
             offsets.note_redelivered(len(messages))
@@ -91,11 +91,15 @@ class GroupSubscription(Subscription):
         if offsets.dropped_since_last_poll:
             dropped = FieldValue(b"l", offsets.take_dropped())
             delivered = _with_first_header(delivered, DROPPED_HEADER, dropped)
-            self.group.note_dirty()
+            group.note_dirty()
         return StampedRun(delivered, start)
 
     def settle(self, start: int, end: int) -> None:
         """Settle what a member acked; a commit or retention may have settled it before."""
+        self.group.acked_count += end - start
+        self._settle(start, end)
+
+    def _settle(self, start: int, end: int) -> None:
         self.group.offsets.settle(start, end, self.group.now_ns())
         self.group.note_dirty()
 
@@ -103,7 +107,7 @@ class GroupSubscription(Subscription):
         """Settle what a member rejected, for the whole group, and count it."""
         del reason
         self.group.rejected_count += end - start
-        self.settle(start, end)
+        self._settle(start, end)
 
     def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Make what members returned ready again, in its place, marked redelivered."""

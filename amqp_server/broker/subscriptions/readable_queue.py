@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.message_states import StateRun
     from amqp_server.broker.queue_part import Namespace
     from amqp_server.broker.storing.message_store import MessageStore
-    from offsets.delivery_counters import DeliveryCounters
     from offsets.settlement import Settlement
 
 
@@ -48,10 +47,6 @@ class ReadableQueue(Protocol):
     @property
     def visible_end(self) -> int:
         """End of the offsets that readers may see (I9, exclusive)."""
-
-    @property
-    def counters(self) -> DeliveryCounters:
-        """Counters of deliveries and acks."""
 
     def readable_range(self, start: int, end: int) -> tuple[int, int]:
         """Return the first part of `[start, end)` that readers get; perhaps it is empty."""

@@ -14,7 +14,6 @@ from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.storing.stamped_run import StampedRun
 from amqp_server.broker.storing.store_reader import StoreReader
 from amqp_server.broker.subscriptions.readable_queue import ReadableQueue
-from offsets.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +63,6 @@ class Subscription:
         queue: Queue whose log it reads.
         consumers: Consumers that it serves.
         ready: Visible messages that are still to be delivered.
-        counters: Counters of its deliveries: the queue's, if its consumers count.
         is_deleted: Whether it has ended.
     """
 
@@ -74,7 +72,6 @@ class Subscription:
         self.queue = queue
         self.consumers = ConsumerRotation()
         self.ready = FifoOrder(start)
-        self.counters = queue.counters if self.is_counted else DeliveryCounters()
         self.is_deleted = False
         self._turn = turn
         self._reader = StoreReader(queue.store, self.wake, self.lost)

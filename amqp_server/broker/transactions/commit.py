@@ -262,6 +262,9 @@ class Commit:
             if not self._channel.is_closed:
                 self._channel.send(TxCommitOk())
         finally:
+            if self._channel.is_closed:
+                # It has ended before the commit, which has counted since.
+                self._channel.counters.end()
             self._channel.broker.transaction_budget.release(self._held_bytes)
             self._channel.resume_deliveries()
 
@@ -285,7 +288,7 @@ class Commit:
                     continue
                 queue.hide_commit()
                 start = queue.store.end_offset
-                end = queue.publish(publish.messages, publish.flags)
+                end = queue.publish(publish.messages, publish.flags, publish.target.exchange)
                 if queue.is_journaled:
                     queue.store.mark_transaction(start, end, self._transaction_id)
                     self.reached[queue] = end
@@ -297,7 +300,7 @@ class Commit:
             is_lost = publish.target.mandatory and not is_routed
             publishing, count = self._channel.publishing, len(publish.messages)
             if is_routed:
-                publishing.count(publish.target, count, len(route.queues))
+                publishing.count(publish.target, count)
             else:
                 publishing.count_unroutable(publish.target, count)
             if is_lost and not self._channel.is_closed:

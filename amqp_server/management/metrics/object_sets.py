@@ -127,36 +127,42 @@ def _channels(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:
         yield (name,), row.fields
 
 
-def _channels_by(partner: str, parts: str) -> Callable[..., Iterator[Labelled]]:
-    """Return a search for what channels did to each exchange or queue.
+def _publishes(mirror: ReadableMirror, wanted: ObjectFilter) -> Iterator[Labelled | None]:
+    """Return what channels have published to each exchange."""
+    for pair in mirror.pairs["publishes"]:
+        channel, exchange = pair.ends
+        yield (
+            ((str(channel), *exchange), {"message_stats": pair.stats})
+            if wanted.has_vhost(exchange[0])
+            else None
+        )
 
-    Where a channel only has its own numbers, the label of the exchange or queue is empty.
-    """
 
-    def find(mirror: ReadableMirror, _: ObjectFilter) -> Iterator[Labelled]:
-        for name, row in tuple(mirror.channels.items()):
-            fields = row.fields
-            if parts not in fields:
-                if fields.get("message_stats"):
-                    yield (name, fields.get("vhost", ""), ""), fields
-                continue
-            for part in fields[parts]:
-                found = part[partner]
-                labels = (name, found["vhost"], found["name"])
-                yield labels, {"message_stats": part.get("stats")}
-
-    return find
+def _deliveries(mirror: ReadableMirror, wanted: ObjectFilter) -> Iterator[Labelled | None]:
+    """Return what channels have got from each queue."""
+    for pair in mirror.pairs["deliveries"]:
+        channel, queue = pair.ends
+        yield (
+            ((str(channel), *queue), {"message_stats": pair.stats})
+            if wanted.has_queue(queue[0], queue[1])
+            else None
+        )
 
 
 def _routes(mirror: ReadableMirror, wanted: ObjectFilter) -> Iterator[Labelled | None]:
-    """Return what reached each queue; by which channel and exchange is not counted."""
-    for found in _used_queues(mirror, wanted):
-        yield ((("", *found[0], found[0][0], "")), found[1]) if found else None
+    """Return what queues got from each exchange; by which channel is not counted."""
+    for pair in mirror.pairs["incoming"]:
+        exchange, queue = pair.ends
+        yield (
+            (("", *queue, *exchange), {"message_stats": pair.stats})
+            if wanted.has_queue(queue[0], queue[1])
+            else None
+        )
 
 
 def _queues_by_exchange(mirror: ReadableMirror, wanted: ObjectFilter) -> Iterator[Labelled | None]:
-    for found in _used_queues(mirror, wanted):
-        yield ((found[0][0], "", found[0][1]), found[1]) if found else None
+    for found in _routes(mirror, wanted):
+        yield ((found[0][1], found[0][4], found[0][2]), found[1]) if found else None
 
 
 def _consumed_streams(mirror: ReadableMirror, wanted: ObjectFilter) -> Iterator[Labelled | None]:
@@ -205,12 +211,8 @@ USED_EXCHANGES: Final = ObjectSet(("vhost", "exchange"), _used_exchanges)
 NAMED_EXCHANGES: Final = ObjectSet(("vhost", "exchange", "type"), _named_exchanges)
 CHANNELS: Final = ObjectSet(("channel",), _channels)
 CONNECTIONS: Final = ObjectSet(("channel",), _connections)
-CHANNELS_BY_EXCHANGE: Final = ObjectSet(
-    ("channel", "vhost", "exchange"), _channels_by("exchange", "publishes")
-)
-CHANNELS_BY_QUEUE: Final = ObjectSet(
-    ("channel", "vhost", "queue"), _channels_by("queue", "deliveries")
-)
+CHANNELS_BY_EXCHANGE: Final = ObjectSet(("channel", "vhost", "exchange"), _publishes)
+CHANNELS_BY_QUEUE: Final = ObjectSet(("channel", "vhost", "queue"), _deliveries)
 CHANNELS_BY_QUEUE_AND_EXCHANGE: Final = ObjectSet(
     ("channel", "queue_vhost", "queue", "exchange_vhost", "exchange"), _routes
 )

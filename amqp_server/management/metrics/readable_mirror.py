@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 Fields = "Mapping[str, Any]"
 
@@ -29,6 +29,20 @@ class ReadableExports(Protocol):
 
     async def refresh(self) -> None:
         """Return when the rows are at most half a minute old."""
+        ...
+
+
+class PairRow(Protocol):
+    """The counters of one pair."""
+
+    @property
+    def ends(self) -> tuple[str | tuple[str, str], str | tuple[str, str]]:
+        """Name of the channel; virtual host and name of the exchange or the queue."""
+        ...
+
+    @property
+    def stats(self) -> Mapping[str, int]:
+        """The counters that are not 0."""
         ...
 
 
@@ -58,6 +72,11 @@ class ReadableMirror(Protocol):
     @property
     def channels(self) -> Mapping[str, Row]:
         """Channels by name."""
+        ...
+
+    @property
+    def pairs(self) -> Mapping[str, Iterable[PairRow]]:
+        """What channels, exchanges and queues did with each other, by kind of pairs."""
         ...
 
     @property

@@ -15,6 +15,7 @@ from amqp_server.management.mirror.clock import SystemClock
 from amqp_server.management.mirror.exports import Exports
 from amqp_server.management.mirror.fields import FIELDS, text_of
 from amqp_server.management.mirror.overview import Overview
+from amqp_server.management.mirror.pairs import PAIR_KINDS, Pairs
 from amqp_server.management.mirror.queue_past import show_oldest, show_utilisation
 from amqp_server.management.mirror.row import STEP_SECONDS, Row, Ticks
 from amqp_server.management.mirror.series import CLIENTS, OBJECTS
@@ -75,6 +76,7 @@ class Mirror:
         connections: Connections by name.
         channels: Channels by name: that of the connection, and the number in parentheses.
         consumers: Consumers by channel name and consumer tag.
+        pairs: By kind of pairs, what channels, exchanges and queues did with each other.
         node: The state of the whole server.
         overview: Sums over all objects, and counters of the whole server.
         exports: What exports have done.
@@ -94,6 +96,7 @@ class Mirror:
         self.connections: dict[str, Row] = self._tables["connections"].rows
         self.channels: dict[str, Row] = self._tables["channels"].rows
         self.consumers: dict[tuple[str, str], Row] = self._tables["consumers"].rows
+        self.pairs = {kind: Pairs(kind, self._ticks) for kind in PAIR_KINDS}
         self._overview = Overview(self._ticks)
         self.node: Row = Row(self._ticks, OBJECTS, is_new=False, counted=NODE_COUNTED)
         self.overview: Row = self._overview.row
@@ -170,11 +173,13 @@ class Mirror:
         self._ticks.last_seconds = at_seconds
         for table in self._tables.values():
             table.take_samples()
+        for pairs in self.pairs.values():
+            pairs.take_samples()
         self.node.sample()
         self.overview.sample()
 
     async def _refresh(self) -> None:
-        kinds = list(self._tables)
+        kinds = [*self._tables, *self.pairs]
         arguments = {"since": self._generation, "kinds": kinds}
         try:
             result = await self._broker.call(
@@ -190,6 +195,10 @@ class Mirror:
         """Take a report of the broker."""
         if "run" in report:
             self._begin(report["run"], is_whole=report["is_whole"])
+            return
+        if (pairs := self.pairs.get(report["kind"])) is not None:
+            pairs.take(report["columns"], report["rows"], is_first=self._is_first)
+            pairs.remove(report["gone"])
             return
         table = self._tables[report["kind"]]
         is_queues = report["kind"] == "queues"
@@ -207,6 +216,9 @@ class Mirror:
         for row in table.remove(report["gone"]):
             if is_queues:
                 self._count_depth(row.key[0], row.fields, -1)
+            elif report["kind"] == "exchanges":
+                # The broker tells of it only when the queue changes next.
+                self.pairs["incoming"].remove_of("exchange", row.key)
 
     def _begin(self, run: int, *, is_whole: bool) -> None:
         if run != self._run:
@@ -214,16 +226,22 @@ class Mirror:
             self._depths.clear()
             for table in self._tables.values():
                 table.clear()
+            for pairs in self.pairs.values():
+                pairs.clear()
             self._is_first = True
         if is_whole:
             for table in self._tables.values():
                 table.begin_whole()
+            for pairs in self.pairs.values():
+                pairs.begin_whole()
 
     def _end(self, result: dict[str, Any]) -> None:
         for kind, table in self._tables.items():
             for row in table.end_whole():
                 if kind == "queues":
                     self._count_depth(row.key[0], row.fields, -1)
+        for pairs in self.pairs.values():
+            pairs.end_whole()
         self._generation = result["generation"]
         self._is_first = False
         self._sum_vhosts()

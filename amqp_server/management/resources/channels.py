@@ -17,6 +17,7 @@ from amqp_server.management.http.ranges import (
 from amqp_server.management.http.routes import Route
 from amqp_server.management.resources.consumers import consumers_of_channel
 from amqp_server.management.resources.erlang import add_process
+from amqp_server.management.resources.pair_details import pair_details
 from amqp_server.management.resources.row_shapes import row_shape
 from amqp_server.management.resources.visible import demand_own, own_or_all, without_unset
 
@@ -91,8 +92,8 @@ class _Channels:
         demand_own(row.fields["user"], call.user)
         shown = view(row)
         shown["consumer_details"] = consumers_of_channel(mirror, self._node, name)
-        shown["publishes"] = []
-        shown["deliveries"] = []
+        for kind in ("publishes", "deliveries"):
+            shown[kind] = pair_details(mirror, self._node, kind, "channel", name)
         return ok(select_columns(shown, parse_list_query(call.query).columns))
 
 

@@ -16,6 +16,7 @@ from amqp_server.management.http.ranges import (
 )
 from amqp_server.management.http.routes import Route
 from amqp_server.management.http.values import boolean, table, text
+from amqp_server.management.resources.pair_details import pair_details
 from amqp_server.management.resources.row_shapes import row_shape
 from amqp_server.management.resources.visible import (
     find_exchange,
@@ -82,10 +83,12 @@ class _Exchanges:
         asked = parse_list_query(call.query)
         show = exchange_view(parse_ranges(call.query), has_stats=asked.has_stats)
         name = exchange_name(call.segments["name"])
-        shown = show(await find_exchange(self._parts, call.segments["vhost"], name))
+        key = call.segments["vhost"], name
+        shown = show(await find_exchange(self._parts, *key))
         if asked.has_stats:
-            shown["incoming"] = []
-            shown["outgoing"] = []
+            mirror, node = self._parts.mirror, self._parts.settings.node_name
+            shown["incoming"] = pair_details(mirror, node, "publishes", "exchange", key)
+            shown["outgoing"] = pair_details(mirror, node, "incoming", "exchange", key)
         return ok(select_columns(shown, asked.columns))
 
     async def declare(self, call: Call) -> AnyAnswer:

@@ -27,6 +27,7 @@ from amqp_server.management.http.routes import Route
 from amqp_server.management.http.values import boolean, table, text
 from amqp_server.management.resources.consumers import consumers_of_queue
 from amqp_server.management.resources.erlang import add_process
+from amqp_server.management.resources.pair_details import pair_details
 from amqp_server.management.resources.row_shapes import row_shape
 from amqp_server.management.resources.visible import (
     find_queue,
@@ -143,8 +144,8 @@ class _Queues:
         if asked.has_stats:
             mirror = self._parts.mirror
             shown["consumer_details"] = consumers_of_queue(mirror, self._node, vhost, name)
-            shown["incoming"] = []
-            shown["deliveries"] = []
+            for kind in ("incoming", "deliveries"):
+                shown[kind] = pair_details(mirror, self._node, kind, "queue", (vhost, name))
         return ok(select_columns(shown, asked.columns))
 
     async def declare(self, call: Call) -> AnyAnswer:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.message_run import Messages
-    from offsets.delivery_counters import DeliveryCounters
 
 
 class TakenBack:
@@ -37,11 +36,6 @@ class TakenBack:
     def ready(self) -> ReadyOrder:
         """Ready messages of the queue."""
         return self._queue.ready
-
-    @property
-    def counters(self) -> DeliveryCounters:
-        """Counters of the queue."""
-        return self._queue.counters
 
     @property
     def is_deleted(self) -> bool:

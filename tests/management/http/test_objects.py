@@ -85,7 +85,12 @@ def test_what_a_client_does_is_shown_at_once(management_server: ManagementServer
     (held,) = queue["consumer_details"]
     assert held["queue"] == {"name": "work", "vhost": "/"}
     assert (held["prefetch_count"], held["ack_required"], held["active"]) == (1, True, True)
-    assert (queue["incoming"], queue["deliveries"]) == ([], [])
+    (incoming,) = queue["incoming"]
+    assert incoming["exchange"] == {"name": "", "vhost": "/"}
+    assert incoming["stats"] == {"publish": 2, "publish_details": {"rate": 0.0}}
+    (delivered,) = queue["deliveries"]
+    assert delivered["channel_details"]["number"] == 2
+    assert (delivered["stats"]["deliver"], delivered["stats"]["ack"]) == (1, 0)
 
     (connection,) = server.get("/api/connections").json
     check("connection", connection)
@@ -103,7 +108,19 @@ def test_what_a_client_does_is_shown_at_once(management_server: ManagementServer
     assert first["message_stats"]["publish"] == 2
     one = server.get(f"/api/channels/{quote(second['name'], safe='')}").json
     assert one["consumer_details"][0]["consumer_tag"] == held["consumer_tag"]
-    assert (one["publishes"], one["deliveries"]) == ([], [])
+    assert one["publishes"] == []
+    (taken,) = one["deliveries"]
+    assert taken == {"stats": delivered["stats"], "queue": {"name": "work", "vhost": "/"}}
+    publisher = server.get(f"/api/channels/{quote(first['name'], safe='')}").json
+    (published,) = publisher["publishes"]
+    assert published["exchange"] == {"name": "", "vhost": "/"}
+    assert (published["stats"]["publish"], published["stats"]["confirm"]) == (2, 2)
+    exchange = server.get("/api/exchanges/%2F/amq.default").json
+    (source,) = exchange["incoming"]
+    assert source["stats"] == published["stats"]
+    assert source["channel_details"]["name"] == first["name"]
+    (target,) = exchange["outgoing"]
+    assert target == {"stats": incoming["stats"], "queue": {"name": "work", "vhost": "/"}}
 
     (consumer,) = server.get("/api/consumers/%2F").json
     assert consumer["channel_details"]["name"] == second["name"]

@@ -24,6 +24,14 @@ class FixedExports:
 
 
 @dataclass
+class FixedPair:
+    """The counters of one pair."""
+
+    ends: tuple[str | tuple[str, str], str | tuple[str, str]]
+    stats: dict[str, int]
+
+
+@dataclass
 class FixedMirror:
     """The state of a broker that does not change by itself.
 
@@ -37,6 +45,9 @@ class FixedMirror:
     exchanges: dict[tuple[str, str], FixedRow] = field(default_factory=dict)
     connections: dict[str, FixedRow] = field(default_factory=dict)
     channels: dict[str, FixedRow] = field(default_factory=dict)
+    pairs: dict[str, list[FixedPair]] = field(
+        default_factory=lambda: {"publishes": [], "deliveries": [], "incoming": []}
+    )
     node: FixedRow = field(default_factory=FixedRow)
     overview: FixedRow = field(default_factory=FixedRow)
     exports: FixedExports = field(default_factory=FixedExports)

@@ -1,0 +1,45 @@
+"""The channels that have counted something which may not be in the sums yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.counters.told_pairs import ToldPairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amqp_server.broker.counters.channel_counters import ChannelCounters
+
+
+class CountedChannels:
+    """The counters of all channels that have published or got anything, until they end.
+
+    The event loop owns it.
+
+    Attributes:
+        told: The pairs that readers were told of, those of queues and exchanges among them.
+    """
+
+    def __init__(self) -> None:
+        self.told = ToldPairs()
+        self._channels: dict[ChannelCounters, None] = {}
+
+    def __iter__(self) -> Iterator[ChannelCounters]:
+        """Iterate over the counters of the channels; some may end during the loop."""
+        return iter(tuple(self._channels))
+
+    def add(self, channel: ChannelCounters) -> None:
+        """Add a channel that begins to count."""
+        self._channels[channel] = None
+
+    def remove(self, channel: ChannelCounters) -> None:
+        """Remove a channel that has ended."""
+        self._channels.pop(channel, None)
+
+    def fold(self) -> Iterator[None]:
+        """Bring all sums up to date, one channel in each step."""
+        for channel in self:
+            channel.fold()
+            channel.forget_unused()
+            yield
