@@ -15,11 +15,11 @@ class TimeSlice:
     Any state may change while `yield_if_due` lets others run.
 
     Args:
-        seconds: Length of a slice.
+        seconds: Length of a slice; None: `SLICE_SECONDS`.
     """
 
-    def __init__(self, seconds: float = SLICE_SECONDS) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = SLICE_SECONDS if seconds is None else seconds
         self.begin(time.perf_counter())
 
     def begin(self, now_seconds: float) -> None:
