@@ -19,12 +19,13 @@ class TimeSlice:
     """
 
     def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = SLICE_SECONDS if seconds is None else seconds
+        self._seconds = seconds
         self.begin(time.perf_counter())
 
     def begin(self, now_seconds: float) -> None:
         """Start a new slice at `now_seconds`, by `perf_counter`."""
-        self._end_seconds = now_seconds + self._seconds
+        seconds = SLICE_SECONDS if self._seconds is None else self._seconds
+        self._end_seconds = now_seconds + seconds
 
     @property
     def is_over(self) -> bool:

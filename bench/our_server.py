@@ -70,7 +70,7 @@ def start_our_server(
 def _install_tools(directory: Path) -> Path:
     """Write the tools for the server; return their directory."""
     tools = directory / "tools"
-    tools.mkdir()
+    tools.mkdir(exist_ok=True)
     for tool in TOOLS:
         write_tool(tools / tool, tool, directory / "data")
     return tools

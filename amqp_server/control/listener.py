@@ -251,6 +251,8 @@ async def _write(writer: asyncio.StreamWriter, line: bytes) -> None:
     Raises:
         ClientGoneError: The client has gone, or does not read.
     """
+    if writer.is_closing():
+        raise ClientGoneError("the client has gone")
     writer.write(line)
     try:
         async with asyncio.timeout(UNREAD_SECONDS_MAX):
