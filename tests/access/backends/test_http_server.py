@@ -15,6 +15,7 @@ from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
 from amqp_server.control.client import ControlError, ask, follow
 from amqp_server.control.messages import RequestActor
+from appendlog.export_records import begin_record, end_record
 from tests.access.backends.auth_server import AuthServer
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
@@ -383,6 +384,53 @@ def test_requests_for_such_users_have_their_rights(tmp_path: Path, auth: AuthSer
         ):
             with pytest.raises(ControlError, match=text):
                 declare(**arguments)
+
+
+def test_such_a_user_has_no_right_of_a_namesake_among_the_users_of_the_server(
+    tmp_path: Path, auth: AuthServer
+) -> None:
+    def answers(path: str, fields: dict[str, str]) -> str:
+        if path == "/user":
+            return "allow administrator" if fields["password"] == "theirs" else "deny"
+        return "deny" if fields.get("vhost") == "closed" else "allow"
+
+    auth.answers = answers
+    with serving(tmp_path, auth) as server:
+        path = server.server.config.storage_path
+        ask(path, "vhosts.add", name="closed")
+        ask(path, "users.set", name="alice", password="ours", tags=["administrator"])
+        rights = dict.fromkeys(("configure", "write", "read"), ".*")
+        ask(path, "permissions.set", vhost="closed", user="alice", **rights)
+        record = begin_record(path, "lake", {"vhost": "closed"}, 1)
+        row = {"vhost": "closed", "queue": "q", "incarnation": "", "status": "exported"}
+        end_record(path, record, [{**row, "end": 2, "rows": 2}], 0, 9)
+        queue = {"vhost": "closed", "durable": True, "auto_delete": False, "arguments": {}}
+        ask(path, "queues.declare", **queue, name="q")
+        ask(path, "queues.declare", **queue, name="q2")
+        moved = {"vhost": "closed", "queue": "q", "to": "q2"}
+        follow(path, "queues.move", moved, lambda _: None)
+
+        def asked(password: str, command: str, **arguments: Any) -> Any:  # noqa: ANN401
+            found = ask(
+                path, "logins.check", user="alice", password=password, peer_host="127.0.0.1"
+            )
+            actor = RequestActor("alice", "127.0.0.1:1", found.get("login", ""))
+            return follow(path, command, arguments, lambda _: None, actor)
+
+        value = {"src-uri": "amqp:///closed", "src-queue": "q", "dest-uri": "amqp:///closed"}
+        shovel = {
+            "vhost": "/",
+            "component": "shovel",
+            "name": "s",
+            "value": {"value": {**value, "dest-queue": "q2"}},
+        }
+        assert len(asked("ours", "exports.list")["exports"]) == 1
+        assert asked("ours", "transfers.list")["total"] == 1
+        assert asked("theirs", "exports.list")["exports"] == []
+        assert asked("theirs", "transfers.list")["total"] == 0
+        with pytest.raises(ControlError, match='"alice" may not connect to vhost "closed"'):
+            asked("theirs", "parameters.set", **shovel)
+        assert asked("ours", "parameters.set", **shovel) is True
 
 
 def test_a_login_is_recorded_with_its_back_end(tmp_path: Path, auth: AuthServer) -> None:
