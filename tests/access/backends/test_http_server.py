@@ -13,6 +13,7 @@ import pika
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
+from amqp_server.config import Limits
 from amqp_server.control.client import ControlError, ask, follow
 from amqp_server.control.messages import RequestActor
 from appendlog.export_records import begin_record, end_record
@@ -274,6 +275,29 @@ def test_a_parked_connection_may_go_and_its_messages_are_handled(
         auth.is_open.set()
         queue = server.server.broker.vhosts["/"].queues["q"]
         server.wait_until(lambda: queue.ready_count == 1)
+
+
+def test_a_client_whose_handshake_took_too_long_opens_no_virtual_host(
+    tmp_path: Path, auth: AuthServer
+) -> None:
+    limits = Limits(handshake_seconds_max=1)
+    with serving(tmp_path, auth, limits=limits) as server:
+        client = AmqpClient(server.address)
+        client.login(user="alice", password="secret")
+        client.send(Connection.TuneOk(2047, 131072, 0), 0)
+        auth.is_open.clear()
+        client.send(Connection.Open(virtual_host="/"), 0)
+        auth.wait_for_question("/vhost")
+        client.expect_end()
+        jobs = server.server.broker.turn.jobs
+        server.wait_until(lambda: bool(jobs))
+        auth.is_open.set()
+        server.wait_until(lambda: not jobs)
+        churn = server.server.broker.churn
+        assert churn.connection_created == churn.connection_closed == 0
+    lines = "".join(each.read_text() for each in (tmp_path / "audit").rglob("*.jsonl"))
+    assert "user.authentication.success" in lines
+    assert "connection.created" not in lines
 
 
 def test_the_server_stops_while_a_question_is_under_way(tmp_path: Path, auth: AuthServer) -> None:
