@@ -615,8 +615,7 @@ class ClientSession:
             try:
                 self._handle_connection_method(event.payload)
             except AnswerAwaited as awaited:
-                handle = partial(self._handle_connection_method, event.payload)
-                return self._handle_again(awaited, handle)
+                return self._handle_again(awaited, partial(self._open_late, event.payload))
             return None
         channel = self.channels.get(number)
         if channel is None:
@@ -641,6 +640,14 @@ class ClientSession:
             raise awaited
         yield
         yield from (yield from when_answered(self, handle)) or ()
+
+    def _open_late(self, payload: bytes) -> None:
+        """Handle connection.open when it is known whether the user may open the virtual host."""
+        if self._is_lost:
+            # It would be recorded as opened after its end.
+            self._drop_input()
+        else:
+            self._handle_connection_method(payload)
 
     def _handle_late(self, channel: Channel, event: Event) -> Iterator[None] | None:
         """Handle an event whose permissions had to be asked for; the channel may be closed now."""

@@ -12,7 +12,7 @@ from amqp_server.access.errors import NoSuchVhostError
 from amqp_server.control.field_tables import checked_name
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
-from amqp_server.control.requesting_user import requesting_user
+from amqp_server.control.requesting_user import may_enter, requesting_user
 from amqp_server.parameter_settings import TooManyParametersError
 from amqp_server.shovel.definition import COMPONENT as SHOVEL
 from amqp_server.shovel.definition import ShovelError, local_vhosts, parse_shovel
@@ -121,7 +121,7 @@ def _check_shovel(access: AccessControl, name: str, value: object) -> None:
         raise ControlError(ErrorKind.INVALID_ARGUMENT, "\n".join(error.faults)) from error
     user = requesting_user.get()
     for vhost in sorted(local_vhosts(definition)):
-        if vhost not in access.vhost_names or (user and not access.may_access(user, vhost)):
+        if vhost not in access.vhost_names or not may_enter(access, vhost):
             reason = f'user "{user or "none"}" may not connect to vhost "{vhost}"'
             raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
 

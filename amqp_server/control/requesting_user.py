@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
@@ -9,17 +10,22 @@ from amqp_server.access.grants import UnansweredError
 from amqp_server.broker.rights import ALL_RIGHTS, AnswerAwaited, Rights
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.protocol.constants import ReplyCode
+from amqp_server.time_slice import TimeSlice
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from amqp_server.access.access_control import AccessControl
     from amqp_server.access.grants import Rules
 
 requesting_user: Final[ContextVar[str]] = ContextVar("requesting_user", default="")
 """User whom the request of the present task names; empty if it names none."""
 
-
 requesting_login: Final[ContextVar[str]] = ContextVar("requesting_login", default="")
 """Key of the login of that user, if another back end than the server's own has let the user in."""
+
+ENTERED_SECONDS_MAX: Final = 10.0
+"""Time until another back end must have said which virtual hosts a user may enter."""
 
 
 def rights_in(access: AccessControl, vhost: str) -> Rights:
@@ -36,18 +42,55 @@ def rights_in(access: AccessControl, vhost: str) -> Rights:
     user = requesting_user.get()
     if not user:
         return ALL_RIGHTS
-    rules = _rules_of(access, user)
-    try:
-        may_access = rules.may_access(user, vhost)
-    except UnansweredError as unanswered:
-        text = f"access to vhost '{vhost}' of user '{user}' is not known yet"
-        raise AnswerAwaited(text, unanswered.answer) from None
-    if not may_access:
+    if not may_enter(access, vhost):
         raise refusal(
             ReplyCode.NOT_ALLOWED,
             f"NOT_ALLOWED - access to vhost '{vhost}' refused for user '{user}'",
         )
-    return Rights(rules, user, vhost)
+    return Rights(_rules_of(access, user), user, vhost)
+
+
+def may_enter(access: AccessControl, vhost: str) -> bool:
+    """Return whether the present request may enter a virtual host.
+
+    Who let its user in decides that: the name alone may also be that of one of the server's users.
+
+    Raises:
+        ControlError: The user must log in again.
+        AnswerAwaited: It is not known yet: the request is made again when it is.
+    """
+    user = requesting_user.get()
+    if not user:
+        return True
+    try:
+        return _rules_of(access, user).may_access(user, vhost)
+    except UnansweredError as unanswered:
+        text = f"access to vhost '{vhost}' of user '{user}' is not known yet"
+        raise AnswerAwaited(text, unanswered.answer) from None
+
+
+async def entered_by_request(access: AccessControl, vhosts: Iterable[str]) -> set[str]:
+    """Return those virtual hosts that the present request may enter.
+
+    What a back end does not answer within `ENTERED_SECONDS_MAX` counts as closed.
+
+    Raises:
+        ControlError: The user must log in again.
+    """
+    found: set[str] = set()
+    clock = asyncio.get_running_loop().time
+    end = clock() + ENTERED_SECONDS_MAX
+    time_slice = TimeSlice()
+    for vhost in vhosts:
+        while (left := end - clock()) > 0:
+            await time_slice.yield_if_due()
+            try:
+                if may_enter(access, vhost):
+                    found.add(vhost)
+                break
+            except AnswerAwaited as awaited:
+                await asyncio.wait([awaited.answer], timeout=left)
+    return found
 
 
 def _rules_of(access: AccessControl, user: str) -> Rules:

@@ -5,6 +5,7 @@ Who lets a user in also says what this user may do.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING, Protocol, cast
@@ -13,7 +14,7 @@ from amqp_server.access.backends.asked_rules import AskedRules
 from amqp_server.access.backends.backend import Deciding, Identity, Refusal, Working
 from amqp_server.access.backends.decided_rules import DecidedRules
 from amqp_server.access.backends.login import Login
-from amqp_server.access.backends.questions import Questions
+from amqp_server.access.backends.questions import CLOSING_SECONDS_MAX, Questions
 from amqp_server.socket_names import share_of
 
 if TYPE_CHECKING:
@@ -68,10 +69,20 @@ class OutsideBackend:
             await self._backend.start()
 
     async def close(self) -> None:
-        """Cancel all questions, then end."""
+        """Cancel all questions, then end; one that takes too long is left behind.
+
+        Raises:
+            TimeoutError: It has not ended in time.
+        """
         await self.questions.close()
-        if isinstance(self._backend, Working):
-            await self._backend.close()
+        if not isinstance(self._backend, Working):
+            return
+        closing = asyncio.ensure_future(self._backend.close())
+        await asyncio.wait([closing], timeout=CLOSING_SECONDS_MAX)
+        if not closing.done():
+            closing.cancel()
+            raise TimeoutError(f"not closed within {CLOSING_SECONDS_MAX:g} s")
+        closing.result()
 
     async def log_in(self, user: str, password: str | None, peer: str) -> Login | Refusal:
         """Decide about a login; `password` is None if the client has a certificate."""

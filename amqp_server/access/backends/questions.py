@@ -28,6 +28,8 @@ FAILED_SECONDS: Final = 1.0
 """Time for which a question that failed counts as denied."""
 ANSWERS_MAX: Final = 16_384
 """Answers that are remembered; above that, the oldest is forgotten."""
+CLOSING_SECONDS_MAX: Final = 2.0
+"""Time for a back end to end: one that does not must not keep the server from stopping."""
 UNDER_WAY_MAX: Final = 32
 """Questions that one back end is asked at the same time."""
 
@@ -141,10 +143,11 @@ class Questions:
         return found.answer
 
     async def close(self) -> None:
-        """Cancel what is under way."""
+        """Cancel what is under way; return when it has ended, or after `CLOSING_SECONDS_MAX`."""
         for task in tuple(self._running):
             task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        if self._running:
+            await asyncio.wait(self._running, timeout=CLOSING_SECONDS_MAX)
 
     # One question
 

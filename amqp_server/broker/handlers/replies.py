@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from amqp_server.broker.job import Job
@@ -70,15 +69,14 @@ async def when_up_to_date(
         method: The method.
     """
     await queue.until_up_to_date()
-    if channel.is_closed:
-        return None
-    while True:
+    while not channel.is_closed:
         try:
             done = handler(channel, method)
         except AnswerAwaited as awaited:
             await asyncio.wait([awaited.answer])
         else:
             return None if done is None else await done
+    return None
 
 
 def reply_after_deletion(channel: Channel, reply: Method | None, deletion: Deletion) -> Outcome:
@@ -124,9 +122,11 @@ def when_deleted(
     while (deletion := pending()) is not None:
         yield from deletion.steps()
         yield
-    if channel.is_closed:
-        return None
-    done = yield from when_answered(channel.client, partial(handler, channel, method))
+
+    def handle() -> Outcome:
+        return None if channel.is_closed else handler(channel, method)
+
+    done = yield from when_answered(channel.client, handle)
     return (yield from done) if isinstance(done, Generator) else done
 
 

@@ -13,8 +13,10 @@ import pika
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
+from amqp_server.config import Limits
 from amqp_server.control.client import ControlError, ask, follow
 from amqp_server.control.messages import RequestActor
+from appendlog.export_records import begin_record, end_record
 from tests.access.backends.auth_server import AuthServer
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
@@ -275,6 +277,29 @@ def test_a_parked_connection_may_go_and_its_messages_are_handled(
         server.wait_until(lambda: queue.ready_count == 1)
 
 
+def test_a_client_whose_handshake_took_too_long_opens_no_virtual_host(
+    tmp_path: Path, auth: AuthServer
+) -> None:
+    limits = Limits(handshake_seconds_max=1)
+    with serving(tmp_path, auth, limits=limits) as server:
+        client = AmqpClient(server.address)
+        client.login(user="alice", password="secret")
+        client.send(Connection.TuneOk(2047, 131072, 0), 0)
+        auth.is_open.clear()
+        client.send(Connection.Open(virtual_host="/"), 0)
+        auth.wait_for_question("/vhost")
+        client.expect_end()
+        jobs = server.server.broker.turn.jobs
+        server.wait_until(lambda: bool(jobs))
+        auth.is_open.set()
+        server.wait_until(lambda: not jobs)
+        churn = server.server.broker.churn
+        assert churn.connection_created == churn.connection_closed == 0
+    lines = "".join(each.read_text() for each in (tmp_path / "audit").rglob("*.jsonl"))
+    assert "user.authentication.success" in lines
+    assert "connection.created" not in lines
+
+
 def test_the_server_stops_while_a_question_is_under_way(tmp_path: Path, auth: AuthServer) -> None:
     with serving(tmp_path, auth) as server:
         client = log_in(server)
@@ -383,6 +408,53 @@ def test_requests_for_such_users_have_their_rights(tmp_path: Path, auth: AuthSer
         ):
             with pytest.raises(ControlError, match=text):
                 declare(**arguments)
+
+
+def test_such_a_user_has_no_right_of_a_namesake_among_the_users_of_the_server(
+    tmp_path: Path, auth: AuthServer
+) -> None:
+    def answers(path: str, fields: dict[str, str]) -> str:
+        if path == "/user":
+            return "allow administrator" if fields["password"] == "theirs" else "deny"
+        return "deny" if fields.get("vhost") == "closed" else "allow"
+
+    auth.answers = answers
+    with serving(tmp_path, auth) as server:
+        path = server.server.config.storage_path
+        ask(path, "vhosts.add", name="closed")
+        ask(path, "users.set", name="alice", password="ours", tags=["administrator"])
+        rights = dict.fromkeys(("configure", "write", "read"), ".*")
+        ask(path, "permissions.set", vhost="closed", user="alice", **rights)
+        record = begin_record(path, "lake", {"vhost": "closed"}, 1)
+        row = {"vhost": "closed", "queue": "q", "incarnation": "", "status": "exported"}
+        end_record(path, record, [{**row, "end": 2, "rows": 2}], 0, 9)
+        queue = {"vhost": "closed", "durable": True, "auto_delete": False, "arguments": {}}
+        ask(path, "queues.declare", **queue, name="q")
+        ask(path, "queues.declare", **queue, name="q2")
+        moved = {"vhost": "closed", "queue": "q", "to": "q2"}
+        follow(path, "queues.move", moved, lambda _: None)
+
+        def asked(password: str, command: str, **arguments: Any) -> Any:  # noqa: ANN401
+            found = ask(
+                path, "logins.check", user="alice", password=password, peer_host="127.0.0.1"
+            )
+            actor = RequestActor("alice", "127.0.0.1:1", found.get("login", ""))
+            return follow(path, command, arguments, lambda _: None, actor)
+
+        value = {"src-uri": "amqp:///closed", "src-queue": "q", "dest-uri": "amqp:///closed"}
+        shovel = {
+            "vhost": "/",
+            "component": "shovel",
+            "name": "s",
+            "value": {"value": {**value, "dest-queue": "q2"}},
+        }
+        assert len(asked("ours", "exports.list")["exports"]) == 1
+        assert asked("ours", "transfers.list")["total"] == 1
+        assert asked("theirs", "exports.list")["exports"] == []
+        assert asked("theirs", "transfers.list")["total"] == 0
+        with pytest.raises(ControlError, match='"alice" may not connect to vhost "closed"'):
+            asked("theirs", "parameters.set", **shovel)
+        assert asked("ours", "parameters.set", **shovel) is True
 
 
 def test_a_login_is_recorded_with_its_back_end(tmp_path: Path, auth: AuthServer) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from pamqp.commands import Channel, Queue
 
+from amqp_server.access.backends import chain
 from amqp_server.access.backends.backend import Identity, Refusal
-from amqp_server.access.backends.chain import OutsideBackend
+from amqp_server.access.backends.chain import Chain, OutsideBackend
 from amqp_server.access.backends.loading import load_backends
 from amqp_server.access.backends.login import Login
 from amqp_server.config import ServerConfig
@@ -140,6 +141,31 @@ async def test_whatever_is_no_identity_is_refused(answer: Any) -> None:  # noqa:
     backend = OutsideBackend("own", Misbehaving(answer), 0.05)
     assert isinstance(await backend.log_in("alice", "secret", "::1"), Refusal)
     assert "secret" not in str(backend.status)
+
+
+async def test_a_back_end_that_does_not_close_keeps_nobody_from_stopping(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(chain, "CLOSING_SECONDS_MAX", 0.01)
+
+    class Stubborn(Misbehaving):
+        is_closed = False
+
+        async def start(self) -> None:
+            pass
+
+        async def close(self) -> None:
+            await asyncio.Event().wait()
+
+    class Quick(Stubborn):
+        async def close(self) -> None:
+            self.is_closed = True
+
+    quick = Quick(None)
+    both = [OutsideBackend("stubborn", Stubborn(None), 5), OutsideBackend("quick", quick, 5)]
+    await Chain(both).close()
+    assert quick.is_closed
+    assert "authentication back end not closed backend=stubborn" in caplog.text
 
 
 async def test_an_identity_lets_in() -> None:

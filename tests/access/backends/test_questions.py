@@ -103,7 +103,10 @@ async def test_so_many_are_under_way_and_no_more() -> None:
     assert most == module.UNDER_WAY_MAX
 
 
-async def test_a_call_that_does_not_end_keeps_its_place_and_nobody_waits_for_it() -> None:
+async def test_a_call_that_does_not_end_keeps_its_place_and_nobody_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "CLOSING_SECONDS_MAX", 0.01)
     questions = Questions("b", 0.01)
 
     async def stubborn() -> bool:
@@ -119,6 +122,8 @@ async def test_a_call_that_does_not_end_keeps_its_place_and_nobody_waits_for_it(
         assert await ask(questions, str(number), stubborn) is False
     assert await ask(questions, "one more") is False
     assert questions.asked_count == module.UNDER_WAY_MAX
+    # Nor does the server's stop.
+    await questions.close()
     is_over = True
     await questions.close()
 

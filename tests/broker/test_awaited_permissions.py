@@ -1,0 +1,86 @@
+"""Methods whose permissions a back end has to be asked for when they are handled again."""
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from amqp_server.broker.broker import Broker
+from amqp_server.broker.channel import Channel
+from amqp_server.broker.consuming.consumer import ConsumedQueue
+from amqp_server.broker.counters.counted_channels import CountedChannels
+from amqp_server.broker.handlers.replies import when_deleted, when_up_to_date
+from amqp_server.broker.inner_client import InnerClient
+from amqp_server.broker.rights import AnswerAwaited
+from amqp_server.broker.turn import Turn
+from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.config import Limits
+from amqp_server.protocol.methods import BasicGet, QueueDeclare
+
+
+class WaitingClient(InnerClient):
+    """A client that waits for answers, as one with a connection does."""
+
+    def wait_for_answer(self, answer: asyncio.Future[None]) -> bool:
+        return True
+
+
+class Handler:
+    """Knows the permission when it is called for the second time.
+
+    Attributes:
+        calls: Whether the channel was closed at each call.
+        answer: What it waits for.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[bool] = []
+        self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def __call__(self, channel: Channel, method: BasicGet | QueueDeclare) -> None:
+        self.calls.append(channel.is_closed)
+        if len(self.calls) == 1:
+            raise AnswerAwaited("not known yet", self.answer)
+
+
+class QuietQueue:
+    """A queue in which nothing is due."""
+
+    async def until_up_to_date(self) -> None:
+        """Return."""
+
+
+def a_channel() -> Channel:
+    turn = Turn(lambda call: pytest.fail("no turn"), lambda seconds, call: pytest.fail("no timer"))
+    storage = SimpleNamespace(counted_channels=CountedChannels())
+    broker = SimpleNamespace(config=SimpleNamespace(limits=Limits()), turn=turn, storage=storage)
+    return Channel(1, WaitingClient("test"), VirtualHost("/"), cast("Broker", broker))
+
+
+@pytest.mark.parametrize("closes", [True, False])
+async def test_a_get_is_not_handled_after_the_end_of_its_channel(closes: bool) -> None:
+    # The message would be unacked for good.
+    channel, handler = a_channel(), Handler()
+    queue = cast("ConsumedQueue", QuietQueue())
+    due = asyncio.ensure_future(when_up_to_date(queue, channel, handler, BasicGet(queue="q")))
+    while not handler.calls:  # noqa: ASYNC110 - no event tells of it
+        await asyncio.sleep(0)
+    if closes:
+        channel.end()
+    handler.answer.set_result(None)
+    assert await due is None
+    assert handler.calls == ([False] if closes else [False, False])
+
+
+@pytest.mark.parametrize("closes", [True, False])
+async def test_a_declare_is_not_handled_after_the_end_of_its_channel(closes: bool) -> None:
+    # An exclusive queue would stay for good.
+    channel, handler = a_channel(), Handler()
+    steps: Iterator[None] = when_deleted(lambda: None, channel, handler, QueueDeclare(queue="q"))
+    next(steps)
+    if closes:
+        channel.end()
+    assert list(steps) == []
+    assert handler.calls == ([False] if closes else [False, False])
