@@ -174,7 +174,12 @@ class LinkConnection(asyncio.BufferedProtocol):
             self._is_paused = False
             if self._transport is not None:
                 self._transport.resume_reading()
-                await asyncio.wait([self._ended], timeout=CLOSE_SECONDS_MAX)
+                try:
+                    await asyncio.wait([self._ended], timeout=CLOSE_SECONDS_MAX)
+                finally:
+                    # Also if the caller is cancelled: nobody else would close the socket.
+                    self.abort()
+                return
         self.abort()
 
     def abort(self) -> None:
