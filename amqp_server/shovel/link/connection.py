@@ -59,6 +59,12 @@ async def connect(
     """
     if uri.is_local:
         raise CannotConnectError("the address names no host")
+    for each in (uri.host, uri.server_name):
+        try:
+            each.encode("idna")
+        except UnicodeError:
+            # The event loop would raise it, and leave a socket open.
+            raise CannotConnectError(f"'{each:.255}' is no host name") from None
     connection = LinkConnection(Handshake(uri, client_properties or {}))
     try:
         async with asyncio.timeout(uri.connection_timeout_seconds):
