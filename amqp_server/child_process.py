@@ -103,12 +103,15 @@ class ChildProcess:
 
     async def stop(self) -> None:
         """End it; kill it if it takes longer than `END_SECONDS_MAX`."""
-        running, self._running = self._running, None
+        running = self._running
         if running is None:
             return
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        if not running.cancelling():
+            running.cancel()
+        # A caller that is cancelled here ends, and the process too: the next call waits for that.
+        await asyncio.wait([running])
+        if self._running is running:
+            self._running = None
 
     async def _keep_running(self) -> None:
         wait_seconds = FIRST_WAIT_SECONDS

@@ -38,7 +38,8 @@ class ShovelWorkers:
 
     def __init__(self, settings: ShovelSettings) -> None:
         self._settings = settings
-        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        # The last task of a shovel, and those before it that still end.
+        self._tasks: dict[tuple[str, str], set[asyncio.Task[None]]] = {}
         self._shovels: dict[tuple[str, str], tuple[Shovel, int, int]] = {}
 
     async def serve(self) -> None:
@@ -55,21 +56,29 @@ class ShovelWorkers:
             else:
                 self._clear(**fields["clear"])
         counting.cancel()
-        for each in self._tasks.values():
-            each.cancel()
-        await asyncio.gather(counting, *self._tasks.values(), return_exceptions=True)
+        tasks = [task for key in list(self._tasks) for task in self._clear(*key)]
+        await asyncio.gather(counting, *tasks, return_exceptions=True)
 
     def _set(self, vhost: str, name: str, serial: int, value: Any) -> None:  # noqa: ANN401 - JSON
         earlier = self._clear(vhost, name)
         running = self._run(vhost, name, serial, value, earlier)
-        self._tasks[vhost, name] = asyncio.create_task(running, name=f"shovel {name}")
+        task = asyncio.create_task(running, name=f"shovel {name}")
+        tasks = self._tasks[vhost, name] = {*earlier, task}
 
-    def _clear(self, vhost: str, name: str) -> asyncio.Task[None] | None:
+        def forget(ended: asyncio.Task[None]) -> None:
+            if self._tasks.get((vhost, name)) is tasks and all(each.done() for each in tasks):
+                del self._tasks[vhost, name]
+
+        for each in tasks:
+            each.add_done_callback(forget)
+
+    def _clear(self, vhost: str, name: str) -> list[asyncio.Task[None]]:
         """End a shovel; return what is ending: a peer that does not answer makes it slow."""
-        task = self._tasks.get((vhost, name))
-        if task is not None:
-            task.cancel()
-        return task
+        tasks = [each for each in self._tasks.get((vhost, name), ()) if not each.done()]
+        for each in tasks:
+            if not each.cancelling():
+                each.cancel()
+        return tasks
 
     async def _run(
         self,
@@ -77,11 +86,11 @@ class ShovelWorkers:
         name: str,
         serial: int,
         value: object,
-        earlier: asyncio.Task[None] | None,
+        earlier: list[asyncio.Task[None]],
     ) -> None:
-        if earlier is not None:
-            # It lets go of its messages before this one takes them.
-            await asyncio.wait([earlier])
+        if earlier:
+            # All of them: one may have been replaced while it waited itself.
+            await asyncio.wait(earlier)
 
         def tell(fields: dict[str, Any]) -> None:
             if "reason" in fields:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import select
+import signal
 
 import pytest
 
@@ -164,6 +165,15 @@ async def test_the_process_comes_with_the_first_and_goes_with_the_last(host: Sho
     host.clear("b")
     host.server.wait_for_message("shovels ended")
     assert shovel_processes(host.server.pid) == []
+
+
+def test_a_server_stops_while_the_process_is_ended(host: ShovelHost) -> None:
+    host.set("s")
+    host.server.wait_for_message("shovel running vhost='/' name='s'")
+    # It does not end by itself now, so the server is still waiting for it.
+    os.kill(host.pid_of_shovels(), signal.SIGSTOP)
+    host.clear("s")
+    assert host.server.terminate() == 0
 
 
 def test_the_process_dies_with_the_server(host: ShovelHost) -> None:

@@ -17,6 +17,8 @@ DEFAULT_VHOST: Final = "/"
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _SHORT_STRING_BYTES_MAX: Final = 255
 _CONNECTION_TIMEOUT_MS: Final = 60_000
+_SHOWN_BYTES_MAX: Final = 4096
+"""Longest address without its password: two of them are in one report of a shovel."""
 _MECHANISMS: Final = {"plain": "PLAIN", "external": "EXTERNAL"}
 _VERIFY: Final = {"verify_peer": True, "verify_none": False}
 _IGNORED: Final = frozenset(
@@ -98,10 +100,17 @@ class AmqpUri:
             raise UriError("an address has no spaces or control characters")
         try:
             parts = urlsplit(text)
+        except ValueError:
+            # Its text may have the password.
+            raise UriError("not an address: write amqp://user:password@host:5672/vhost") from None
+        try:
             port = parts.port
-            host = parts.hostname or ""
-        except ValueError as error:
-            raise UriError(f"not an address: {error}") from None
+        except ValueError:
+            raise UriError(
+                "not an address: the port is no number up to 65535, or a password has a character "
+                "that is not written as % and two digits"
+            ) from None
+        host = parts.hostname or ""
         if parts.scheme not in _PORTS:
             raise UriError(f"the scheme is '{parts.scheme}', not amqp or amqps")
         if parts.fragment:
@@ -113,8 +122,9 @@ class AmqpUri:
         query = _Query(parts.query)
         where = _place(host, port, parts.path) + query.shown
         who = f"{parts.username}@" if parts.username else ""
+        shown = f"{parts.scheme}://{who}{where}"
         verifies = query.choice("verify", _VERIFY)
-        return cls(
+        found = cls(
             is_tls=parts.scheme == "amqps",
             user=_decoded("user", parts.username),
             password=_decoded("password", parts.password),
@@ -133,9 +143,13 @@ class AmqpUri:
             verifies_peer=True if verifies is None else verifies,
             server_name=query.text("server_name_indication"),
             mechanism=query.choice("auth_mechanism", _MECHANISMS) or "PLAIN",
-            without_password=f"{parts.scheme}://{who}{where}",
+            without_password=shown,
             without_login=f"{parts.scheme}://{where}",
         )
+        if len(shown.encode()) > _SHOWN_BYTES_MAX:
+            reason = f"without the password it has more than {_SHOWN_BYTES_MAX} bytes"
+            raise UriError(reason)
+        return found
 
 
 class _Query:

@@ -59,6 +59,12 @@ async def connect(
     """
     if uri.is_local:
         raise CannotConnectError("the address names no host")
+    for each in (uri.host, uri.server_name):
+        try:
+            each.encode("idna")
+        except UnicodeError:
+            # The event loop would raise it, and leave a socket open.
+            raise CannotConnectError(f"'{each:.255}' is no host name") from None
     connection = LinkConnection(Handshake(uri, client_properties or {}))
     try:
         async with asyncio.timeout(uri.connection_timeout_seconds):
@@ -174,7 +180,12 @@ class LinkConnection(asyncio.BufferedProtocol):
             self._is_paused = False
             if self._transport is not None:
                 self._transport.resume_reading()
-                await asyncio.wait([self._ended], timeout=CLOSE_SECONDS_MAX)
+                try:
+                    await asyncio.wait([self._ended], timeout=CLOSE_SECONDS_MAX)
+                finally:
+                    # Also if the caller is cancelled: nobody else would close the socket.
+                    self.abort()
+                return
         self.abort()
 
     def abort(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.shovel.link.ack_mode import PREFETCH_COUNT, AckMode
@@ -99,10 +99,14 @@ class Pump:
         self.moved = 0
         self.refused = 0
         self.last_refusal = ""
-        self._in_flight: deque[Delivery] = deque()
+        # By the numbers of their publishes, which ascend.
+        self._in_flight: dict[int, Delivery] = {}
         self._in_flight_bytes = 0
         self._floor = 0
         self._returned: dict[int, str] = {}
+        self._next_return = 0
+        # Routes of which it is not known what came back, and the last publish that counts as such.
+        self._unclear: dict[tuple[str, str], int] = {}
         self._rests_until = 0.0
         self._is_stopping = False
         self._wake = asyncio.Event()
@@ -216,7 +220,9 @@ class Pump:
             pieces += destination.content_frames(publish, each.header, each.body)
         destination.write_publishes(pieces, len(batch))
         if self._ack_mode is AckMode.ON_CONFIRM:
-            self._in_flight.extend(batch)
+            assert destination.confirms is not None, "confirm mode"
+            first = destination.confirms.published - len(batch) + 1
+            self._in_flight.update(enumerate(batch, first))
             self._in_flight_bytes += sum(
                 [DELIVERY_BYTES + len(each.header) + len(each.body) for each in batch]
             )
@@ -256,17 +262,21 @@ class Pump:
         if count == 0:
             return
         in_flight = self._in_flight
-        settled = [in_flight.popleft() for _ in range(count)]
+        first = self._floor + 1
+        settled = [in_flight.pop(number) for number in range(first, confirms.floor + 1)]
+        if not in_flight:
+            self._unclear.clear()
         self._in_flight_bytes -= sum(
             [DELIVERY_BYTES + len(each.header) + len(each.body) for each in settled]
         )
-        first = self._floor + 1
         self._floor = confirms.floor
         refused = self._refused_among(first, confirms.floor, confirms.nacked)
+        if not self._source.is_open:
+            # Nothing can be acked any more: all of them come again.
+            return
         if not refused:
             self.moved += count
-            if self._source.is_open:
-                self._source.ack(settled[-1].tag, multiple=True)
+            self._source.ack(settled[-1].tag, multiple=True)
             return
         self._settle_singly(first, settled, refused)
 
@@ -284,8 +294,6 @@ class Pump:
         return found
 
     def _settle_singly(self, first: int, settled: list[Delivery], refused: dict[int, str]) -> None:
-        if not self._source.is_open:
-            return
         acked = None
         for number, each in enumerate(settled, first):
             if number not in refused:
@@ -308,26 +316,49 @@ class Pump:
         """Find the publish that has come back; its confirm follows.
 
         A return does not say which publish it is. Publishes with the same octets are as good as
-        each other. If the broker has changed the octets, everything in flight with this route goes
-        back to the queue: some messages are moved twice then, and none is lost.
+        each other. If the broker has changed the octets, as it does when it takes out a header
+        `BCC`, everything in flight with this route goes back to the queue: some messages are moved
+        twice then, and none is lost.
 
         Raises:
             LinkClosed: Nothing with this route was published.
         """
         exchange, routing_key = route_names(returned.route)
         reason = f"{returned.code} {returned.text}: exchange '{exchange}' key '{routing_key}'"
-        alike = [
-            (number, each)
-            for number, each in enumerate(self._in_flight, self._floor + 1)
-            if number not in self._returned and self._target(each) == (exchange, routing_key)
-        ]
-        for number, each in alike:
-            if each.header == returned.header and each.body == returned.body:
+        target = exchange, routing_key
+        if self._unclear.get(target, 0) <= self._floor:
+            number = self._publish_of(target, returned)
+            if number:
                 self._returned[number] = reason
+                self._next_return = number + 1
                 return
-        if not alike:
+        before = len(self._returned)
+        since = max(self._unclear.get(target, 0), self._floor)
+        last = next(reversed(self._in_flight), 0)
+        for number in range(since + 1, last + 1):
+            if self._target(self._in_flight[number]) == target:
+                self._returned.setdefault(number, reason)
+        if len(self._returned) == before and since == self._floor:
             raise LinkClosed(0, f"a message came back that was not published: {reason}")
-        self._returned.update((number, reason) for number, _ in alike)
+        self._unclear[target] = last
+
+    def _publish_of(self, target: tuple[str, str], returned: Returned) -> int:
+        """Return the number of a publish in flight with these octets; 0 if there is none.
+
+        Publishes come back in their order: the search goes on behind the last one that was found.
+        """
+        first, last = self._floor + 1, next(reversed(self._in_flight), 0)
+        middle = min(max(first, self._next_return), last + 1)
+        for number in chain(range(middle, last + 1), range(first, middle)):
+            each = self._in_flight[number]
+            if (
+                number not in self._returned
+                and each.header == returned.header
+                and each.body == returned.body
+                and self._target(each) == target
+            ):
+                return number
+        return 0
 
     def _target(self, delivery: Delivery) -> tuple[str, str]:
         """Return the exchange and routing key with which a delivery was published."""

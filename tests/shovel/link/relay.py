@@ -53,6 +53,10 @@ class Relay:
         self._is_ending.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def until_unused(self) -> None:
+        """Return when the clients that are connected now have gone."""
+        await asyncio.gather(*self._tasks)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None

@@ -53,6 +53,11 @@ def test_what_is_left_out(
         ("", "the scheme is ''"),
         ("http://h", "the scheme is 'http'"),
         ("amqp://h:x", "not an address"),
+        # What stands in front of an unescaped / or # in a password looks like a port.
+        ("amqp://u:secret/x@h", "not an address: the port"),
+        ("amqp://u:secret#x@h", "not an address: the port"),
+        ("amqp://u:secret℀@h", "not an address"),
+        ("amqp://h?cacertfile=" + "é" * 1000, "more than 4096 bytes"),
         ("amqp://h:0", "the port is 0"),
         ("amqp://h:65536", "not an address"),
         ("amqp://[::1", "not an address"),

@@ -227,6 +227,14 @@ async def test_nobody_there(host: str) -> None:
         await connect(AmqpUri.parse(f"amqp://{host}"))
 
 
+@pytest.mark.parametrize("name", ["a..b", "x" * 64])
+async def test_a_name_that_no_host_has(broker: Broker, name: str) -> None:
+    server = f"127.0.0.1:{broker.port}"
+    for address in (f"amqp://{name}", f"amqps://{server}?server_name_indication={name}"):
+        with pytest.raises(CannotConnectError, match="is no host name"):
+            await connect(AmqpUri.parse(address))
+
+
 async def test_a_wrong_password_is_told(broker: Broker) -> None:
     uri = AmqpUri.parse(f"amqp://guest:wrong@127.0.0.1:{broker.port}")
     with pytest.raises(LinkClosed, match="403 ACCESS_REFUSED - Login was refused"):

@@ -16,6 +16,7 @@ from amqp_server.shovel.link.errors import ConsumerCancelled, LinkClosed
 from amqp_server.shovel.link.pump import Pump, Route
 from amqp_server.testing import Broker
 from tests.shovel.link.messages import header_of, properties_of
+from tests.shovel.link.relay import Relay
 
 
 @pytest.fixture
@@ -172,6 +173,36 @@ async def test_what_cannot_be_routed_goes_back_and_the_rest_is_moved(
         pump.stop()
         await running
         assert await other.queue_counts("to") == (20, 0)
+
+
+async def test_several_messages_that_come_back_changed_stay_and_the_pump_goes_on(
+    source: Broker, destination: Broker
+) -> None:
+    # RabbitMQ returns a message without its header BCC, for example.
+    changing = Relay(destination.port, lambda: lambda octets: (octets.replace(b"x", b"y"), False))
+    async with (
+        channels(source, source, destination) as (fed, taken, other),
+        changing as relay,
+        await connect(AmqpUri.parse(relay.url)) as link,
+    ):
+        put = await link.open_channel()
+        await fed.declare_queue("from")
+        await other.declare_exchange("logs", "topic")
+        await other.declare_queue("to")
+        for number in range(4):
+            header = header_of(b"1", app_id="x" if number < 3 else "z", message_id=str(number))
+            await fed.publish("", "from", header, b"1")
+        pump = Pump(taken, put, "from", Route("logs", "k"), rest_seconds=0.01)
+        running = asyncio.create_task(pump.run())
+        while pump.refused < 8 and not running.done():
+            await put.activity()
+        assert (pump.moved, running.done()) == (0, False)
+        await other.bind_queue("to", "logs", "k")
+        while pump.moved < 4:
+            await put.activity()
+        pump.stop()
+        await running
+        assert {identity for identity, _ in await drain(other, "to", 4)} == set("0123")
 
 
 async def test_what_a_full_queue_refuses_is_moved_when_there_is_room(
