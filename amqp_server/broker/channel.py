@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
-    from amqp_server.broker.counters.delivery_pair import DeliveryPair
     from amqp_server.broker.events.events import Events
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.transactions.transaction import Transaction
@@ -401,10 +400,6 @@ class Channel:
         match outcome:
             case Outcome.ACKNOWLEDGED:
                 self.settle(runs)
-                if self.is_closed:
-                    # The commit of a transaction, whose channel has counted everything else.
-                    for run in runs:
-                        self._counters_of(run).fold()
             case Outcome.REJECTED:
                 self.reject(runs)
             case Outcome.REQUEUED:
@@ -423,23 +418,27 @@ class Channel:
         if len(runs) == 1:
             (run,) = runs
             if not run.source.is_deleted:
-                self._counters_of(run).ack += run.count
+                self._count_ack(run)
                 run.source.settle(run.first_offset, run.end_offset)
             return
         for run in runs:
             if not run.source.is_deleted:
-                self._counters_of(run).ack += run.count
+                self._count_ack(run)
         for source, ranges in _by_source(runs).items():
             if not source.is_deleted:
                 for start, end in merged(ranges):
                     source.settle(start, end)
 
-    def _counters_of(self, run: UnackedRun) -> DeliveryPair:
-        """Return what counts the acks of a delivery."""
+    def _count_ack(self, run: UnackedRun) -> None:
         if run.consumer is not None:
-            return run.consumer.counters
-        assert isinstance(run.source, Queue), "only queues have basic.get"
-        return self.counters.deliveries_of(run.source)
+            counters = run.consumer.counters
+        else:
+            assert isinstance(run.source, Queue), "only queues have basic.get"
+            counters = self.counters.deliveries_of(run.source)
+        counters.ack += run.count
+        if self.is_closed:
+            # A commit, or the rest of an ack: the channel may have counted everything else.
+            counters.fold()
 
     def reject(self, runs: list[UnackedRun]) -> None:
         """Drop or dead-letter deliveries that a consumer rejected."""
@@ -492,8 +491,7 @@ class Channel:
             return
         # As in RabbitMQ, what is safe by now is confirmed before the channel closes.
         self.publishing.release_confirms()
-        self.is_closed = True
-        self.counters.end()
+        self.is_closed = self.counters.has_ended = True
         self.publishing.close()
         if self._timeouts is not None:
             self._timeouts.cancel()
@@ -501,6 +499,7 @@ class Channel:
 
     def release(self) -> Iterator[None]:
         """Return the steps that requeue all unacked messages and then remove all consumers."""
+        yield from self.counters.end()
         if self.transaction is not None:
             yield from self.transaction.roll_back()
         yield from self.requeue_unacked()

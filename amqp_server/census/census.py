@@ -233,14 +233,15 @@ class Census:
         rows = (
             [
                 pair.number,
-                publishes_facts(channel, exchange) if pair.known_in > look.since else None,
+                publishes_facts(channel, pair.exchange) if pair.known_in > look.since else None,
                 *publishes_values(pair),
             ]
-            if told.see(pair, look.since, look.found_in)
+            if pair.exchange is not None
+            and not pair.is_unused
+            and told.see(pair, look.since, look.found_in)
             else None
             for channel in self._counted
-            for exchange, pair in tuple(channel.publish_pairs.items())
-            if not exchange.is_deleted
+            for pair in tuple(channel.publish_pairs.values())
         )
         return self._told_pairs("publishes", PUBLISHES_COLUMNS, rows, look)
 
@@ -249,14 +250,15 @@ class Census:
         rows = (
             [
                 pair.number,
-                deliveries_facts(channel, queue) if pair.known_in > look.since else None,
+                deliveries_facts(channel, pair.queue) if pair.known_in > look.since else None,
                 *deliveries_values(pair),
             ]
-            if told.see(pair, look.since, look.found_in)
+            if pair.queue is not None
+            and not pair.is_unused
+            and told.see(pair, look.since, look.found_in)
             else None
             for channel in self._counted
-            for queue, pair in tuple(channel.delivery_pairs.items())
-            if not queue.is_deleted
+            for pair in tuple(channel.delivery_pairs.values())
         )
         return self._told_pairs("deliveries", DELIVERIES_COLUMNS, rows, look)
 

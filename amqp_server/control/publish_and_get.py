@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import binascii
 from base64 import b64decode, b64encode
+from collections import deque
 from functools import partial
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
@@ -129,7 +130,6 @@ async def _publish(
     )
     size = sum(map(len, parts))
     header = properties_from_json(properties).encode()
-    channel.publishing.select_confirms()
     with refused():
         payload = method.encode()
         channel.publishing.check_target(payload)
@@ -147,18 +147,20 @@ async def _publish(
         run = content.as_run(channel.number)
 
         def steps() -> Iterator[None]:
-            yield from (
-                channel.publishing.publish_run(
-                    payload, run.messages, run.checked_flags, run.shared_flags
+            try:
+                yield from channel.publishing.select_confirms()
+                yield from (
+                    channel.publishing.publish_run(
+                        payload, run.messages, run.checked_flags, run.shared_flags
+                    )
+                    or ()
                 )
-                or ()
-            )
+            finally:
+                # Also if nobody waits for the confirm any more; it counts all the same.
+                deque(channel.counters.end(), maxlen=0)
 
         await channel.take(steps())
-    try:
-        is_taken = await channel.confirmed
-    finally:
-        channel.counters.end()
+    is_taken = await channel.confirmed
     return {"routed": not channel.is_returned, "confirmed": is_taken}
 
 
@@ -221,7 +223,7 @@ async def get(
     finally:
         await _settle(channel, outcome if is_read else Outcome.REQUEUED)
         channel.is_closed = True
-        channel.counters.end()
+        deque(channel.counters.end(), maxlen=0)
     return {"messages": len(rows)}
 
 

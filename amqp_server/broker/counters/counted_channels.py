@@ -38,8 +38,7 @@ class CountedChannels:
         self._channels.pop(channel, None)
 
     def fold(self) -> Iterator[None]:
-        """Bring all sums up to date, one channel in each step."""
+        """Bring all sums up to date, some pairs of one channel in each step."""
         for channel in self:
-            channel.fold()
-            channel.forget_unused()
+            yield from channel.end() if channel.has_ended else channel.fold()
             yield

@@ -35,6 +35,11 @@ class DeliveryPair(DeliveryCounters):
         self.number = self.known_in = self.changed_in = self.told_sum = 0
         self._folded: DeliveryCounters | None = None
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether the queue was deleted."""
+        return self.queue is not None and self.queue.is_deleted
+
     def fold(self) -> None:
         """Add what is new to the sums of the channel, the queue and the virtual host."""
         folded = self._folded

@@ -23,8 +23,8 @@ class PublishPair(PublishCounters):
 
     Attributes:
         channel: As given.
-        exchange: As given.
-        is_gone: Whether the channel has forgotten it; what is counted later has to be folded.
+        exchange: As given; None: the channel has forgotten it, and what is counted later has to be
+            folded.
         number: See `CountedPair`, like the three that follow.
     """
 
@@ -33,7 +33,6 @@ class PublishPair(PublishCounters):
         "changed_in",
         "channel",
         "exchange",
-        "is_gone",
         "known_in",
         "number",
         "told_sum",
@@ -42,10 +41,14 @@ class PublishPair(PublishCounters):
     def __init__(self, channel: ChannelCounters, exchange: CountedExchange) -> None:
         super().__init__()
         self.channel = channel
-        self.exchange = exchange
-        self.is_gone = False
+        self.exchange: CountedExchange | None = exchange
         self.number = self.known_in = self.changed_in = self.told_sum = 0
         self._folded: PublishCounters | None = None
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether the exchange was deleted."""
+        return self.exchange is not None and self.exchange.is_deleted
 
     def fold(self) -> None:
         """Add what is new to the sums of the channel, the exchange and the virtual host."""
@@ -58,9 +61,7 @@ class PublishPair(PublishCounters):
         folded.add(new)
         if self.channel.has_confirms:
             new.awaiting_confirm = new.publish
-        for owner in (
-            self.channel.publishes,
-            self.exchange.counters,
-            self.channel.virtual_host.counters.publishes,
-        ):
-            owner.add(new)
+        self.channel.publishes.add(new)
+        self.channel.virtual_host.counters.publishes.add(new)
+        if self.exchange is not None:
+            self.exchange.counters.add(new)

@@ -10,12 +10,16 @@ PAIRS_MAX: Final = 100_000
 GONE_MAX: Final = 20_000
 """Pairs that have gone and are remembered; a reader that missed more reads all again."""
 
+ENDED: Final = -1
+"""Number of a pair that has gone: a look may have found it before."""
+
 
 class CountedPair(Protocol):
     """The counters of one pair: a channel and an exchange, a channel and a queue, or these two.
 
     Attributes:
-        number: Number of the pair in reports of changes; 0 before the first.
+        number: Number of the pair in reports of changes; 0 before the first, `ENDED` when it has
+            gone.
         known_in: Generation of the look that saw it first.
         changed_in: Generation of the look that has seen its last change.
         told_sum: Its `sum` at that look.
@@ -53,6 +57,8 @@ class ToldPairs:
                 the pair is, if its `known_in` is not greater.
             found_in: Generation of a change that is found now.
         """
+        if pair.number == ENDED:
+            return False
         if pair.told_sum != pair.sum:
             if not pair.number:
                 if self._count >= PAIRS_MAX:
@@ -66,12 +72,13 @@ class ToldPairs:
         return pair.changed_in > since
 
     def end(self, pair: CountedPair) -> None:
-        """Note that a pair has gone."""
-        if pair.number:
+        """Note that a pair has gone; a second call does nothing."""
+        if pair.number > 0:
             self._count -= 1
             self._gone.append((self.generation, pair.number))
             if len(self._gone) > GONE_MAX:
                 self.lost_until, _ = self._gone.popleft()
+        pair.number = ENDED
 
     def gone_since(self, generation: int) -> list[int]:
         """Return the numbers of the pairs that have gone since a look."""

@@ -156,7 +156,7 @@ class PublisherConfirms:
                 continue
             if not refused and entry.counters is not None:
                 entry.counters.confirm += entry.last_tag - self.resolved_tag
-                if entry.counters.is_gone:
+                if entry.counters.exchange is None:
                     entry.counters.fold()
             self.resolved_tag = entry.last_tag
             if results and results[-1].refused == refused:

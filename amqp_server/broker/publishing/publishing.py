@@ -146,11 +146,12 @@ class Publishing:
         self.confirms = None
         self._pair = None
 
-    def select_confirms(self) -> None:
-        """Confirm what is published from now on."""
+    def select_confirms(self) -> Iterator[None]:
+        """Confirm what is published from now on, that is after the last step."""
         if self.confirms is None:
-            self._counters.begin_confirms()
-            self.confirms = PublisherConfirms()
+            yield from self._counters.begin_confirms()
+            if not self._counters.has_ended:
+                self.confirms = PublisherConfirms()
 
     def publish_run(
         self, method_payload: bytes, messages: list[bytes], checked_flags: int, message_flags: int

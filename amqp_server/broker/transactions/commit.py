@@ -261,10 +261,10 @@ class Commit:
                 yield
             if not self._channel.is_closed:
                 self._channel.send(TxCommitOk())
-        finally:
-            if self._channel.is_closed:
+            else:
                 # It has ended before the commit, which has counted since.
-                self._channel.counters.end()
+                yield from self._channel.counters.end()
+        finally:
             self._channel.broker.transaction_budget.release(self._held_bytes)
             self._channel.resume_deliveries()
 
