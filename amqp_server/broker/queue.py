@@ -41,7 +41,7 @@ from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from uuid import UUID
 
     from amqp_server.broker.client import Client
@@ -612,8 +612,8 @@ class Queue:
         ready = merge(self.loading.within(start, end), self.ready.within(start, end))
         return message_states(self.settlement, ready, start, end)
 
-    def note_refused_copies(self, count: int, exchange: CountedExchange | None) -> None:
-        """Count messages that were routed to the queue and that it has refused."""
+    def note_incoming(self, count: int, exchange: CountedExchange | None) -> None:
+        """Count messages that were routed to the queue and that `publish` has not counted."""
         if exchange is not None:
             self._incoming_from(exchange).count += count
             self.note_observed()
@@ -870,6 +870,11 @@ class Queue:
         for exchange in tuple(self._incoming_pairs or ()):
             self._forget_incoming(exchange)
         self._incoming = _FROM_NO_CLIENT
+        pairs, self._delivery_pairs = self._delivery_pairs, None
+        if pairs:
+            # Channels that live on would keep the queue.
+            name = f"counters of queue {self.name!r}"
+            Job(self._turn, self._turn.upkeep, _forgotten(pairs), name).start()
         self._storage.changed_queues.end(self)
         wake(self._expiry_waiters)
         if self._subscriptions is not None:
@@ -894,6 +899,13 @@ class Queue:
         """Make the next checkpoint write what is settled and what was redelivered."""
         self.is_checkpoint_due = True
         self._on_changed(self)
+
+
+def _forgotten(pairs: Iterable[DeliveryPair]) -> Iterator[None]:
+    """Return the steps in which the channels forget the counters of a deleted queue."""
+    for pair in pairs:
+        pair.channel.forget(pair)
+        yield
 
 
 def _freed(ready: ReadyOrder) -> Iterator[None]:

@@ -25,6 +25,7 @@ _TITLES = {
     "vhosts": "Virtual hosts",
     "policies": "Policies",
     "parameters": "Parameters",
+    "shovels": "Shovels",
     "limits": "Limits",
     "objects": "Queues, exchanges and bindings",
     "replicas": "Quorum queues and streams",

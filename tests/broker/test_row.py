@@ -80,7 +80,7 @@ class TakenQueue:
     def note_refused(self, count: int) -> None:
         self.refused += count
 
-    def note_refused_copies(self, count: int, exchange: CountedExchange | None) -> None:
+    def note_incoming(self, count: int, exchange: CountedExchange | None) -> None:
         """Take no notice."""
 
     def awaits(self, end_offset: int, flags: int) -> bool:

@@ -5,7 +5,7 @@ Every slice is over after one step here, so that each operation is cut at every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from pamqp import frame
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue, Tx
 
 from amqp_server.broker.channel import Channel as BrokerChannel
+from amqp_server.broker.counters.publish_pair import PublishPair
 from amqp_server.broker.publishing import publishing
 from amqp_server.broker.publishing.confirms import Barrier, PublisherConfirms
 from amqp_server.broker.publishing.row import may_refuse
@@ -181,10 +182,16 @@ def test_publishes_that_alternate_between_many_queues_wait_for_each_queue_once(
     add = PublisherConfirms.add
 
     def noted(
-        confirms: PublisherConfirms, count: int, barriers: list[Barrier], *, refused: bool = False
+        confirms: PublisherConfirms,
+        count: int,
+        barriers: list[Barrier],
+        *,
+        refused: bool = False,
+        counters: PublishPair | None = None,
+        shares: Sequence[tuple[PublishPair, int]] = (),
     ) -> None:
         counts.append(len(barriers))
-        add(confirms, count, barriers, refused=refused)
+        add(confirms, count, barriers, refused=refused, counters=counters, shares=shares)
 
     monkeypatch.setattr(PublisherConfirms, "add", noted)
     together(server, (greedy, octets))

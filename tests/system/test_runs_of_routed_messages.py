@@ -7,6 +7,7 @@ import pytest
 from pamqp.commands import Basic
 from pamqp.commands import Queue as QueueMethods
 
+from amqp_server.broker.counters.owners import CountedExchange
 from amqp_server.broker.queue import Queue
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
@@ -20,9 +21,11 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     runs: list[tuple[str, int]] = []
     publish = Queue.publish
 
-    def noted(self: Queue, messages: list[bytes], flags: int) -> int:
+    def noted(
+        self: Queue, messages: list[bytes], flags: int, exchange: CountedExchange | None = None
+    ) -> int:
         runs.append((self.name, len(messages)))
-        return publish(self, messages, flags)
+        return publish(self, messages, flags, exchange)
 
     monkeypatch.setattr(Queue, "publish", noted)
     return runs

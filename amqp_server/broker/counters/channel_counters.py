@@ -136,7 +136,7 @@ class ChannelCounters:
         for number, pair in enumerate(self._all_pairs(), 1):
             pair.fold()
             if pair.is_unused:
-                self._forget(pair)
+                self.forget(pair)
             if number % STEP_PAIRS == 0:
                 yield
         if self._browsed is not None:
@@ -149,7 +149,7 @@ class ChannelCounters:
         # What is left of an operation may count for more pairs between two steps.
         while self.publish_pairs or self.delivery_pairs:
             for number, pair in enumerate(self._all_pairs(), 1):
-                self._forget(pair)
+                self.forget(pair)
                 if number % STEP_PAIRS == 0:
                     yield
         if self._browsed is not None:
@@ -162,7 +162,7 @@ class ChannelCounters:
         """Iterate over the pairs that there are now; some may be forgotten during the loop."""
         return chain(tuple(self.publish_pairs.values()), tuple(self.delivery_pairs.values()))
 
-    def _forget(self, pair: Pair) -> None:
+    def forget(self, pair: Pair) -> None:
         """Forget a pair, unless that was done before; what it has counted is in the sums."""
         pair.fold()
         if isinstance(pair, PublishPair):
@@ -190,7 +190,7 @@ class ChannelCounters:
         some = tuple(islice(self._searched, LOOKED_AT))
         for pair in some:
             if pair.is_unused:
-                self._forget(pair)
+                self.forget(pair)
         if len(some) < LOOKED_AT:
             self._end_search()
 

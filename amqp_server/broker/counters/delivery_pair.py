@@ -54,4 +54,5 @@ class DeliveryPair(DeliveryCounters):
             self.queue.counters.add(new)
             vhost = self.channel.virtual_host.counters
             vhost.deliveries[self.queue.settings.type].add(new)
-            self.queue.note_observed()
+            if not self.queue.is_deleted:
+                self.queue.note_observed()

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from amqp_server.broker.counters.publish_pair import PublishPair
     from amqp_server.broker.publishing.target_queue import TargetQueue
 
+    Share = tuple[PublishPair, int]
+    """Publishes to one exchange, and what counts those of them that are confirmed."""
+
 
 class Barrier(NamedTuple):
     """Publishes of one entry are safe once the `confirmed_end` of `queue` is at `end_offset`.
@@ -46,6 +49,18 @@ class _Waiting:
     parts: Sequence[tuple[Sequence[TargetQueue], int]] = ()
     # Counts those that are confirmed; None: nobody asks.
     counters: PublishPair | None = None
+    # Instead, of publishes to several exchanges: how many each counter counts, in order.
+    shares: Sequence[Share] = ()
+
+    def count_confirmed(self, count: int) -> None:
+        """Count that all of them, `count`, are confirmed."""
+        shares = self.shares
+        if not shares and self.counters is not None:
+            shares = ((self.counters, count),)
+        for counters, share in shares:
+            counters.confirm += share
+            if counters.exchange is None:
+                counters.fold()
 
 
 class ConfirmResult(NamedTuple):
@@ -74,6 +89,7 @@ class PublisherConfirms:
         *,
         refused: bool = False,
         counters: PublishPair | None = None,
+        shares: Sequence[Share] = (),
     ) -> None:
         """Add `count` publishes, which wait for all `barriers` or are refused.
 
@@ -82,15 +98,22 @@ class PublisherConfirms:
             barriers: What they wait for.
             refused: Whether they are refused, when all barriers are reached.
             counters: Counts those that are confirmed; None: nobody asks.
+            shares: Count them instead, if they were published to several exchanges.
         """
         assert count > 0, "an answer to no publish would be one to all"
         self.last_tag += count
-        if not barriers and self._waiting:
+        if not barriers and not shares and self._waiting:
             last = self._waiting[-1]
-            if not last.barriers and last.refused == refused and last.counters is counters:
+            if (
+                not (last.barriers or last.shares)
+                and last.refused == refused
+                and last.counters is counters
+            ):
                 last.last_tag = self.last_tag
                 return
-        self._waiting.append(_Waiting(self.last_tag, barriers, refused, counters=counters))
+        self._waiting.append(
+            _Waiting(self.last_tag, barriers, refused, counters=counters, shares=shares)
+        )
 
     def add_row(
         self,
@@ -98,6 +121,7 @@ class PublisherConfirms:
         barriers: Sequence[Barrier],
         refusing: Collection[TargetQueue] = (),
         counters: PublishPair | None = None,
+        shares: Sequence[Share] = (),
     ) -> None:
         """Add neighbours that went into different queues.
 
@@ -107,11 +131,14 @@ class PublisherConfirms:
                 begin in it to where they end.
             refusing: Queues that did not take what was for them, because their logs have failed.
             counters: As in `add`.
+            shares: As in `add`, one for each part.
         """
         count = sum(count for _, count in parts)
         assert count > 0, "an answer to no publish would be one to all"
         self.last_tag += count
-        entry = _Waiting(self.last_tag, barriers, refused=False, parts=parts, counters=counters)
+        entry = _Waiting(
+            self.last_tag, barriers, refused=False, parts=parts, counters=counters, shares=shares
+        )
         if refusing:
             self._waiting.extend(_apart(entry, refusing))
         else:
@@ -154,10 +181,8 @@ class PublisherConfirms:
             if refused and entry.parts:
                 self._waiting.extendleft(reversed(list(_apart(entry))))
                 continue
-            if not refused and entry.counters is not None:
-                entry.counters.confirm += entry.last_tag - self.resolved_tag
-                if entry.counters.exchange is None:
-                    entry.counters.fold()
+            if not refused:
+                entry.count_confirmed(entry.last_tag - self.resolved_tag)
             self.resolved_tag = entry.last_tag
             if results and results[-1].refused == refused:
                 results[-1] = ConfirmResult(entry.last_tag, refused)
@@ -195,7 +220,7 @@ def _apart(row: _Waiting, refusing: Collection[TargetQueue] = ()) -> Iterator[_W
     without = set(refusing)
     ends = {barrier.queue: barrier.start_offset for barrier in row.barriers}
     last_tag = row.last_tag - sum(count for _, count in row.parts)
-    for queues, count in row.parts:
+    for number, (queues, count) in enumerate(row.parts):
         last_tag += count
         barriers: list[Barrier] = []
         for queue in queues:
@@ -203,7 +228,13 @@ def _apart(row: _Waiting, refusing: Collection[TargetQueue] = ()) -> Iterator[_W
             if start is not None:
                 ends[queue] = start + count
                 barriers.append(Barrier(queue, start, start + count))
-        yield _Waiting(last_tag, barriers, not without.isdisjoint(queues), counters=row.counters)
+        yield _Waiting(
+            last_tag,
+            barriers,
+            not without.isdisjoint(queues),
+            counters=row.counters,
+            shares=row.shares[number : number + 1],
+        )
 
 
 def _is_known(entry: _Waiting) -> bool:

@@ -40,7 +40,7 @@ def enqueue(
             continue
         if queue.is_failed or (queue.refuses_when_full and queue.refuses(messages[0], flags)):
             refusing.append(queue)
-            queue.note_refused_copies(len(messages), exchange)
+            queue.note_incoming(len(messages), exchange)
             if queue.is_failed:
                 queue.note_refused(len(messages))
             continue

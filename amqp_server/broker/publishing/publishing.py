@@ -25,6 +25,7 @@ from amqp_server.broker.publishing.row import (
     barriers_of,
     by_queue,
     by_queue_in_steps,
+    count_incoming,
     may_refuse,
     parts_of,
     put_into,
@@ -32,6 +33,7 @@ from amqp_server.broker.publishing.row import (
 from amqp_server.broker.rights import when_answered
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
+from amqp_server.broker.routing.steps import result_of
 from amqp_server.broker.transactions.transaction import DeferredPublish
 from amqp_server.broker.transfers.large_body import without_large_body
 from amqp_server.broker.transfers.large_copy import with_body
@@ -54,7 +56,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.counters.channel_counters import ChannelCounters
     from amqp_server.broker.counters.publish_pair import PublishPair
-    from amqp_server.broker.publishing.confirms import Barrier
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.publishing.confirms import Barrier, Share
     from amqp_server.broker.publishing.publish_targets import PublishTarget, PublishTargets
     from amqp_server.broker.publishing.row import Group
     from amqp_server.broker.publishing.target_queue import TargetQueue
@@ -557,6 +560,18 @@ class Publishing:
                 if not target.queues:
                     self._count_lost(target, len(messages))
 
+    def _count_shares(self, groups: Sequence[Group]) -> list[Share]:
+        """Count messages that were published to several exchanges; return how many to each."""
+        shares: list[Share] = []
+        for target, messages in groups:
+            if target.queues:
+                self.count(target, len(messages))
+            else:
+                self.count_unroutable(target, len(messages))
+            assert self._pair is not None, "it has counted them"
+            shares.append((self._pair, len(messages)))
+        return shares
+
     def _note_progress_between(self, queues: Iterable[TargetQueue]) -> None:
         """Apply what the disk reported between the steps of a publish, before it was noted."""
         for queue in queues:
@@ -565,10 +580,15 @@ class Publishing:
         self._broker.turn.mark(self)
 
     def _await_barriers(
-        self, count: int, barriers: Sequence[Barrier], *, refused: bool = False
+        self,
+        count: int,
+        barriers: Sequence[Barrier],
+        *,
+        refused: bool = False,
+        shares: Sequence[Share] = (),
     ) -> None:
         assert self.confirms is not None, "only a channel with confirms waits for barriers"
-        self.confirms.add(count, barriers, refused=refused, counters=self._pair)
+        self.confirms.add(count, barriers, refused=refused, counters=self._pair, shares=shares)
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
         if not barriers:
@@ -580,13 +600,14 @@ class Publishing:
         count: int,
         barriers: Sequence[Barrier],
         refusing: Sequence[Queue],
+        shares: Sequence[Share],
     ) -> None:
         """Wait for the barriers of neighbours, which may be taken apart if a log fails."""
         if not barriers and not refusing:
-            self._await_barriers(count, ())
+            self._await_barriers(count, (), shares=shares)
             return
         assert self.confirms is not None, "only a channel with confirms waits for barriers"
-        self.confirms.add_row(parts_of(groups), barriers, refusing, self._pair)
+        self.confirms.add_row(parts_of(groups), barriers, refusing, self._pair, shares)
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
         if refusing:
@@ -599,7 +620,8 @@ class Publishing:
             row: The neighbours.
             count: How many there are; 0: they are still to be counted.
         """
-        exchange, has_more_exchanges = row.exchange, row.has_more_exchanges
+        # The queues count what they take of one exchange. Of several, it is counted afterwards.
+        exchange = None if row.has_more_exchanges else row.exchange
         has_unroutable = row.has_unroutable
         groups = row.take()
         if not groups:
@@ -609,7 +631,7 @@ class Publishing:
         if len(groups) == 1:
             ((target, messages),) = groups
             return self._enqueue(target, target.queues, (), messages, row.flags)
-        if has_more_exchanges or self._virtual_host.publish_watch is not None:
+        if self._virtual_host.publish_watch is not None:
             return self._enqueue_groups_apart(groups, row.flags)
         if barrier_count(groups) > BARRIERS_MAX:
             return self._enqueue_groups_in_steps(groups, row.flags)
@@ -626,10 +648,15 @@ class Publishing:
             put_into(queue, messages, row.flags, starts, exchange)
         self.wait_for_room(starts)
         count = count or sum(len(messages) for _, messages in groups)
-        self._count_row(groups, count, has_unroutable=has_unroutable)
+        shares: Sequence[Share] = ()
+        if exchange is not None:
+            self._count_row(groups, count, has_unroutable=has_unroutable)
+        else:
+            shares = self._count_shares(groups)
+            result_of(count_incoming(groups))
         if self.confirms is not None:
             barriers, refusing = barriers_of(queued, starts, row.flags)
-            self._await_row(groups, count, barriers, refusing)
+            self._await_row(groups, count, barriers, refusing, shares)
         return None
 
     def _trace_and_enqueue_groups(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
@@ -650,7 +677,9 @@ class Publishing:
         if may_refuse(queued):
             yield from self._enqueue_groups_apart(groups, flags)
             return
-        exchange = groups[0][0].exchange
+        exchange: Exchange | None = groups[0][0].exchange
+        if any(target.exchange is not exchange for target, _ in groups):
+            exchange = None
         starts: dict[Queue, int] = {}
         for queue, messages in queued.items():
             if queue.is_held:
@@ -659,14 +688,19 @@ class Publishing:
             self.wait_for_room((queue,))
             yield
         count = sum(len(messages) for _, messages in groups)
-        self._count_row(groups, count, has_unroutable=True)
+        shares: Sequence[Share] = ()
+        if exchange is not None:
+            self._count_row(groups, count, has_unroutable=True)
+        else:
+            shares = self._count_shares(groups)
+            yield from count_incoming(groups)
         if self.confirms is None:
             return
         barriers, refusing = yield from barriers_in_steps(queued, starts, flags)
         if barrier_count(groups) > BARRIERS_MAX:
-            self._await_barriers(count, barriers, refused=bool(refusing))
+            self._await_barriers(count, barriers, refused=bool(refusing), shares=shares)
         else:
-            self._await_row(groups, count, barriers, refusing)
+            self._await_row(groups, count, barriers, refusing, shares)
         self._note_progress_between(starts)
 
     def basic_return(self, messages: list[bytes]) -> None:

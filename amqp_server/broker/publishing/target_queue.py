@@ -74,8 +74,8 @@ class TargetQueue(Protocol):
     def note_refused(self, count: int) -> None:
         """Log that the queue refused messages because its log has failed."""
 
-    def note_refused_copies(self, count: int, exchange: CountedExchange | None) -> None:
-        """Count messages that were routed to the queue and that it has refused."""
+    def note_incoming(self, count: int, exchange: CountedExchange | None) -> None:
+        """Count messages that were routed to the queue and that `publish` has not counted."""
 
     def withdraw(self, start: int, end: int) -> None:
         """Settle refused messages that no consumer has; their publisher repeats them."""

@@ -257,11 +257,8 @@ def test_a_malformed_login_is_an_empty_400(
     assert (reply.status, reply.body) == (400, b"")
 
 
-@pytest.mark.parametrize("header", ["Bearer x", "Digest x"])
-def test_another_scheme_is_no_login(
-    header: str, shared_management_server: ManagementServer
-) -> None:
-    headers = {"Authorization": header}
+def test_another_scheme_is_no_login(shared_management_server: ManagementServer) -> None:
+    headers = {"Authorization": "Digest x"}
     reply = shared_management_server.get("/api/overview", user=None, headers=headers)
 
     assert (reply.status, reply.body) == (401, b"")
