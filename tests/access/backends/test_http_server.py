@@ -246,6 +246,17 @@ def test_what_is_parked_is_denied_when_no_answer_comes(tmp_path: Path, auth: Aut
         assert status[1]["last_failure"] == "no answer within 0.1 s"
 
 
+def test_a_passive_declare_is_denied_when_no_answer_comes(tmp_path: Path, auth: AuthServer) -> None:
+    # Longer than a question that failed counts as denied.
+    with serving(tmp_path, auth, auth_timeout_seconds=1.5) as server, log_in(server) as client:
+        client.open_channel()
+        auth.is_open.clear()
+        client.send(Queue.Declare(queue="q", passive=True))
+        assert "configure access to queue 'q'" in refusal_of(client)
+        asked = [each["permission"] for each in auth.questions("/resource")]
+        assert sorted(asked) == ["configure", "read", "write"]
+
+
 def test_a_server_that_is_down_denies_and_the_log_says_why(
     tmp_path: Path, auth: AuthServer, caplog: pytest.LogCaptureFixture
 ) -> None:
