@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final, cast
 
 from amqp_server.audit.actor import Actor
@@ -798,8 +799,8 @@ class ClientSession:
             return
         self.write(method_frame(0, answer))
         self._watch_expiry()
-        for channel in tuple(self.channels.values()):
-            end_refused_consumers(channel)
+        steps = chain.from_iterable(map(end_refused_consumers, tuple(self.channels.values())))
+        Job(self._turn, self.line, steps, f"new secret of client {self.name!r}").start()
 
     def _watch_expiry(self) -> None:
         """Close the connection when what the user has logged in with expires."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ANSWERS_MAX: Final = 4096
 """Answers that are remembered; when there are more, all are forgotten."""
 
+KEY_CHARACTERS_MAX: Final = 255
+"""Longest routing key whose answer is remembered: those in a header `CC` may be much longer."""
+
 
 class UnansweredError(Exception):
     """It is not known yet whether something is allowed: another program is being asked.
@@ -149,7 +152,8 @@ class Grants:
             answer = _found(self._with_names(getattr(topic, right)), key)
             if len(self._topic_answers) >= ANSWERS_MAX:
                 self._topic_answers.clear()
-            self._topic_answers[right, exchange, key] = answer
+            if len(key) <= KEY_CHARACTERS_MAX:
+                self._topic_answers[right, exchange, key] = answer
         return answer
 
     def _with_names(self, text: str) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from amqp_server.access.permissions import Permissions
 
 ResultT = TypeVar("ResultT")
+ROUNDS_MAX: Final = 12
+"""Times that a method is handled until its permissions are known; the most that it needs is 4."""
 _TOPIC: Final = "topic"
 DEFAULT_EXCHANGE: Final = "amq.default"
 """Name by which permissions know the exchange without a name."""
@@ -54,15 +56,17 @@ def when_answered(
         call: Checks permissions before it changes anything; it is called again and again.
 
     Raises:
-        AnswerAwaited: The client cannot wait.
+        AnswerAwaited: The client cannot wait, or `ROUNDS_MAX` calls were not enough: answers come
+            so slowly that the first ones do not count any more when the last one comes.
     """
-    while True:
+    for _ in range(ROUNDS_MAX - 1):
         try:
             return call()
         except AnswerAwaited as awaited:
             if not client.wait_for_answer(awaited.answer):
                 raise
         yield
+    return call()
 
 
 class AccessRules(Protocol):
@@ -140,11 +144,29 @@ class Rights:
             AccessRefused: The user has none.
             AnswerAwaited: It is not known yet.
         """
-        grants, what = self.grants, f"{kind} '{name}'"
-        if not self._known(
-            Right.CONFIGURE, what, lambda: any(grants.allows(right, kind, name) for right in Right)
-        ):
+        what = f"{kind} '{name}'"
+        if not self._known(Right.CONFIGURE, what, lambda: self._allows_any(kind, name)):
             raise self._refused(Right.CONFIGURE, what)
+
+    def _allows_any(self, kind: str, name: str) -> bool:
+        """Return whether the user has one right at least.
+
+        All are asked for at the same time: where no answers come, the first denial counts for a
+        moment only.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
+        grants, unanswered = self.grants, None
+        for right in Right:
+            try:
+                if grants.allows(right, kind, name):
+                    return True
+            except UnansweredError as error:
+                unanswered = error
+        if unanswered is not None:
+            raise unanswered
+        return False
 
     def require_topic(self, right: Right, exchange: NamedExchange, key: str) -> None:
         """Check that the user may publish or bind with a routing key at an exchange.

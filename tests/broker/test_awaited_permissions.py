@@ -13,7 +13,7 @@ from amqp_server.broker.consuming.consumer import ConsumedQueue
 from amqp_server.broker.counters.counted_channels import CountedChannels
 from amqp_server.broker.handlers.replies import when_deleted, when_up_to_date
 from amqp_server.broker.inner_client import InnerClient
-from amqp_server.broker.rights import AnswerAwaited
+from amqp_server.broker.rights import ROUNDS_MAX, AnswerAwaited, when_answered
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.config import Limits
@@ -84,3 +84,17 @@ async def test_a_declare_is_not_handled_after_the_end_of_its_channel(closes: boo
         channel.end()
     assert list(steps) == []
     assert handler.calls == ([False] if closes else [False, False])
+
+
+def test_a_method_does_not_ask_for_ever() -> None:
+    # The first answers may count no more when the last one comes.
+    asked = 0
+
+    def ask() -> None:
+        nonlocal asked
+        asked += 1
+        raise AnswerAwaited("not known yet", cast("asyncio.Future[None]", None))
+
+    with pytest.raises(AnswerAwaited, match="not known yet"):
+        list(when_answered(WaitingClient("test"), ask))
+    assert asked == ROUNDS_MAX

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from amqp_server.access.permissions import Right
 
 NEVER = float("inf")
+KEY_CHARACTERS_MAX = 2048
+"""Longest question that is remembered as it is; of a longer one a digest."""
 
 
 class AskedRules:
@@ -98,6 +100,9 @@ class AskedRules:
             UnansweredError: It is not known yet; the back end is asked.
         """
         key: Hashable = (self.identity, *question)
+        if sum(map(len, question)) > KEY_CHARACTERS_MAX:
+            # The keys in a message's header `CC` may be as long as a frame.
+            key = (self.identity, self._questions.digest(*question))
         known = self._questions.known(key)
         if known is None:
             what = f"{' '.join(question)} of user {self.identity.name}"

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from amqp_server.access.backends.backend import Identity, Refusal
-from amqp_server.access.backends.failure_log import FailureLog
+from amqp_server.access.backends.failure_log import REASON_CHARACTERS_MAX, FailureLog
 from amqp_server.access.backends.waiting_line import WaitingLine
 from amqp_server.access.user import NAME_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX
 
@@ -168,7 +168,7 @@ class Questions:
             await asyncio.wait([calling], timeout=self._seconds_max)
             failure = self._failure_of(calling, expected)
             if not failure:
-                answer, seconds = calling.result(), REMEMBERED_SECONDS
+                answer, seconds = _cut(calling.result()), REMEMBERED_SECONDS
             else:
                 answer = Refusal(failure) if expected is Identity else False
                 self.failures.note(what, failure)
@@ -214,6 +214,13 @@ class Questions:
         if not task.cancelled():
             # Who waited has the error; one that came too late is no mistake.
             task.exception()
+
+
+def _cut(answer: Answer) -> Answer:
+    """Return an answer that can be remembered: the reason of a refusal may be of any length."""
+    if isinstance(answer, Refusal) and len(answer.reason) > REASON_CHARACTERS_MAX:
+        return Refusal(answer.reason[:REASON_CHARACTERS_MAX])
+    return answer
 
 
 def _why_no_answer(answer: Any, expected: type[bool] | type[Identity]) -> str:  # noqa: ANN401

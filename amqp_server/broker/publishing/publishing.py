@@ -279,6 +279,12 @@ class Publishing:
             self._look_at_rights()
         self._targets.check(method_payload)
 
+    def _recent_now(self) -> dict[bytes, PublishTarget]:
+        """Return the targets that are allowed now: permissions may have changed between steps."""
+        if self._generation != self._rules.generation:
+            self._look_at_rights()
+        return self._targets.recent()
+
     def _look_at_rights(self) -> None:
         """Choose the targets again, because permissions have changed."""
         self._generation = self._rules.generation
@@ -338,23 +344,23 @@ class Publishing:
             row: Messages before them, which are not in their queues yet.
             pairs: Publish frames and messages whose properties are checked.
         """
-        targets, recent = self._targets, self._targets.recent()
+        recent = self._targets.recent()
         try:
             for payload, message in pairs:
                 target = recent.get(payload)
                 if target is None or target.routes_version != target.exchange.routes_version:
-                    target = targets.find_known(payload) or (
-                        yield from targets.find_in_steps(payload, self._visits_max)
+                    target = self._targets.find_known(payload) or (
+                        yield from self._targets.find_in_steps(payload, self._visits_max)
                     )
                     # Finding a route may take long.
                     yield
-                    recent = targets.recent()
+                    recent = self._recent_now()
                 if target.is_plain:
                     row.add(target, message)
                 else:
                     yield from self._enqueue_row(row) or ()
                     yield from self.publish_run(payload, [message], 0, row.flags) or ()
-                    recent = targets.recent()
+                    recent = self._recent_now()
         finally:
             yield from self._enqueue_row(row) or ()
 

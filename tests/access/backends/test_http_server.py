@@ -6,13 +6,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aio_pika
 import pika
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
+from amqp_server.access.backends.asked_rules import AskedRules
 from amqp_server.config import Limits
 from amqp_server.control.client import ControlError, ask, follow
 from amqp_server.control.messages import RequestActor
@@ -245,6 +246,17 @@ def test_what_is_parked_is_denied_when_no_answer_comes(tmp_path: Path, auth: Aut
         assert status[1]["last_failure"] == "no answer within 0.1 s"
 
 
+def test_a_passive_declare_is_denied_when_no_answer_comes(tmp_path: Path, auth: AuthServer) -> None:
+    # Longer than a question that failed counts as denied.
+    with serving(tmp_path, auth, auth_timeout_seconds=1.5) as server, log_in(server) as client:
+        client.open_channel()
+        auth.is_open.clear()
+        client.send(Queue.Declare(queue="q", passive=True))
+        assert "configure access to queue 'q'" in refusal_of(client)
+        asked = [each["permission"] for each in auth.questions("/resource")]
+        assert sorted(asked) == ["configure", "read", "write"]
+
+
 def test_a_server_that_is_down_denies_and_the_log_says_why(
     tmp_path: Path, auth: AuthServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -339,6 +351,46 @@ def test_topic_permissions_are_asked_for_copies_and_while_publishing_in_rows(
         copied = Basic.Properties(headers={"CC": ["secret"]})
         client.publish(b"x", "key.0", "e", properties=copied)
         assert "write access to topic 'secret' in exchange 'e'" in refusal_of(client)
+
+
+def test_a_right_that_ends_while_a_row_waits_does_not_count_for_the_rest_of_it(
+    tmp_path: Path, auth: AuthServer
+) -> None:
+    denied: set[str | None] = set()
+    auth.answers = lambda _, fields: "deny" if fields.get("routing_key") in denied else "allow"
+    with serving(tmp_path, auth) as server, log_in(server) as client:
+        client.open_channel(confirms=True)
+        client.call(Exchange.Declare(exchange="e", exchange_type="topic"), Exchange.DeclareOk)
+        client.call(Queue.Declare(queue="q"), Queue.DeclareOk)
+        client.call(Queue.Bind(queue="q", exchange="e", routing_key="#"), Queue.BindOk)
+        for _ in range(2):
+            # One by one: a frame that comes again is remembered as allowed.
+            client.publish(b"0", "known", "e")
+            client.expect_confirmed()
+        asked = auth.count("/topic")
+        auth.is_open.clear()
+        row = [
+            client.publish_octets(Basic.Publish(0, "e", key), body, Basic.Properties())
+            for body, key in ((b"1", "known"), (b"2", "new"), (b"3", "known"))
+        ]
+        client.send_raw(b"".join(row))
+        auth.wait_for_question("/topic", asked + 1)
+        (channel,) = server.connections[0].channels
+        rules = cast("AskedRules", channel.client.rights.rules)
+        denied.add("known")
+        # As when the time is over for which the answers count.
+        server.call(rules._questions._known.clear)
+        server.call(rules._outdate)
+        auth.is_open.set()
+        while isinstance(answer := client.receive()[1], Basic.Ack):
+            pass
+        assert isinstance(answer, Channel.Close)
+        assert "write access to topic 'known' in exchange 'e'" in str(answer.reply_text)
+        client.open_channel(2)
+        bodies = []
+        while (message := client.get("q", channel=2)) is not None:
+            bodies.append(message.body)
+        assert bodies == [b"0", b"0", b"1", b"2"]
 
 
 def test_a_user_id_must_be_the_user_unless_a_tag_allows_another(

@@ -14,6 +14,7 @@ from pamqp.commands import Channel, Queue
 from amqp_server.access.backends import chain
 from amqp_server.access.backends.backend import Identity, Refusal
 from amqp_server.access.backends.chain import Chain, OutsideBackend
+from amqp_server.access.backends.failure_log import REASON_CHARACTERS_MAX
 from amqp_server.access.backends.loading import load_backends
 from amqp_server.access.backends.login import Login
 from amqp_server.config import ServerConfig
@@ -173,6 +174,16 @@ async def test_an_identity_lets_in() -> None:
     found = await backend.log_in("alice", "secret", "::1")
     assert isinstance(found, Login)
     assert (found.user, found.tags, found.backend) == ("bob", ("x",), "own")
+
+
+async def test_long_names_and_reasons_are_not_remembered() -> None:
+    backend = OutsideBackend("own", Misbehaving(Refusal("reason" * 10_000)), 5)
+    found = await backend.log_in("name" * 10_000, "secret", "::1")
+    assert isinstance(found, Refusal)
+    assert len(found.reason) == REASON_CHARACTERS_MAX
+    assert len(repr(backend.questions._known)) < 1000
+    assert isinstance(await backend.log_in("name" * 10_000, None, "::1"), Refusal)
+    assert backend.questions.asked_count == 2
 
 
 @pytest.mark.parametrize(("user", "password"), [("a", ""), ("a", "\udcff"), ("\udcff", "a")])

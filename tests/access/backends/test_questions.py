@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
 
 from amqp_server.access.backends import questions as module
 from amqp_server.access.backends.asked_rules import AskedRules
-from amqp_server.access.backends.backend import Identity
+from amqp_server.access.backends.backend import Backend, Identity
 from amqp_server.access.backends.failure_log import SECONDS_BETWEEN_LINES, FailureLog
 from amqp_server.access.backends.login import Login
+from amqp_server.access.backends.oauth2.scopes import TokenScopes
+from amqp_server.access.backends.oauth2.token_grants import TokenGrants
 from amqp_server.access.backends.questions import FAILED_SECONDS, REMEMBERED_SECONDS, Questions
 from amqp_server.access.backends.waiting_line import (
     WAITING_PER_ADDRESS_MAX,
     CrowdedError,
     WaitingLine,
 )
-from amqp_server.access.grants import UnansweredError
-from amqp_server.access.permissions import Right
+from amqp_server.access.grants import Grants, UnansweredError
+from amqp_server.access.permissions import FULL, Right, TopicPermissions
 from amqp_server.access.visitors import KEPT_SECONDS, VISITORS_MAX, Visitors
 
 
@@ -211,6 +214,30 @@ async def test_rights_are_asked_for_once_and_grow_out_of_date() -> None:
         granted.allows(Right.READ, "queue", "yes")
     assert not granted.may_publish_all
     await questions.close()
+
+
+async def test_long_routing_keys_are_not_remembered() -> None:
+    long = "key" * 10_000
+
+    class Own:
+        async def may_use_topic(self, *asked: object) -> bool:
+            return asked[3] == long
+
+    questions = Questions("b", 5)
+    rules = AskedRules(cast("Backend", Own()), questions, Identity("alice"), "::1")
+    granted = rules.grants("alice", "/")
+    with pytest.raises(UnansweredError) as unanswered:
+        granted.allows_topic(Right.WRITE, "e", long)
+    await unanswered.value.answer
+    assert granted.allows_topic(Right.WRITE, "e", long)
+    assert len(repr(questions._known)) < 1000
+    every = TopicPermissions(".*", ".*")
+    own = Grants("alice", "/", FULL, {"e": every})
+    token = TokenGrants(tuple(TokenScopes(("write:*/*/*",)).permissions_in("/")), ())
+    for each in (own, token):
+        for key in (long, "short"):
+            assert each.allows_topic(Right.WRITE, "e", key)
+        assert len(repr(vars(each))) < 1000
 
 
 async def test_the_generation_grows_when_the_first_used_answer_ends(

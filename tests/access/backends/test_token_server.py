@@ -12,6 +12,7 @@ import pika
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
+from amqp_server.broker.consuming.ending import end_refused_consumers
 from amqp_server.control.client import ask
 from tests.access.backends.auth_server import AuthServer
 from tests.access.backends.tokens import EVERYTHING, RESOURCE, Issuer, key_set
@@ -145,6 +146,25 @@ def test_permissions_are_read_anew_from_a_new_token(server: ThreadedServer) -> N
         client.expect_confirmed()
         client.publish(b"3", "key", "e")
         assert "write access to exchange 'e'" in str(client.expect(Channel.Close).reply_text)
+
+
+def test_consumers_are_looked_at_one_by_one(server: ThreadedServer) -> None:
+    with log_in(server, ISSUER.token()) as client:
+        client.open_channel()
+        for number in range(3):
+            client.call(Queue.Declare(queue=f"q{number}"), Queue.DeclareOk)
+            client.call(
+                Basic.Consume(queue=f"q{number}", consumer_tag=f"{number}"), Basic.ConsumeOk
+            )
+        renew(client, ISSUER.token(scope=[*EVERYTHING[1:], "rabbitmq.read:*/q1"]))
+        client.expect(Connection.UpdateSecretOk, 0)
+        assert [client.expect(Basic.Cancel).consumer_tag for _ in range(2)] == ["0", "2"]
+        (channel,) = server.connections[0].channels
+        assert server.call(lambda: list(channel.consumers)) == ["1"]
+        for number in (3, 4):
+            client.call(Basic.Consume(queue="q1", consumer_tag=f"{number}"), Basic.ConsumeOk)
+        # As many steps as consumers; what ends between two steps is left out.
+        assert server.call(lambda: len(list(end_refused_consumers(channel)))) == 3
 
 
 def test_a_user_of_the_server_may_send_any_secret(server: ThreadedServer) -> None:

@@ -117,6 +117,21 @@ async def test_why_a_token_is_refused(tmp_path: Path, claims: dict[str, Any], re
     assert any(each in found for each in reason.split("|")), found
 
 
+@pytest.mark.parametrize(
+    "headers", [{"crit": ["x"], "x": 1}, {"crit": []}, {"crit": "x"}, {"crit": ["exp"]}]
+)
+async def test_a_header_that_must_be_understood_is_refused(
+    tmp_path: Path, headers: dict[str, Any]
+) -> None:
+    assert await refusal_of(tmp_path, ISSUER.token(headers=headers))
+
+
+async def test_keys_in_the_headers_of_a_token_do_not_count(tmp_path: Path) -> None:
+    headers = {"jwk": OTHER.row, "jku": "http://127.0.0.1:1/jwks", "x5u": "http://127.0.0.1:1/"}
+    assert (await identity_of(tmp_path, ISSUER.token(headers=headers))).name == "alice"
+    assert "signature" in await refusal_of(tmp_path, OTHER.token(kid="k1", headers=headers))
+
+
 async def test_a_wrong_key_is_refused(tmp_path: Path) -> None:
     assert "signature" in await refusal_of(tmp_path, OTHER.token())
 

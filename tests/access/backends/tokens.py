@@ -58,12 +58,20 @@ class Issuer:
         row: dict[str, Any] = json.loads(kind.to_jwk(self._key.public_key()))
         return {**row, "kid": self.name, "use": "sig", "alg": self.algorithm}
 
-    def token(self, *, kid: str | None = "", seconds: float = 3600, **claims: Any) -> str:  # noqa: ANN401
+    def token(
+        self,
+        *,
+        kid: str | None = "",
+        seconds: float = 3600,
+        headers: dict[str, Any] | None = None,
+        **claims: Any,  # noqa: ANN401
+    ) -> str:
         """Return a token.
 
         Args:
             kid: Name of its key in the header; None: none; empty: that of the issuer.
             seconds: Time until it expires.
+            headers: More headers.
             claims: Claims beside those that every token has, or instead of them; None: left out.
         """
         made = {
@@ -74,8 +82,8 @@ class Issuer:
             **claims,
         }
         body = {name: value for name, value in made.items() if value is not None}
-        headers = None if kid is None else {"kid": kid or self.name}
-        return jwt.encode(body, self._key, self.algorithm, headers)
+        named = {} if kid is None else {"kid": kid or self.name}
+        return jwt.encode(body, self._key, self.algorithm, {**named, **(headers or {})})
 
 
 def key_set(*issuers: Issuer) -> str:

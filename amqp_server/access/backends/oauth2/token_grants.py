@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.access.access_control import IMPERSONATOR
+from amqp_server.access.grants import KEY_CHARACTERS_MAX
 from amqp_server.access.permissions import Right
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class TokenGrants:
                 and each.key.matches(key)
                 for each in self._permissions
             )
-            self._remember(question, answer=answer)
+            if len(key) <= KEY_CHARACTERS_MAX:
+                self._remember(question, answer=answer)
         return answer
 
     def _remember(self, question: tuple[str, ...], *, answer: bool) -> None:
