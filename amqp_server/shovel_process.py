@@ -19,6 +19,7 @@ import orjson
 from amqp_server.access.errors import NoSuchVhostError
 from amqp_server.child_process import ChildProcess
 from amqp_server.shovel.definition import COMPONENT, ShovelError, parse_shovel
+from amqp_server.shovel.settings import LINE_BYTES_MAX
 from amqp_server.shovel_door import HOST
 from amqp_server.time_slice import TimeSlice
 from metadata.errors import MetadataError
@@ -246,8 +247,16 @@ class ShovelProcess:
                 reason = f"{SHOVELS_MAX} shovels run already, no more are allowed"
                 shovel.state = {"state": _TERMINATED, "reason": reason}
                 continue
+            line = _line("set", key, serial=shovel.serial, value=shovel.value)
+            if len(line) >= LINE_BYTES_MAX:
+                # Definitions may have it: it would end the process, and all shovels with it.
+                reason = f"its definition has {len(line)} bytes, at most {LINE_BYTES_MAX} run"
+                shovel.state = {"state": _TERMINATED, "reason": reason}
+                if self._known.pop(key, None) is not None:
+                    lines.append(_line("clear", key))
+                continue
             self._known[key] = shovel.serial
-            lines.append(_line("set", key, serial=shovel.serial, value=shovel.value))
+            lines.append(line)
         if lines:
             await self._child.send(b"".join(lines))
 

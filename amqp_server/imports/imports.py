@@ -299,6 +299,10 @@ class Imports:
         state = deepcopy(opened.state)
         if count == len(messages):
             state.add(start, end)
+        elif not opened.may_drop and end - start == len(messages):
+            # Nothing is left out, so what was taken is a range; the client goes on behind it.
+            if count:
+                state.add(start, start + count)
         else:
             kept = [m for m in messages[:count] if queue.makes_persistent or m[0] & PERSISTENT]
             state.partial[start] = state.partial.get(start, 0) + len(kept)

@@ -15,8 +15,12 @@ earlier definition counts no more:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import orjson
+
+LINE_BYTES_MAX: Final = 1024 * 1024
+"""Longest line of the broker; a definition of a shovel that is larger does not run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import orjson
 
 from amqp_server.child_reports import report
 from amqp_server.shovel.definition import ShovelError, parse_shovel, vhost_of
+from amqp_server.shovel.settings import LINE_BYTES_MAX
 from amqp_server.shovel.shovel import Shovel
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ LOCAL_USER: Final = "none"
 """User of connections to our own broker, as RabbitMQ shows it."""
 COUNTS_SECONDS: Final = 1.0
 """Time between two reports of what was moved."""
-LINE_BYTES_MAX: Final = 1024 * 1024
-"""Longest line of the broker; the value of a parameter is much shorter."""
 REASON_CHARACTERS_MAX: Final = 500
 
 

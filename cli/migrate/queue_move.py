@@ -324,8 +324,10 @@ class QueueMove:
         whole batch comes again.
         """
         start = batch.places[0]
-        if any(low <= start < high for low, high in work.progress.ranges):
-            return len(batch.messages)
+        for low, high in work.progress.ranges:
+            if low <= start < high:
+                # Of a batch for which the queue had no room it may have a part.
+                return sum(place < high for place in batch.places)
         if work.progress.counts_all or all(each[0] & PERSISTENT for each in batch.messages):
             return work.progress.partial.get(start, 0)
         return 0

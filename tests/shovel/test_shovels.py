@@ -9,6 +9,7 @@ import pytest
 
 from amqp_server.broker.parameters import parameter_document
 from amqp_server.protocol.table_json import table_to_json
+from amqp_server.shovel.settings import LINE_BYTES_MAX
 from cli.rabbitmq_tools.main import run
 from metadata.store import MetadataStore
 from tests.conftest import StartServer
@@ -201,6 +202,24 @@ async def test_a_parameter_that_was_no_shovel_before_is_shown_as_one_that_failed
     assert row["state"] == "terminated"
     assert row["reason"].startswith("Must specify 'src-exchange' or 'src-queue'; Unrecognised")
     assert len(shovel_processes(host.server.pid)) == 1
+
+
+async def test_a_definition_that_is_too_large_does_not_keep_others_from_running(
+    host: ShovelHost,
+) -> None:
+    host.server.terminate()
+    store = MetadataStore(host.server.storage_path / "metadata")
+    large = {"x": "y" * LINE_BYTES_MAX}
+    ends = {"src-uri": "amqp://", "dest-uri": "amqp://", "src-queue": "a", "dest-queue": "b"}
+    value = {**ends, "dest-queue-args": large}
+    await store.put(parameter_document("/", "shovel", "large", value))
+    await store.close()
+    host.server.start()
+    host.set("s")
+    host.server.wait_for_message("shovel running vhost='/' name='s'")
+    row = host.rows()["large"]
+    assert row["state"] == "terminated"
+    assert row["reason"].endswith("at most 1048576 run")
 
 
 async def test_a_deleted_vhost_ends_its_shovels(host: ShovelHost) -> None:

@@ -215,8 +215,11 @@ def test_an_import_that_may_not_drop_leaves_what_has_no_room(
     assert refused.value.details == {"taken": 2}
     got = [client.get("q", no_ack=True) for _ in range(5)]
     assert [each.body for each in got if each is not None] == [b"0", b"1", b"2", b"3", b"4"]
+    # Where it goes on: a queue that is full all day must not leave a trace of each attempt.
+    assert (imports.look("q", source=SOURCE).ranges, work.progress.partial) == ([(0, 5)], {})
     work.append(messages(2, first=5), 5, 7)
     assert client.ready_count("q") == 2
+    assert (work.progress.ranges, work.progress.partial) == ([(0, 7)], {})
 
 
 def test_an_import_into_a_server_that_is_killed_repeatedly_stores_each_message_once(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from pamqp.commands import Basic, Exchange, Queue
 from pamqp.common import FieldTable
 
-from amqp_server.control.client import ask
+from amqp_server.control.client import UnreachableError, ask
+from amqp_server.control.import_client import ImportWork
+from amqp_server.control.messages import ControlError
 from cli.main import main
 from tests.amqp_client import AmqpClient, Message, connect
 from tests.cli.migrate.conftest import Migrate, address
@@ -254,6 +256,37 @@ def test_a_full_queue_drops_nothing_and_the_rest_stays_at_the_source(
         client.open_channel()
         assert taken + bodies(client, "q") == list(range(9))
     assert there.ready_count("q") == 0
+
+
+def test_a_part_that_was_taken_comes_once_although_nobody_heard_of_it(
+    migrate: Migrate, there: AmqpClient, here: AmqpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there.declare("q", arguments={"x-max-length": 5})
+    publish(there, "q", 5)
+    migrate()
+    taken = [here.get("q", no_ack=True) for _ in range(3)]
+    publish(there, "q", 4, first=5)
+    append = ImportWork.append
+    lost: list[object] = []
+
+    def lose_the_first_reply(
+        work: ImportWork, messages: Sequence[bytes], start: int, end: int
+    ) -> None:
+        try:
+            append(work, messages, start, end)
+        except ControlError as error:
+            if lost:
+                raise
+            lost.append(error.details["taken"])
+            taken.extend(here.get("q", no_ack=True) for _ in range(5))
+            raise UnreachableError("the server was killed before it answered") from error
+
+    monkeypatch.setattr(ImportWork, "append", lose_the_first_reply)
+    assert migrate().code == 0
+    assert lost == [3]
+    rest = here.get("q", no_ack=True)
+    assert [int(each.body) for each in [*taken, rest] if each is not None] == list(range(9))
+    assert (here.ready_count("q"), there.ready_count("q")) == (0, 0)
 
 
 def test_what_stays_is_listed_and_the_exit_code_is_1(
