@@ -15,16 +15,17 @@ class TimeSlice:
     Any state may change while `yield_if_due` lets others run.
 
     Args:
-        seconds: Length of a slice.
+        seconds: Length of a slice; None: `SLICE_SECONDS`.
     """
 
-    def __init__(self, seconds: float = SLICE_SECONDS) -> None:
+    def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
         self.begin(time.perf_counter())
 
     def begin(self, now_seconds: float) -> None:
         """Start a new slice at `now_seconds`, by `perf_counter`."""
-        self._end_seconds = now_seconds + self._seconds
+        seconds = SLICE_SECONDS if self._seconds is None else self._seconds
+        self._end_seconds = now_seconds + seconds
 
     @property
     def is_over(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from amqp_server.time_slice import SLICE_SECONDS, TimeSlice
+from amqp_server.time_slice import TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ class Job:
         line: Line that pays for it.
         steps: The operation; each step does a part of it.
         name: What it does, for the log of stalls.
-        slice_seconds: Longest slice.
+        slice_seconds: Longest slice; None: as `TimeSlice` has it.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Job:
         line: Line,
         steps: Iterator[None],
         name: str,
-        slice_seconds: float = SLICE_SECONDS,
+        slice_seconds: float | None = None,
     ) -> None:
         self.name = name
         self._slice_seconds = slice_seconds
@@ -73,7 +73,7 @@ async def done_in_turns(
     line: Line,
     steps: Iterator[None],
     name: str,
-    slice_seconds: float = SLICE_SECONDS,
+    slice_seconds: float | None = None,
 ) -> None:
     """Take all steps in the turns of a line; return when they are done.
 
@@ -84,7 +84,7 @@ async def done_in_turns(
         line: Line that pays for them.
         steps: An operation; each step does a part of it.
         name: What it does, for the log of stalls.
-        slice_seconds: Longest slice.
+        slice_seconds: Longest slice; None: as `TimeSlice` has it.
     """
     done = asyncio.get_running_loop().create_future()
 
