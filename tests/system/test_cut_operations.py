@@ -14,6 +14,7 @@ from pamqp import frame
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue, Tx
 
 from amqp_server.broker.channel import Channel as BrokerChannel
+from amqp_server.broker.counters.publish_pair import PublishPair
 from amqp_server.broker.publishing import publishing
 from amqp_server.broker.publishing.confirms import Barrier, PublisherConfirms
 from amqp_server.broker.publishing.row import may_refuse
@@ -155,14 +156,15 @@ def test_messages_keep_their_order_in_all_queues(
 
 
 def alternating(client: AmqpClient, count: int, delivery_mode: int) -> bytes:
-    """Return publishes by turns to two exchanges; all queues but the first are in both."""
-    names = fan_out(client)
-    client.call(Exchange.Declare(exchange="most", exchange_type="fanout"), Exchange.DeclareOk)
-    for name in names[1:]:
-        client.call(Queue.Bind(queue=name, exchange="most"), Queue.BindOk)
+    """Return publishes by turns with two keys; all queues but the first get both."""
+    for name in fan_out(client):
+        keys = ("all",) if name == "q0" else ("all", "most")
+        for key in keys:
+            bind = Queue.Bind(queue=name, exchange="amq.direct", routing_key=key)
+            client.call(bind, Queue.BindOk)
     return b"".join(
         client.publish_octets(
-            Basic.Publish(exchange=("all", "most")[number % 2]),
+            Basic.Publish(exchange="amq.direct", routing_key=("all", "most")[number % 2]),
             b"%d" % number,
             Basic.Properties(delivery_mode=delivery_mode),
         )
@@ -181,10 +183,15 @@ def test_publishes_that_alternate_between_many_queues_wait_for_each_queue_once(
     add = PublisherConfirms.add
 
     def noted(
-        confirms: PublisherConfirms, count: int, barriers: list[Barrier], *, refused: bool = False
+        confirms: PublisherConfirms,
+        count: int,
+        barriers: list[Barrier],
+        *,
+        refused: bool = False,
+        counters: PublishPair | None = None,
     ) -> None:
         counts.append(len(barriers))
-        add(confirms, count, barriers, refused=refused)
+        add(confirms, count, barriers, refused=refused, counters=counters)
 
     monkeypatch.setattr(PublisherConfirms, "add", noted)
     together(server, (greedy, octets))
