@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.dispatch import dispatch
@@ -74,6 +75,8 @@ INCOMING_MAX: Final = 256
 """Exchanges whose messages a queue counts apart; for one more it forgets the first."""
 _FROM_NO_CLIENT: Final = IncomingPair(None)
 """Counts for all queues what nobody asks for."""
+FORGOTTEN_MAX: Final = 256
+"""Channels that forget a queue at once when it is deleted."""
 PURGE_STEP_OFFSETS: Final = 1024
 """Offsets that one step of a purge looks at."""
 
@@ -648,7 +651,7 @@ class Queue:
         if self._incoming_pairs is None:
             return
         for exchange, pair in tuple(self._incoming_pairs.items()):
-            if exchange.is_deleted:
+            if pair.is_unused:
                 self._forget_incoming(exchange)
                 if self._incoming is pair:
                     self._incoming = _FROM_NO_CLIENT
@@ -870,6 +873,9 @@ class Queue:
         for exchange in tuple(self._incoming_pairs or ()):
             self._forget_incoming(exchange)
         self._incoming = _FROM_NO_CLIENT
+        # The others forget it with the next look, or when they need room.
+        for delivered in tuple(islice(self._delivery_pairs or (), FORGOTTEN_MAX)):
+            delivered.channel.forget(delivered)
         self._storage.changed_queues.end(self)
         wake(self._expiry_waiters)
         if self._subscriptions is not None:

@@ -136,7 +136,7 @@ class ChannelCounters:
         for number, pair in enumerate(self._all_pairs(), 1):
             pair.fold()
             if pair.is_unused:
-                self._forget(pair)
+                self.forget(pair)
             if number % STEP_PAIRS == 0:
                 yield
         if self._browsed is not None:
@@ -149,7 +149,7 @@ class ChannelCounters:
         # What is left of an operation may count for more pairs between two steps.
         while self.publish_pairs or self.delivery_pairs:
             for number, pair in enumerate(self._all_pairs(), 1):
-                self._forget(pair)
+                self.forget(pair)
                 if number % STEP_PAIRS == 0:
                     yield
         if self._browsed is not None:
@@ -158,11 +158,7 @@ class ChannelCounters:
         self._searched = None
         self._counted.remove(self)
 
-    def _all_pairs(self) -> Iterator[Pair]:
-        """Iterate over the pairs that there are now; some may be forgotten during the loop."""
-        return chain(tuple(self.publish_pairs.values()), tuple(self.delivery_pairs.values()))
-
-    def _forget(self, pair: Pair) -> None:
+    def forget(self, pair: Pair) -> None:
         """Forget a pair, unless that was done before; what it has counted is in the sums."""
         pair.fold()
         if isinstance(pair, PublishPair):
@@ -180,6 +176,10 @@ class ChannelCounters:
             queue.remove_delivery_pair(pair)
         self._counted.told.end(pair)
 
+    def _all_pairs(self) -> Iterator[Pair]:
+        """Iterate over the pairs that there are now; some may be forgotten during the loop."""
+        return chain(tuple(self.publish_pairs.values()), tuple(self.delivery_pairs.values()))
+
     def _make_room(self) -> None:
         """Prepare for one more pair: search for unused ones, some pairs each time."""
         self._counted.add(self)
@@ -190,7 +190,7 @@ class ChannelCounters:
         some = tuple(islice(self._searched, LOOKED_AT))
         for pair in some:
             if pair.is_unused:
-                self._forget(pair)
+                self.forget(pair)
         if len(some) < LOOKED_AT:
             self._end_search()
 
