@@ -11,6 +11,7 @@ from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue, Tx
 from amqp_server.broker import queue as broker_queue
 from amqp_server.broker.counters import told_pairs
 from amqp_server.control.client import ask
+from amqp_server.control.queue_client import QueueClient
 from amqp_server.management.mirror import Mirror
 from tests.amqp_client import PERSISTENT, AmqpClient, AnyPublish, connect
 from tests.management.mirror.conftest import Observed
@@ -354,3 +355,19 @@ async def test_a_deleted_virtual_host_takes_its_pairs_along(
         "publish": 1,
         "get_no_ack": 1,
     }
+
+
+async def test_moved_and_replayed_messages_are_nobodys_publishes(
+    observed: Observed, client: AmqpClient
+) -> None:
+    client.call(Confirm.Select(), Confirm.SelectOk)
+    for queue in ("q", "to"):
+        client.declare(queue)
+    client.publish(b"m", "q", properties=PERSISTENT)
+    client.expect(Basic.Ack)
+    ask(observed.path, "queues.move", vhost="/", queue="q", to="to")
+    QueueClient(observed.path).replay("q", start="first")
+    assert (client.ready_count("q"), client.ready_count("to")) == (1, 1)
+    assert await pairs(observed, "incoming") == {("", "q"): {"publish": 1}}
+    assert await pairs(observed, "publishes") == {("",): {"publish": 1, "confirm": 1}}
+    assert await pairs(observed, "deliveries") == {}
