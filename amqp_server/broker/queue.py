@@ -648,7 +648,7 @@ class Queue:
         if self._incoming_pairs is None:
             return
         for exchange, pair in tuple(self._incoming_pairs.items()):
-            if exchange.is_deleted:
+            if pair.is_unused:
                 self._forget_incoming(exchange)
                 if self._incoming is pair:
                     self._incoming = _FROM_NO_CLIENT

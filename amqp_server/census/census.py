@@ -270,7 +270,9 @@ class Census:
                 incoming_facts(queue, pair.exchange) if pair.known_in > look.since else None,
                 *incoming_values(pair),
             ]
-            if pair.exchange is not None and told.see(pair, look.since, look.found_in)
+            if pair.exchange is not None
+            and not pair.is_unused
+            and told.see(pair, look.since, look.found_in)
             else None
             for queue in map(_as_queue, self._queues.changed_since(look.since))
             if not (queue.is_deleted or queue.is_hidden)

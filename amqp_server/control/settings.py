@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 _HIDDEN: Final = frozenset(["default_password", "limits", "optional_ports"])
 """Fields that are secret, or no setting."""
+_USER_INFO: Final = re.compile(r"(?<=:)//[^/?#\s]*@")
+"""What the address of a back end says of who asks it: a name and a password."""
 
 
 async def show(config: ServerConfig, alarms: Alarms) -> dict[str, Any]:
@@ -125,4 +128,4 @@ def setting_commands(config: ServerConfig, alarms: Alarms) -> tuple[Command, ...
 def _as_json(value: object) -> Any:  # noqa: ANN401 - JSON values
     if value is None or isinstance(value, bool | int | float):
         return value
-    return str(value)
+    return _USER_INFO.sub("//***@", str(value))

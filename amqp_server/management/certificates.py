@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from amqp_server.tls.reloading import CHECK_SECONDS, CurrentContext
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     import ssl
 
     from amqp_server.tls.settings import TlsSettings
+
+logger = logging.getLogger(__name__)
 
 
 class Certificates:
@@ -39,10 +42,17 @@ class Certificates:
         """Read the files again whenever that is due; runs until it is cancelled."""
         while True:
             try:
-                async with asyncio.timeout(CHECK_SECONDS):
-                    await self._is_told.wait()
-            except TimeoutError:
-                await self._current.check()
-            else:
-                self._is_told.clear()
-                await self._current.reload()
+                await self._read_when_due()
+            except Exception:
+                # The next time may go well: the server must not miss its new certificate.
+                logger.exception("TLS files not read again")
+
+    async def _read_when_due(self) -> None:
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                await self._is_told.wait()
+        except TimeoutError:
+            await self._current.check()
+        else:
+            self._is_told.clear()
+            await self._current.reload()

@@ -158,10 +158,6 @@ class ChannelCounters:
         self._searched = None
         self._counted.remove(self)
 
-    def _all_pairs(self) -> Iterator[Pair]:
-        """Iterate over the pairs that there are now; some may be forgotten during the loop."""
-        return chain(tuple(self.publish_pairs.values()), tuple(self.delivery_pairs.values()))
-
     def forget(self, pair: Pair) -> None:
         """Forget a pair, unless that was done before; what it has counted is in the sums."""
         pair.fold()
@@ -179,6 +175,10 @@ class ChannelCounters:
             del self.delivery_pairs[queue]
             queue.remove_delivery_pair(pair)
         self._counted.told.end(pair)
+
+    def _all_pairs(self) -> Iterator[Pair]:
+        """Iterate over the pairs that there are now; some may be forgotten during the loop."""
+        return chain(tuple(self.publish_pairs.values()), tuple(self.delivery_pairs.values()))
 
     def _make_room(self) -> None:
         """Prepare for one more pair: search for unused ones, some pairs each time."""

@@ -36,6 +36,11 @@ class IncomingPair:
         """Messages so far."""
         return self.count
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether the exchange was deleted; its queue forgets it when it changes next."""
+        return self.exchange is not None and self.exchange.is_deleted
+
     def fold(self, vhost: VhostCounters) -> None:
         """Add what is new to the sums of the exchange and the virtual host."""
         new = self.count - self._folded
