@@ -131,10 +131,13 @@ class LoginChecks:
 
         names = self._access.vhost_names[:VHOSTS_ASKED_MAX]
         tasks = [asyncio.ensure_future(is_open(name)) for name in names]
-        if tasks:
-            await asyncio.wait(tasks, timeout=VHOSTS_SECONDS_MAX)
-        for task in tasks:
-            task.cancel()
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=VHOSTS_SECONDS_MAX)
+        finally:
+            # Also if nobody waits any more: the program has gone, or the server stops.
+            for task in tasks:
+                task.cancel()
         asked = zip(names, tasks, strict=True)
         return [name for name, task in asked if task.done() and task.result()]
 

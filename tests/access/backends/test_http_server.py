@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 from amqp_server.access.backends.asked_rules import AskedRules
 from amqp_server.config import Limits
 from amqp_server.control.client import ControlError, ask, follow
+from amqp_server.control.logins import LoginChecks
 from amqp_server.control.messages import RequestActor
 from appendlog.export_records import begin_record, end_record
 from tests.access.backends.auth_server import AuthServer
@@ -507,6 +509,33 @@ def test_such_a_user_has_no_right_of_a_namesake_among_the_users_of_the_server(
         with pytest.raises(ControlError, match='"alice" may not connect to vhost "closed"'):
             asked("theirs", "parameters.set", **shovel)
         assert asked("ours", "parameters.set", **shovel) is True
+
+
+def test_a_check_that_is_given_up_leaves_nothing_behind(tmp_path: Path, auth: AuthServer) -> None:
+    with serving(tmp_path, auth) as running:
+        login = {"user": "alice", "password": "x", "peer_host": "127.0.0.1"}
+        path = running.server.config.storage_path
+        ask(path, "logins.check", **login)
+        ask(path, "vhosts.add", name="new")
+        asked = auth.count("/vhost")
+        auth.is_open.clear()
+
+        async def give_up() -> list[str]:
+            server = running.server
+            broker = server.broker
+            handshakes = server.context.handshakes
+            checks = LoginChecks(
+                server.config, handshakes, server.access, broker.audit, broker.auth_attempts
+            )
+            check = asyncio.ensure_future(checks.check(**login))
+            while auth.count("/vhost") == asked:  # noqa: ASYNC110 - another thread counts
+                await asyncio.sleep(0.001)
+            check.cancel()
+            await asyncio.wait([check])
+            await asyncio.sleep(0)
+            return [text for text in map(repr, asyncio.all_tasks()) if "_vhosts_of" in text]
+
+        assert running.run(give_up) == []
 
 
 def test_a_login_is_recorded_with_its_back_end(tmp_path: Path, auth: AuthServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -241,6 +242,24 @@ def test_the_issuer_tells_where_its_keys_are(tmp_path: Path) -> None:
             log_in(server, ISSUER.token(iss=name)).close()
             with pytest.raises(AssertionError):
                 log_in(server, ISSUER.token(iss="http://evil.example"))
+
+
+def test_an_issuer_that_publishes_too_much_is_not_heard(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answers(path: str, _: dict[str, str]) -> str:
+        if path == "/jwks":
+            return key_set(ISSUER)
+        return json.dumps({"jwks_uri": f"{issuer.url}/jwks", "more": [{}] * 30_000})
+
+    with AuthServer(answers) as issuer:
+        made = settings(auth_oauth2_issuer=issuer.url)
+        with (
+            ThreadedServer(tmp_path, **made) as server,
+            pytest.raises(AssertionError, match="ACCESS_REFUSED"),
+        ):
+            log_in(server, ISSUER.token(iss=issuer.url))
+    assert "the answer has more than 65536 bytes" in caplog.text
 
 
 def test_pika_logs_in_and_renews(server: ThreadedServer) -> None:

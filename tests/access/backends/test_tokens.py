@@ -20,6 +20,11 @@ from amqp_server.config import ConfigError, ServerConfig
 from amqp_server.errors import StartupError
 from tests.access.backends.tokens import RESOURCE, Issuer, key_set
 
+SECP160R1 = """-----BEGIN PUBLIC KEY-----
+MD4wEAYHKoZIzj0CAQYFK4EEAAgDKgAEcrTB3BXSx4rgAmXjKCzkSCbnpVlsScZx
+BEm4so5CDpXqOtMRSgrP5Q==
+-----END PUBLIC KEY-----
+"""
 ISSUER = Issuer()
 OTHER = Issuer()
 CURVE = Issuer("curve", bits=0)
@@ -238,6 +243,13 @@ async def test_a_claim_in_a_scope_means_itself(tmp_path: Path) -> None:
     assert isinstance(found, Identity)
     assert backend.grants(found, "/").allows(Right.READ, "queue", "*")
     assert not backend.grants(found, "/").allows(Right.READ, "queue", "q")
+
+
+def test_a_key_of_a_curve_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key.pem"
+    path.write_text(SECP160R1)
+    with pytest.raises(BadKeyError, match="another kind"):
+        key_from_file(path)
 
 
 def test_files_that_are_no_public_key_are_refused(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ key that is not known. While it is away, the keys that it had stay.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+import orjson
 
 from amqp_server.access.backends.fetching import FetchError
 from amqp_server.access.backends.oauth2.keys import BadKeyError, SigningKey, keys_from_set
@@ -31,6 +32,8 @@ RETRY_SECONDS: Final = 10.0
 """Time until the next look after one that failed."""
 BYTES_MAX: Final = 512 * 1024
 """Longest answer of a key server."""
+DISCOVERY_BYTES_MAX: Final = 64 * 1024
+"""Longest answer of an issuer: it is read on the event loop, which takes a millisecond."""
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 
 
@@ -127,7 +130,7 @@ class KeyRing:
     async def _take_over(self) -> bool:
         try:
             uri = self._jwks_uri or await self._discover()
-            octets = await self._fetch(uri)
+            octets = await self._fetch(uri, BYTES_MAX)
             keys = await asyncio.to_thread(keys_from_set, octets)
         except (FetchError, BadKeyError) as error:
             logger.warning(
@@ -144,9 +147,10 @@ class KeyRing:
 
     async def _discover(self) -> str:
         """Return the address of the key set that the issuer publishes."""
+        address = self._issuer.rstrip("/") + _DISCOVERY
         try:
-            found = json.loads(await self._fetch(self._issuer.rstrip("/") + _DISCOVERY))
-        except (ValueError, RecursionError):
+            found = orjson.loads(await self._fetch(address, DISCOVERY_BYTES_MAX))
+        except orjson.JSONDecodeError:
             raise BadKeyError("what the issuer publishes is not JSON") from None
         uri = found.get("jwks_uri") if isinstance(found, dict) else None
         if not isinstance(uri, str) or not uri.startswith(("https://", "http://")):
@@ -155,9 +159,9 @@ class KeyRing:
             raise BadKeyError("the issuer publishes a jwks_uri without TLS")
         return uri
 
-    async def _fetch(self, url: str) -> bytes:
+    async def _fetch(self, url: str, bytes_max: int) -> bytes:
         assert self._fetcher is not None, "looked for only where there is a key server"
-        fetched = await self._fetcher.fetch("GET", url, self._seconds_max, BYTES_MAX)
+        fetched = await self._fetcher.fetch("GET", url, self._seconds_max, bytes_max)
         if fetched.status != 200:
             raise FetchError(f"the server answered with status {fetched.status}")
         return fetched.octets

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import jwt
+import orjson
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -59,6 +60,8 @@ def key_from_file(path: Path) -> SigningKey:
         return _signing(load_pem_public_key(octets))
     except ValueError:
         raise BadKeyError("it has no public key in PEM format") from None
+    except UnsupportedAlgorithm as error:
+        raise BadKeyError(f"it has a key of another kind: {error}") from None
 
 
 def keys_from_set(octets: bytes) -> dict[str, SigningKey]:
@@ -73,8 +76,9 @@ def keys_from_set(octets: bytes) -> dict[str, SigningKey]:
         BadKeyError: It is no key set, or has no key that signs tokens.
     """
     try:
-        found = json.loads(octets)
-    except (ValueError, RecursionError):
+        # Ten times as fast as `json`, which holds up the event loop too: all threads wait for it.
+        found = orjson.loads(octets)
+    except orjson.JSONDecodeError:
         raise BadKeyError("the answer is not JSON") from None
     rows = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(rows, list):
@@ -101,7 +105,14 @@ def _key_of_row(row: dict[str, Any]) -> SigningKey:
     public = {name: value for name, value in row.items() if name not in ("d", "alg", "x5c")}
     try:
         found = _signing(jwt.PyJWK(public, algorithm=_default_algorithm(row)).key)
-    except (jwt.PyJWTError, ValueError, TypeError, KeyError, ArithmeticError) as error:
+    except (
+        jwt.PyJWTError,
+        ValueError,
+        TypeError,
+        KeyError,
+        ArithmeticError,
+        UnsupportedAlgorithm,
+    ) as error:
         raise BadKeyError(f"it is broken: {error}") from None
     wanted = row.get("alg")
     if wanted is None:
