@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,8 @@ LOCAL_USER: Final = "none"
 COUNTS_SECONDS: Final = 1.0
 """Time between two reports of what was moved."""
 REASON_CHARACTERS_MAX: Final = 500
+_LOGIN: Final = re.compile(r"(amqps?://)[^\s\"]*@")
+"""User and password of an address in a text."""
 
 
 class ShovelWorkers:
@@ -100,7 +103,8 @@ class ShovelWorkers:
             definition = parse_shovel(name, value)
         except ShovelError as error:
             # An earlier version of the server kept what it was given.
-            tell({"state": "terminated", "reason": str(error)})
+            # Who may see states need not be allowed to see parameters.
+            tell({"state": "terminated", "reason": _LOGIN.sub(r"\1", str(error))})
             return
         shovel = Shovel(vhost, name, definition, self._local, self._settings.node_name, tell)
         self._shovels[vhost, name] = shovel, serial, 0

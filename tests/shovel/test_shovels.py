@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import select
 import signal
 
@@ -202,6 +203,23 @@ async def test_a_parameter_that_was_no_shovel_before_is_shown_as_one_that_failed
     assert row["state"] == "terminated"
     assert row["reason"].startswith("Must specify 'src-exchange' or 'src-queue'; Unrecognised")
     assert len(shovel_processes(host.server.pid)) == 1
+
+
+async def test_why_an_old_parameter_is_no_shovel_is_told_without_a_password(
+    host: ShovelHost,
+) -> None:
+    host.server.terminate()
+    store = MetadataStore(host.server.storage_path / "metadata")
+    value = {"uri": "amqp://user:sec@ret@host/v", "list": ["amqps://user:secret@other"]}
+    await store.put(parameter_document("/", "shovel", "old", value))
+    await store.close()
+    host.server.start()
+    host.set("s")
+    host.server.wait_for_message("shovel running vhost='/' name='s'")
+    reason = host.rows()["old"]["reason"]
+    assert "amqp://host/v" in reason
+    assert "amqps://other" in reason
+    assert not {"sec", "ret", "secret"} & set(re.findall(r"\w+", reason))
 
 
 async def test_a_definition_that_is_too_large_does_not_keep_others_from_running(

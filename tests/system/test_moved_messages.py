@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pamqp.commands import Basic, Queue
 
 from amqp_server.audit.reading import AuditReader
+from amqp_server.broker.transfers.handing_over import CopyAt, HandedOver, hand_over
 from amqp_server.control.client import ask
 from amqp_server.control.messages import ControlError
 from amqp_server.control.transfers import ENDED_MAX
+from appendlog.layout.message import encode_message
 from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
 from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
 
 SECONDS_MAX = 15.0
 
@@ -114,6 +119,30 @@ def test_a_full_queue_ends_it_and_the_rest_stays_in_order(
     failed = listed(server)[0]
     assert (failed["state"], failed["progress"]["moved"]) == ("failed", 2)
     assert "full" in failed["reason"]
+
+
+def test_what_is_removed_as_too_old_meanwhile_does_not_come_back(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("from")
+        client.declare("small", arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
+        publish(client, "from", b"0", b"1", b"2", b"3", b"4")
+        queues = server.server.broker.vhosts["/"].queues
+        source = queues["from"]
+        copies = [CopyAt(at, encode_message(0, b"", b"", bytes(2), b"%d" % at)) for at in range(4)]
+
+        async def hand_over_while_old_segments_go() -> HandedOver:
+            handing = asyncio.create_task(hand_over(source, queues["small"], copies))
+            # Its first step takes them.
+            await asyncio.sleep(0)
+            assert source.ready_count == 1
+            # Offsets 0 to 2, as for a segment that is above `x-force-remove-after`.
+            source.forced_removal.drop_below(3)
+            return await handing
+
+        done = server.run(hand_over_while_old_segments_go)
+        assert (len(done.copies), done.refused) == (2, 2)
+        assert taken(client, "from") == [b"3", b"4"]
 
 
 @pytest.mark.parametrize(

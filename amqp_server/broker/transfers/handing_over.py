@@ -69,9 +69,11 @@ async def hand_over(source: Queue, target: Queue, copies: Sequence[CopyAt]) -> H
 def _give_back(source: Queue, runs: Sequence[ReadyRange]) -> None:
     """Make messages ready again, as they were."""
     for run in runs:
-        source.ready.requeue(run.start, run.end, redelivered=run.redelivered)
-        if source.rules is not None:
-            source.rules.on_requeued(run.start, run.end)
+        # Its log may not have it any more: old segments are removed with what nobody has settled.
+        for start, end in source.forced_removal.drop_returned([(run.start, run.end)]):
+            source.ready.requeue(start, end, redelivered=run.redelivered)
+            if source.rules is not None:
+                source.rules.on_requeued(start, end)
     source.wake()
 
 

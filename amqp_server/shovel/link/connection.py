@@ -41,6 +41,7 @@ CLOSE_SECONDS_MAX: Final = 2.0
 """Time that the peer has to answer `connection.close`."""
 SILENT_INTERVALS_MAX: Final = 2
 """Intervals of heartbeats without an octet after which the peer counts as gone."""
+_REPLY_CHARACTERS_MAX: Final = 63
 _HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 
@@ -220,7 +221,9 @@ class LinkConnection(asyncio.BufferedProtocol):
     def fail(self, error: LinkClosed) -> None:
         """End it because of what the peer did."""
         code = error.code or 541
-        self.write(method_frame(0, ConnectionClose(reply_code=code, reply_text=error.text[:100])))
+        # A short string has room for so many characters, whatever the peer's texts are made of.
+        text = error.text[:_REPLY_CHARACTERS_MAX]
+        self.write(method_frame(0, ConnectionClose(reply_code=code, reply_text=text)))
         self._fail_all(error)
         if self._transport is not None:
             # What is written still goes out, if the peer reads.

@@ -157,6 +157,12 @@ async def test_a_frame_that_may_not_come_ends_the_pump(
             BasicAck.identity,
             "came back that was not published",
         ),
+        (
+            # What we answer repeats the text, as far as a short string goes.
+            method_frame(1, BasicReturn(312, "😀" * 60, "x", "y")) + frame(2, 1, header_of(b"")),
+            BasicAck.identity,
+            "came back that was not published",
+        ),
     ],
 )
 async def test_a_destination_cannot_confirm_or_return_what_it_did_not_get(
