@@ -286,14 +286,14 @@ def test_a_virtual_host_that_the_disk_refuses_does_not_exist(tmp_path: Path) -> 
 
 
 def test_the_list_of_virtual_hosts_counts_their_content(server: RunningServer) -> None:
-    undamaged = {"damaged_queues": 0, "damaged_exchanges": 0}
+    usual = {"tracing": False, "damaged_queues": 0, "damaged_exchanges": 0}
     add(server, "second")
     with open_vhost(server, "second") as client:
         fill(client, b"one")
         found = ask(server.storage_path, "vhosts.list")
         assert found == [
-            {"name": "/", "connections": 0, "queues": 0, "messages_ready": 0, **undamaged},
-            {"name": "second", "connections": 1, "queues": 1, "messages_ready": 1, **undamaged},
+            {"name": "/", "connections": 0, "queues": 0, "messages_ready": 0, **usual},
+            {"name": "second", "connections": 1, "queues": 1, "messages_ready": 1, **usual},
         ]
         status = ask(server.storage_path, "status")
         assert (status["connections"], status["channels"], status["queues"]) == (1, 1, 1)
