@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from amqp_server.control.registry import Command
 from amqp_server.control.requesting_user import entered_by_request, requesting_user
+from amqp_server.time_slice import TimeSlice
 from appendlog.export_records import read_records
 from appendlog.reclaim.leases import present_leases
 
@@ -46,10 +47,14 @@ async def list_exports(
         return shows_all or vhost in entered
 
     exports = []
+    # A run of many queues must not hold the event loop.
+    time_slice = TimeSlice()
     for record in records:
-        # A run of many queues must not hold the event loop.
-        await asyncio.sleep(0)
-        rows = [_row(broker, each) for each in record["queues"] if is_shown(each["vhost"])]
+        rows = []
+        for each in record["queues"]:
+            if is_shown(each["vhost"]):
+                rows.append(_row(broker, each))
+            await time_slice.yield_if_due()
         vhost = record["settings"].get("vhost")
         if rows or (isinstance(vhost, str) and is_shown(vhost)):
             exports.append({**record, "queues": rows})

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 from pamqp.commands import Basic, Queue
 
+from amqp_server import time_slice
+from amqp_server.control import exports as exports_command
 from amqp_server.control.client import ask
 from appendlog.export_records import begin_record, end_record
 from appendlog.reclaim.leases import HeldLease
 from tests.amqp_client import connect
 from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
 
 
 def exports(server: RunningServer) -> dict[str, Any]:
@@ -51,3 +56,33 @@ def test_an_output_is_behind_by_what_came_since(server: RunningServer) -> None:
             (reader,) = exports(server)["readers"]
             assert (reader["queue"], reader["low_offset"]) == ("q", 3)
         assert exports(server)["readers"] == []
+
+
+def test_others_have_their_turn_between_the_queues_of_one_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"vhost": "/", "incarnation": "", "status": "exported"}
+    noted = [{**row, "queue": str(number)} for number in range(20)]
+    turn = 0
+    turns: list[int] = []
+    find_row = exports_command._row
+
+    def note_and_find(*arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - of `_row`
+        turns.append(turn)
+        return find_row(*arguments)
+
+    monkeypatch.setattr(exports_command, "_row", note_and_find)
+    # Each step is a slice of its own.
+    monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+    with ThreadedServer(tmp_path) as server:
+        end_record(tmp_path, begin_record(tmp_path, "lake", {"vhost": "/"}, 1), noted, 0, 9)
+
+        def tick() -> None:
+            nonlocal turn
+            turn += 1
+            server._loop.call_soon(tick)
+
+        server._loop.call_soon_threadsafe(tick)
+        (found,) = ask(tmp_path, "exports.list")["exports"]
+    assert len(found["queues"]) == len(noted)
+    assert len(set(turns)) == len(noted)

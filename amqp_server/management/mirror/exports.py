@@ -44,8 +44,13 @@ class Exports:
         now_seconds = self._clock.seconds()
         if now_seconds - self._asked_seconds < KEPT_SECONDS:
             return
+        # Who comes meanwhile gets what there is.
         self._asked_seconds = now_seconds
-        found = await self._broker.call("exports.list")
+        try:
+            found = await self._broker.call("exports.list")
+        except BaseException:
+            self._asked_seconds = float("-inf")
+            raise
         self.rows = tuple(_rows(found["exports"]))
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
+import pytest
+
+from amqp_server.management.broker_client import BrokerAway, BrokerClient
+from amqp_server.management.mirror.clock import SystemClock
 from amqp_server.management.mirror.exports import KEPT_SECONDS, Exports
 from appendlog.export_records import begin_record, end_record
 from tests.management.conftest import ManagementServer
@@ -79,3 +84,10 @@ async def test_the_broker_is_not_asked_with_each_scrape() -> None:
         await exports.refresh()
 
     assert broker.asked == 2
+
+
+async def test_a_broker_that_is_away_is_asked_again_at_once(tmp_path: Path) -> None:
+    exports = Exports(BrokerClient(tmp_path), SystemClock())
+    for _ in range(2):
+        with pytest.raises(BrokerAway):
+            await exports.refresh()
