@@ -154,7 +154,8 @@ class ControlListener:
                     writer, await self._answer(line, reader, partial(_report, writer), requests)
                 )
         except ControlError as error:
-            writer.write(encode_error(error))
+            if not writer.is_closing():
+                writer.write(encode_error(error))
         except OSError as error:
             logger.info("control connection lost reason=%s", error)
             # What it has not read must not stay.
