@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -120,6 +121,19 @@ class RunningServer:
     def peak_bytes(self) -> int:
         """Most memory that it ever had, with mapped files."""
         return self._memory_bytes("VmHWM")
+
+    def wait_for_memory(self, bytes_max: float, *, seconds_max: float = STOP_SECONDS_MAX) -> None:
+        """Return when its resident memory is at most `bytes_max`.
+
+        What the server has just finished with is freed a little later.
+
+        Raises:
+            AssertionError: It stays above.
+        """
+        deadline = time.monotonic() + seconds_max
+        while (found := self.resident_bytes) > bytes_max:
+            assert time.monotonic() < deadline, f"{found} bytes of memory, not {bytes_max:.0f}"
+            time.sleep(0.01)
 
     def _memory_bytes(self, field: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()

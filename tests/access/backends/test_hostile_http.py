@@ -20,8 +20,16 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
 @asynccontextmanager
-async def asking(answer: Answer, method: str = "post") -> AsyncIterator[OutsideBackend]:
-    """A back end whose server reads a request and then does something."""
+async def asking(
+    answer: Answer, method: str = "post", *, timeout_seconds: float = 9.0
+) -> AsyncIterator[OutsideBackend]:
+    """A back end whose server reads a request and then does something.
+
+    Args:
+        answer: What it does.
+        method: How it is asked.
+        timeout_seconds: How long the back end waits for the answer.
+    """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -36,7 +44,7 @@ async def asking(answer: Answer, method: str = "post") -> AsyncIterator[OutsideB
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
     config = ServerConfig(
         auth_backends="http",
-        auth_timeout_seconds=0.5,
+        auth_timeout_seconds=timeout_seconds,
         auth_http_method=method,
         auth_http_user_path=url,
         auth_http_vhost_path=url,
@@ -97,7 +105,7 @@ HOSTILE: dict[str, Answer] = {
 
 @pytest.mark.parametrize("kind", list(HOSTILE))
 async def test_a_hostile_answer_denies(kind: str) -> None:
-    async with asking(HOSTILE[kind]) as backend, asyncio.timeout(20):
+    async with asking(HOSTILE[kind], timeout_seconds=0.5) as backend:
         found = await backend.log_in("alice", "geheim", "::1")
         assert isinstance(found, Refusal)
         rules = backend.login_of(Identity("alice"), "::1").rules
