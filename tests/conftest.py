@@ -1,4 +1,4 @@
-"""Fixtures that every test may use, the profiles of Hypothesis, and the time limits of tests."""
+"""Fixtures that every test may use, the profiles of Hypothesis, and the order of tests."""
 
 import os
 import random
@@ -15,10 +15,6 @@ from tests.swept_server import ServerKeeper
 
 # For what a test starts by itself: the default ports are for one server of the machine.
 os.environ.update(NO_MANAGEMENT)
-
-SECONDS_MAX_BY_MARKER = {"spark": 300, "crash": 120, "interop": 120}
-LONG_SECONDS = 300
-"""What may take so long begins first: no process is left alone with it at the end."""
 
 # Tests must not fail by chance: the same examples each time. The long run looks for new ones.
 settings.register_profile(
@@ -122,26 +118,15 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give what starts other programs more time than the 20 seconds of the rest, and begin there.
+    """Begin with what takes longest, so that no process is left alone with it at the end.
 
     Spark's come before all: the first of several processes gets them, and only it starts a Java.
     With `--timeout=0` no test has a limit, nor those that name one of their own.
     """
-    has_limits = config.getoption("timeout") != 0
-    for item in items:
-        if not has_limits:
+    if config.getoption("timeout") == 0:
+        for item in items:
             item.add_marker(pytest.mark.timeout(0), append=False)
-        if item.get_closest_marker("timeout"):
-            continue
-        limits = [limit for name, limit in SECONDS_MAX_BY_MARKER.items() if _has(item, name)]
-        if limits:
-            item.add_marker(pytest.mark.timeout(max(limits)))
-    items.sort(key=lambda item: (not _has(item, "spark"), not _is_long(item)))
-
-
-def _is_long(item: pytest.Item) -> bool:
-    limit = item.get_closest_marker("timeout")
-    return limit is not None and limit.args[0] >= LONG_SECONDS
+    items.sort(key=lambda item: (not _has(item, "spark"), not _has(item, "long")))
 
 
 def _has(item: pytest.Item, marker: str) -> bool:

@@ -30,7 +30,7 @@ _IMPORTED: Final = ("cli.main", "amqp_server.server_process")
 
 _REQUEST_BYTES_MAX: Final = 1 << 20
 _PARTS_MAX: Final = 16
-_END_SECONDS_MAX: Final = 30.0
+_END_SECONDS_MAX: Final = 120.0
 
 
 class ForkedProcess:

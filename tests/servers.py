@@ -17,8 +17,8 @@ import amqp_server
 from tests.forked_servers import ForkedProcess, start_forked_server
 
 REPOSITORY = Path(amqp_server.__file__).resolve().parent.parent
-START_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 120.0
+STOP_SECONDS_MAX = 120.0
 _LISTENING = "listening on "
 NO_MANAGEMENT = {"AMQP_SERVER_MANAGEMENT_PORT": "0", "AMQP_SERVER_METRICS_PORT": "0"}
 """Variables of a server without a management server: it would have to be started for nothing."""

@@ -21,13 +21,17 @@ def test_of_any_number(number):
 LIMITED = """
 import pytest
 
+def limit_of(request):
+    mark = request.node.get_closest_marker("timeout")
+    return mark.args[0] if mark else "usual"
+
 @pytest.mark.crash
 def test_what_starts_servers(request):
-    print("drawn", request.node.get_closest_marker("timeout").args[0])
+    print("drawn", limit_of(request))
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(600)
 def test_that_names_its_limit(request):
-    print("drawn", request.node.get_closest_marker("timeout").args[0])
+    print("drawn", limit_of(request))
 """
 
 
@@ -76,5 +80,5 @@ def test_a_long_run_prints_the_seed_of_its_examples(tmp_path: Path) -> None:
 
 
 def test_a_long_run_without_a_limit_has_none_for_any_test(tmp_path: Path) -> None:
-    assert run_long(tmp_path, source=LIMITED)[0] == ["120", "30"]
+    assert run_long(tmp_path, source=LIMITED)[0] == ["usual", "600"]
     assert run_long(tmp_path, "--timeout=0", source=LIMITED)[0] == ["0", "0"]

@@ -28,7 +28,7 @@ from amqp_server.start_and_stop import start
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import AmqpClient, connect
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 120.0
 ResultT = TypeVar("ResultT")
 
 

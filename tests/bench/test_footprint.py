@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from bench.footprint import main
 
 
-@pytest.mark.timeout(60)
 def test_memory_and_starts_are_printed_and_nothing_is_lost(tmp_path: Path) -> None:
     arguments = ["--queues", "5", "--backlog", "1001", "--data-dir", str(tmp_path)]
 

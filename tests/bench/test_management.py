@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from bench.command import main
@@ -19,7 +18,6 @@ from bench.management.page_requests import (
 from bench.management.rounds import queue_names
 from bench.management.spread_blocks import SpreadBlocks
 
-pytestmark = pytest.mark.timeout(120)
 """Other programs begin in these tests, which takes long on a busy machine."""
 
 PAGE = Path(__file__).parents[2] / "amqp_server" / "management" / "page"

@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from bench.many_queues import main
 
 
-@pytest.mark.timeout(60)
 def test_each_step_has_its_figure_and_nothing_is_lost(tmp_path: Path) -> None:
     arguments = ["--queues", "7", "--messages", "3", "--runs", "1"]
 

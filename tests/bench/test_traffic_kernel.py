@@ -19,8 +19,6 @@ from bench.amqp_frames import (
 from bench.traffic import _frames_py
 from tests.bench.traffic_kernels import load_kernels
 
-pytestmark = pytest.mark.timeout(120)  # the first test compiles the kernel
-
 CHANNEL = 7
 PHASE = 3
 

@@ -17,7 +17,6 @@ from amqp_server.protocol.errors import NotFound, NotImplementedAmqp
 from amqp_server.protocol.methods import BasicPublish
 from tests.broker.bindings import a_queue, an_exchange, remove
 
-pytestmark = pytest.mark.timeout(120)
 """A busy machine may take several times as long as an idle one."""
 
 

@@ -149,7 +149,6 @@ def numbers(bodies: list[bytes]) -> list[int]:
     return [int(body.split()[0]) for body in bodies]
 
 
-@pytest.mark.timeout(60)
 def test_beside_traffic_the_copy_has_all_that_was_committed_before_it_and_no_half_of_anything(
     start_server: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,7 +205,6 @@ def churn(server: RunningServer) -> Iterator[None]:
         thread.join(30)
 
 
-@pytest.mark.timeout(60)
 def test_segments_that_vanish_meanwhile_are_no_damage_neither_here_nor_in_the_copy(
     start_server: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,7 +258,6 @@ def test_an_interrupted_copy_cannot_be_started_on(
     assert "FORMAT is missing" in capsys.readouterr().err
 
 
-@pytest.mark.timeout(60)
 def test_no_log_of_a_copy_is_shorter_than_its_checkpoint_says(
     start_server: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

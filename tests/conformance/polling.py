@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 URL_VARIABLE: Final = "AMQP_URL"
-SECONDS_MAX: Final = 8.0 if URL_VARIABLE in os.environ else 30.0
+SECONDS_MAX: Final = 8.0 if URL_VARIABLE in os.environ else 120.0
 """Long enough for any machine; of another broker we know that some things never come."""
 _LOOK_SECONDS: Final = 0.01
 ValueT = TypeVar("ValueT")

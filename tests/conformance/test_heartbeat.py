@@ -11,8 +11,6 @@ from tests.amqp_client import AmqpClient, ConnectionLostError, frame_octets
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_connection_error
 
-pytestmark = pytest.mark.timeout(60)
-
 LIFETIME_SECONDS = 3
 
 

@@ -16,7 +16,7 @@ from tests.crash.moving import serve
 from tests.crash.power import Power, powered
 from tests.threaded_server import ThreadedServer
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.crash
 
 OPERATIONS_MAX = 100
 COUNT = 10

@@ -118,7 +118,6 @@ def test_a_deleted_stream_does_not_return(server: RunningServer) -> None:
         assert read(client, "first", 3) == numbered(range(3))
 
 
-@pytest.mark.timeout(60)
 def test_a_stream_keeps_its_offsets_when_the_server_is_killed_during_retention(
     start_server: StartServer,
 ) -> None:

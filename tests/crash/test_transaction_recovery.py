@@ -26,7 +26,7 @@ from tests.crash.power import Power, powered
 
 OPERATIONS_MAX = 400
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.crash
 
 
 def test_a_start_that_ends_at_any_operation_can_be_repeated(tmp_path: Path) -> None:

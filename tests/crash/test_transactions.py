@@ -30,7 +30,7 @@ from tests.threaded_server import ThreadedServer
 
 OPERATIONS_MAX = 400
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.crash
 
 
 def test_a_commit_has_no_effect_before_its_record_is_on_the_disk(power: Power) -> None:

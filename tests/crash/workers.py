@@ -15,7 +15,7 @@ from tests.crash.ledger import Ledger, MessageId
 WINDOW_MESSAGES = 40
 PREFETCH = 60
 PINNED_ONE_IN = 40
-JOIN_SECONDS_MAX = 20.0
+JOIN_SECONDS_MAX = 120.0
 
 
 class Worker(ABC):

@@ -31,7 +31,11 @@ RESERVE = Path("reserve")
 ACCESS_KINDS = {"access", "permissions", "users"}
 """Directories of the documents that say who may log in."""
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300 + 36_000 // STRIDE)]
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.long,
+    pytest.mark.timeout(300 + 36_000 // STRIDE),
+]
 
 Files = dict[Path, bytes]
 """Content by path below the data directory."""

@@ -20,7 +20,7 @@ from tests.faults.inline_server import InlineServer
 from tests.faults.power_cuts import crashes as crashes_of
 from tests.faults.power_cuts import leave, own_root
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.long]
 
 DEFINITIONS = {
     "vhosts": [{"name": "/"}, {"name": "new", "description": "the new one"}],

@@ -33,7 +33,7 @@ from tests.faults.faulty_filesystem import Change, FaultyFileSystem
 from tests.faults.inline_server import InlineClient, InlineServer
 from tests.faults.power_cuts import crashes, leave, own_root
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(600)]
 
 DELAYED: Any = {"x-delayed-type": "direct"}
 LATER = Basic.Properties(delivery_mode=2, headers={"x-delay": 3_600_000})

@@ -18,7 +18,7 @@ from tests.faults.every_operation import (
 from tests.faults.faulty_filesystem import FaultyFileSystem
 from tests.faults.scenario import Scenario
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(SECONDS_MAX)]
+pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(SECONDS_MAX)]
 
 
 def check_promises(storage_path: Path, scenario: Scenario, at: int, has_failed: bool) -> None:

@@ -15,7 +15,7 @@ from tests.faults.every_operation import (
 )
 from tests.faults.stream_scenario import StreamScenario, check, play
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(SECONDS_MAX)]
+pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(SECONDS_MAX)]
 
 
 def check_promises(storage_path: Path, scenario: StreamScenario, at: int, _failed: bool) -> None:

@@ -17,7 +17,7 @@ from tests.faults.inline_server import InlineServer
 from tests.faults.power_cuts import STRIDE, own_root
 from tests.stored.make import ARCHIVES
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300 + 9_000 // STRIDE)]
+pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(300 + 9_000 // STRIDE)]
 
 PLAIN_NAME = re.compile("[a-z._-]+")
 ARCHIVE = ARCHIVES / "v1-2585fb2-killed.tar.gz"

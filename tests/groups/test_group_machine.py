@@ -396,5 +396,5 @@ class GroupMachine(RuleBasedStateMachine):
             assert not able, f"{group.name} has {ready[len(offsets) :]}, and who takes it"
 
 
-TestGroups = pytest.mark.timeout(0 if IS_LONG else 120)(GroupMachine.TestCase)
+TestGroups = pytest.mark.timeout(0 if IS_LONG else 300)(GroupMachine.TestCase)
 TestGroups.settings = settings(max_examples=EXAMPLES, stateful_step_count=60)

@@ -22,7 +22,7 @@ from tests.mutants.one_line_bugs import Bug
 PLUGINS: Final = Path(__file__).parent / "plugins"
 MEMORY_DISK: Final = Path("/dev/shm")
 TEST_SECONDS_MAX: Final = 60
-"""Of one test: three times what it may take otherwise, because others may use the machine."""
+"""Of one test that names no limit of its own: a bug that makes it hang costs as much."""
 RUN_SECONDS_MAX: Final = 600
 END_SECONDS_MAX: Final = 20
 PASSED: Final = 0

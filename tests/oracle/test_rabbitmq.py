@@ -40,7 +40,7 @@ PROCESSES = 3
 PASSED_MIN, DIFFERENT_MIN = 400, 40
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.long
 def test_rabbitmq_passes_and_differs_where_it_is_said(tmp_path: Path) -> None:
     with rabbitmq_url(tmp_path) as url:
         ran = subprocess.run(

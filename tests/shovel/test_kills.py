@@ -3,8 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from amqp_server.shovel.link.amqp_uri import AmqpUri
 from amqp_server.shovel.link.channel import LinkChannel
 from amqp_server.shovel.link.connection import connect
@@ -65,7 +63,6 @@ class Publisher:
         self._is_stopped = True
 
 
-@pytest.mark.timeout(60)
 async def test_nothing_is_lost_when_each_part_is_killed_in_turn(
     start_server: StartServer, tmp_path: Path
 ) -> None:

@@ -6,8 +6,6 @@ import urllib.request
 from pathlib import Path
 from urllib.error import HTTPError
 
-import pytest
-
 from bench.rabbitmq import free_ports, start_rabbitmq
 from tests.conftest import StartServer
 from tests.servers import NO_MANAGEMENT
@@ -36,7 +34,6 @@ def put_shovel(port: int, value: dict[str, object]) -> tuple[int, str]:
         return error.code, json.loads(error.read())["reason"]
 
 
-@pytest.mark.timeout(180)
 async def test_both_move_messages_from_and_to_each_other(
     start_server: StartServer, tmp_path: Path
 ) -> None:

@@ -68,7 +68,6 @@ def stored(
 
 
 @pytest.mark.parametrize("pure", ["0", "1"], ids=["compiled", "interpreted"])
-@pytest.mark.timeout(120)
 def test_a_reader_holds_a_batch_and_at_most_four_times_the_largest_message(
     stored: Stored, pure: str
 ) -> None:

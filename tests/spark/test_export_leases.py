@@ -30,7 +30,6 @@ def export(data: Path, *arguments: str) -> int:
     return main(["export", "--queue", "q", *where, *arguments])
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("holds", [True, False], ids=["a lease that holds", "one that is over"])
 def test_retention_waits_for_a_slow_export_while_its_lease_holds(
     tmp_path: Path, without_spark: LocalRunner, monkeypatch: pytest.MonkeyPatch, holds: bool
@@ -58,7 +57,6 @@ def test_retention_waits_for_a_slow_export_while_its_lease_holds(
         assert files(data) == 1
 
 
-@pytest.mark.timeout(60)
 def test_leases_are_renewed_while_the_driver_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

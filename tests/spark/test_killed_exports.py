@@ -4,10 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 
-
-@pytest.mark.timeout(120)
 def test_an_export_may_be_killed_at_every_step(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.killed_exports", str(tmp_path)],

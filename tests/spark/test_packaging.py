@@ -93,7 +93,6 @@ def stored(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return queue.storage_path
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("stored", "packages"),
     [(Compression.NONE, ["crc32c"]), (Compression.ZSTD, ["crc32c", "zstandard"])],
@@ -114,7 +113,6 @@ def test_a_python_with_pyspark_and_the_checksums_reads_a_log_with_it(
     assert archive == str(package)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("stored", "packages", "missing"),
     [(Compression.NONE, [], "crc32c"), (Compression.ZSTD, ["crc32c"], "zstandard")],
@@ -133,7 +131,6 @@ def test_a_package_that_is_missing_is_named_with_what_to_do(
     assert "send them a packed environment (docs/spark.md, Packaging)" in last
 
 
-@pytest.mark.timeout(60)
 def test_every_module_of_it_is_imported_without_the_servers_packages(tmp_path: Path) -> None:
     package = package_archive()
     python = CleanPython(tmp_path / "clean", package, packages=["crc32c"])

@@ -22,7 +22,6 @@ from tests.spark.powered_output import PoweredOutput
 FIRST_END, END = 3, 7
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", [None, 1])
 def test_a_power_cut_at_any_step_leaves_each_export_whole_or_undone(
     tmp_path: Path, seed: int | None

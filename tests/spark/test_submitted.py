@@ -17,7 +17,7 @@ from tests.spark.clean_python import CleanPython
 ROOT: Final = Path(__file__).parents[2]
 QUICK: Final = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 READ = """
 import importlib.util, sys

@@ -157,7 +157,6 @@ class Race:
         assert not left
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("first_end", [0, FIRST_END])
 def test_two_exports_may_meet_at_every_step(tmp_path: Path, first_end: int) -> None:
     """A takes some steps, then B some, then A ends, then B."""

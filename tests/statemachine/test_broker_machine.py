@@ -85,8 +85,8 @@ class CutBrokerMachine(BrokerMachine):
     servers = CUT
 
 
-TestBroker = pytest.mark.timeout(0 if IS_LONG else 120)(BrokerMachine.TestCase)
+TestBroker = pytest.mark.timeout(0 if IS_LONG else 300)(BrokerMachine.TestCase)
 TestBroker.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
 
-TestCutBroker = pytest.mark.timeout(0 if IS_LONG else 120)(CutBrokerMachine.TestCase)
+TestCutBroker = pytest.mark.timeout(0 if IS_LONG else 300)(CutBrokerMachine.TestCase)
 TestCutBroker.settings = settings(max_examples=CUT_EXAMPLES, stateful_step_count=40)

@@ -17,7 +17,7 @@ from tests.statemachine.model import Death, Message, Model, ModelQueue
 from tests.statemachine.peer import ROUND_TRIP_CHANNEL, Peer
 from tests.statemachine.shapes import SHAPES
 
-QUIET_SECONDS_MAX = 30.0
+QUIET_SECONDS_MAX = 120.0
 OBSERVER_CHANNEL = 1
 
 

@@ -63,7 +63,6 @@ def bodies(client: AmqpClient) -> list[int]:
     return found
 
 
-@pytest.mark.timeout(60)
 def test_compaction_frees_pinned_segments_and_a_restart_keeps_their_unsettled_messages(
     tmp_path: Path,
 ) -> None:
@@ -87,7 +86,6 @@ def test_compaction_frees_pinned_segments_and_a_restart_keeps_their_unsettled_me
         assert bodies(client) == list(KEPT)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("settings", "arguments"),
     [
@@ -110,7 +108,6 @@ def test_compaction_leaves_segments_unchanged_when(
         assert log_bytes(tmp_path) == before
 
 
-@pytest.mark.timeout(60)
 def test_compaction_frees_the_spilled_segments_of_a_transient_queue(tmp_path: Path) -> None:
     with (
         ThreadedServer(

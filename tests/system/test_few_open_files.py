@@ -44,7 +44,6 @@ def ready(server: RunningServer, count: int) -> set[int]:
         pytest.param(400, 400, RunningServer.terminate, id="as many as queues, stopped"),
     ],
 )
-@pytest.mark.timeout(60)
 def test_more_queues_than_files_are_written_and_come_back(
     start_server: StartServer, open_files: int, queues: int, ends: Callable[[RunningServer], object]
 ) -> None:
@@ -60,7 +59,6 @@ def test_more_queues_than_files_are_written_and_come_back(
     assert not [line for line in server.messages if "failed" in line]
 
 
-@pytest.mark.timeout(60)
 def test_connections_beyond_the_limit_of_open_files_are_closed_and_the_others_work(
     start_server: StartServer,
 ) -> None:

@@ -12,7 +12,6 @@ from tests.system.test_retention import do_rounds, files, fill, take
 from tests.threaded_server import ThreadedServer
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("ends", ["released", "expired"])
 def test_retention_waits_for_a_lease_and_goes_on_when_it_ends(
     tmp_path: Path, ends: str, monkeypatch: pytest.MonkeyPatch
@@ -39,7 +38,6 @@ def test_retention_waits_for_a_lease_and_goes_on_when_it_ends(
         assert files(tmp_path) == 1
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("step_seconds", [-7200, 7200])
 def test_retention_waits_for_a_lease_though_the_clock_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_seconds: int
@@ -61,7 +59,6 @@ def test_retention_waits_for_a_lease_though_the_clock_is_set(
         assert files(tmp_path) == 1
 
 
-@pytest.mark.timeout(60)
 def test_compaction_waits_for_a_lease_and_goes_on_when_it_ends(tmp_path: Path) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,

@@ -18,7 +18,6 @@ LARGE = bytes(40 << 20)
 HOUR_MS = 3_600_000
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("settings", "arguments", "left"),
     [
@@ -180,7 +179,6 @@ def numbers(client: AmqpClient, queue: str = "q") -> list[int]:
     return found
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("settings", "arguments", "left"),
     [
@@ -214,7 +212,6 @@ def test_the_retention_limits_keep_this_many_settled_messages(
         assert files(tmp_path) == left
 
 
-@pytest.mark.timeout(60)
 def test_the_total_of_all_queues_takes_the_oldest_first(tmp_path: Path) -> None:
     with (
         ThreadedServer(
@@ -233,7 +230,6 @@ def test_the_total_of_all_queues_takes_the_oldest_first(tmp_path: Path) -> None:
         assert (files(tmp_path, "old"), files(tmp_path, "new")) == (2, 6)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -273,7 +269,6 @@ def test_forced_removal_drops_old_unconsumed_messages_for_good(
         assert numbers(client) == [60, 61]
 
 
-@pytest.mark.timeout(60)
 def test_unsettled_messages_are_protected_unless_an_option_says_otherwise(tmp_path: Path) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
@@ -286,7 +281,6 @@ def test_unsettled_messages_are_protected_unless_an_option_says_otherwise(tmp_pa
         assert numbers(client) == list(range(61))
 
 
-@pytest.mark.timeout(60)
 def test_forced_removal_makes_dead_letters_where_the_queue_has_an_exchange_for_them(
     tmp_path: Path,
 ) -> None:

@@ -25,8 +25,6 @@ SENT_BYTES_MAX = 32 * MIB
 """More than the buffers of two sockets hold."""
 TRANSIENT = Basic.Properties(delivery_mode=1)
 
-pytestmark = pytest.mark.timeout(90)
-
 
 @pytest.mark.parametrize("durable", [True, False], ids=["durable", "transient"])
 def test_memory_is_bounded_when_a_consumer_never_reads(

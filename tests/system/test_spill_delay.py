@@ -22,8 +22,6 @@ COUNT = 20 * RING_SIZE
 BATCH = 64
 TRANSIENT = Basic.Properties(delivery_mode=1)
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ThreadedServer]:

@@ -33,7 +33,6 @@ def runs(chance: random.Random) -> list[str | None]:
     return values[:COUNT]
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_filtered_consumer_gets_exactly_the_matching_messages(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -70,7 +69,6 @@ def test_a_filtered_consumer_gets_exactly_the_matching_messages(tmp_path: Path, 
             assert got == expected
 
 
-@pytest.mark.timeout(60)
 def test_a_filtered_consumer_that_retention_overtakes_continues_at_the_new_beginning(
     tmp_path: Path,
 ) -> None:

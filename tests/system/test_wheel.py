@@ -13,7 +13,6 @@ import pytest
 
 from tests.servers import REPOSITORY
 
-pytestmark = pytest.mark.timeout(120)
 """Other programs begin in these tests, which takes long on a busy machine."""
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")

@@ -25,8 +25,6 @@ HELD_BYTES_MAX = 24 * MIB
 SENT_BYTES_MAX = 64 * MIB
 FOR_EVER = 3600.0
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def server(authority: Authority, start_tls: StartTls) -> TlsServer:

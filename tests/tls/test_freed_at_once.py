@@ -14,8 +14,6 @@ from tests.system.test_freed_at_once import REPEATS, nothing_left
 from tests.tls.certificates import Authority
 from tests.tls.conftest import StartTls, TlsServer
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def close_in_order(server: TlsServer, trust: ssl.SSLContext) -> None:
     with server.connect(trust) as client:

@@ -17,7 +17,6 @@ from tests.conftest import StartServer
 from tests.tls.certificates import Authority, common_name
 from tests.tls.conftest import StartTls, TlsServer, shake_hands, tls_address
 
-pytestmark = pytest.mark.timeout(60)
 CONNECTIONS = 20
 
 

@@ -22,7 +22,6 @@ def say(storage_path: str, words: tuple[str, ...]) -> Exchange:
     return exchange(words, lines[0], lines[1], code, NODE)
 
 
-@pytest.mark.timeout(60)
 def test_the_tools_write_what_those_of_rabbitmq_write(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,6 @@ from tests.amqp_client import AnyDeclare, connect
 from tests.management.conftest import ManagementServer
 from tests.management.events.event_source import Event, EventSource
 
-pytestmark = pytest.mark.timeout(120)
 """A busy machine may take several times as long as an idle one."""
 
 FORBIDDEN = AnyDeclare(0, "amq.forbidden", False, True, False, False, False, None)

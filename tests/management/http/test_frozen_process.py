@@ -9,8 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from amqp_server.control.client import ask
 from tests.amqp_client import connect
 from tests.control.test_unread_replies import EVERYTHING, asked, declare_many
@@ -23,7 +21,6 @@ MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024
 """What they may take together; one answer of 10,000 queues is larger than that."""
 
 
-@pytest.mark.timeout(60)
 def test_unread_answers_of_ten_thousand_queues_take_bounded_memory(
     start_management_server: StartManagementServer,
 ) -> None:

@@ -13,7 +13,6 @@ import pytest
 from tests.management.conftest import ManagementServer, StartManagementServer
 from tests.tls.certificates import Authority, common_name
 
-pytestmark = pytest.mark.timeout(60)
 _REQUEST = b"GET /api/version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 
 

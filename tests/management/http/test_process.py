@@ -24,7 +24,7 @@ from tests.servers import RunningServer
 from tests.tls.certificates import Authority
 
 KILLS = int(os.environ.get("MANAGEMENT_KILLS", "4"))
-pytestmark = pytest.mark.timeout(120 + 10 * KILLS)
+pytestmark = pytest.mark.timeout(300 + 10 * KILLS)
 """Other programs begin in these tests, which takes long on a busy machine."""
 
 END_SECONDS_MAX = 15.0

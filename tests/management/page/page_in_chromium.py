@@ -143,7 +143,6 @@ def test_every_view_and_action(management_server: ManagementServer, tmp_path: Pa
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.timeout(150)
 def test_the_bench_measures_the_page(tmp_path: Path) -> None:
     report = tmp_path / "page.json"
     options = ["--queues", "200", "--rounds", "1", "--json", str(report)]

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
-
 from bench.rabbitmq import free_ports
 from tests.interop.celery_tasks import add
 from tests.interop.celery_tasks import app as celery_app
@@ -20,8 +18,6 @@ from tests.interop.celery_worker import CeleryWorker
 from tests.management.tools.api import Api
 from tests.management.tools.walk import wait_until_none
 from tests.servers import REPOSITORY
-
-pytestmark = pytest.mark.timeout(120)
 
 QUEUE = "flowered"
 TASKS = 3

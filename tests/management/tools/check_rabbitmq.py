@@ -5,12 +5,8 @@ Where RabbitMQ's version has changed, `python -m tests.management.tools.record` 
 
 from pathlib import Path
 
-import pytest
-
 from tests.management.tools import compare, rabbitmqadmin_session, walk
 from tests.management.tools.rabbitmq_node import rabbitmq_api
-
-pytestmark = pytest.mark.timeout(300)
 
 
 def test_rabbitmq_answers_as_recorded(tmp_path: Path) -> None:

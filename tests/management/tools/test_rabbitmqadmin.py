@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 import trustme
 
 from tests.management.conftest import StartManagementServer
@@ -19,7 +18,6 @@ WANTED = {
 """Commands whose output differs on purpose, with the reason."""
 
 
-@pytest.mark.timeout(120)
 def test_every_subcommand_prints_what_it_prints_with_rabbitmq(api: Api, tmp_path: Path) -> None:
     printed = session.run_session(api, tmp_path)
 

@@ -2,14 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from tests.management.tools import compare, walk
 from tests.management.tools.api import Api
 from tests.management.tools.typed_clients import RABBIT_HOLE, RABBITMQADMIN_2, faults
 
 
-@pytest.mark.timeout(120)
 def test_the_api_answers_as_rabbitmq_does(api: Api) -> None:
     unreadable: list[str] = []
 

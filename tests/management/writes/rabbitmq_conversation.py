@@ -19,7 +19,6 @@ def rabbitmq_url(tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-@pytest.mark.timeout(120)
 def test_rabbitmq_answers_as_recorded(rabbitmq_url: str) -> None:
     name = {"request": "PUT /api/cluster-name", "body": {"name": "c1"}, "status": 204}
     for step in (Step(name), *steps()):
