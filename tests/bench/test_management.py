@@ -18,8 +18,6 @@ from bench.management.page_requests import (
 from bench.management.rounds import queue_names
 from bench.management.spread_blocks import SpreadBlocks
 
-"""Other programs begin in these tests, which takes long on a busy machine."""
-
 PAGE = Path(__file__).parents[2] / "amqp_server" / "management" / "page"
 
 

@@ -13,7 +13,6 @@ from bench.storage.made_log import LogSize, make_log, segment_files
 from bench.storage.overhead import SENT_BYTES, stored_bytes
 from bench.storage.read import read_log, read_windows, read_with_reader
 
-# They write, sync and evict real files: on a busy disk this takes long.
 SMALL = ["--mebibytes", "1", "--rounds", "1", "--chunk-bytes", "5000"]
 
 

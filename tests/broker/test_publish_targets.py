@@ -17,8 +17,6 @@ from amqp_server.protocol.errors import NotFound, NotImplementedAmqp
 from amqp_server.protocol.methods import BasicPublish
 from tests.broker.bindings import a_queue, an_exchange, remove
 
-"""A busy machine may take several times as long as an idle one."""
-
 
 def frame(exchange: str, key: str) -> bytes:
     return BasicPublish(exchange=exchange, routing_key=key).encode()

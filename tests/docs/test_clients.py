@@ -7,8 +7,6 @@ from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
 
-"""Other programs begin in these tests, which takes long on a busy machine."""
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "protocol.md"
 

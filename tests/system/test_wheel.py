@@ -13,8 +13,6 @@ import pytest
 
 from tests.servers import REPOSITORY
 
-"""Other programs begin in these tests, which takes long on a busy machine."""
-
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 

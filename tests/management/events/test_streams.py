@@ -14,8 +14,6 @@ from tests.amqp_client import AnyDeclare, connect
 from tests.management.conftest import ManagementServer
 from tests.management.events.event_source import Event, EventSource
 
-"""A busy machine may take several times as long as an idle one."""
-
 FORBIDDEN = AnyDeclare(0, "amq.forbidden", False, True, False, False, False, None)
 HOSTILE = "<script>alert(1)</script> \u2028 é"
 
