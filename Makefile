@@ -117,6 +117,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/codespell
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.lint.early_reads
 
 types: setup
 	$(BIN)/mypy

@@ -12,10 +12,10 @@ from offsets import OffsetsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.background_tasks import BackgroundTasks
-    from amqp_server.checkpointer import Checkpointer
+    from amqp_server.base.background_tasks import BackgroundTasks
+    from amqp_server.upkeep.checkpointer import Checkpointer
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.checkpoint_signal")
 
 
 def ignore_checkpoint_signal() -> None:

@@ -6,13 +6,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from amqp_server.access_recovery import first_user_record
+from amqp_server.access.user import first_user_record
+from amqp_server.base.errors import StartupError
 from amqp_server.broker.definitions import DEFAULT_VHOST, deleted_vhost_document
 from amqp_server.definitions_file.entries_file import remove_leftovers
 from amqp_server.definitions_file.errors import DefinitionsError
 from amqp_server.definitions_file.file_content import read_definitions
 from amqp_server.definitions_file.plain_passwords import hash_passwords
-from amqp_server.errors import StartupError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from amqp_server.server import Server
     from metadata.document import Document
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.definitions_start")
 
 
 async def load_definitions(server: Server) -> None:

@@ -10,8 +10,8 @@ import asyncio
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from amqp_server.config import ServerConfig
-from amqp_server.errors import StartupError
+from amqp_server.base.config import ServerConfig
+from amqp_server.base.errors import StartupError
 from amqp_server.start_and_stop import recover_and_stop, try_recovery
 from appendlog.files.dry_run import DryRunFileSystem
 from metadata.errors import MetadataError
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from amqp_server.missing_parts import Part
-    from amqp_server.start_report import StartReport
+    from amqp_server.recovery.missing_parts import Part
+    from amqp_server.recovery.start_report import StartReport
 
 
 def recover_directory(

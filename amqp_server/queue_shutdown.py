@@ -10,8 +10,8 @@ from appendlog import CloseRequest, DeleteRequest
 
 if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
-    from amqp_server.checkpointer import Checkpointer
-    from amqp_server.compactor import Compactor
+    from amqp_server.upkeep.checkpointer import Checkpointer
+    from amqp_server.upkeep.compactor import Compactor
     from appendlog import Flusher
 
 

@@ -7,9 +7,9 @@ import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amqp_server.background_tasks import BackgroundTasks
-    from amqp_server.management_process import ManagementProcess
-    from amqp_server.tls.reloading import CurrentContext
+    from amqp_server.base.background_tasks import BackgroundTasks
+    from amqp_server.children.management_process import ManagementProcess
+    from amqp_server.connections.tls.reloading import CurrentContext
 
 
 def obey_reload_signal(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from amqp_server.access.access_control import AccessControl
 from amqp_server.access.logins import Logins
-from amqp_server.alarms import Alarms
-from amqp_server.arrived_results import ArrivedResults
+from amqp_server.admin.imports.imports import Imports
 from amqp_server.audit.audit_log import AuditLog
-from amqp_server.authentication import Authentication
-from amqp_server.background_tasks import BackgroundTasks
+from amqp_server.base.background_tasks import BackgroundTasks
+from amqp_server.base.clock import SystemClock
+from amqp_server.base.garbage_collection import collector
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.events.alarm_events import AlarmEvents
@@ -25,38 +25,38 @@ from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.turn_watch import TurnWatch
 from amqp_server.broker.vhost_changes import VhostChanges
-from amqp_server.checkpointer import Checkpointer
-from amqp_server.clock import SystemClock
-from amqp_server.committer import Committer
-from amqp_server.compactor import Compactor
-from amqp_server.connection_limits import ConnectionLimits
-from amqp_server.connections import OpenConnections
+from amqp_server.connections.authentication import Authentication
+from amqp_server.connections.connection_limits import ConnectionLimits
+from amqp_server.connections.handshakes import Handshakes
+from amqp_server.connections.heartbeats import HeartbeatWheel
+from amqp_server.connections.lingering import Lingering
+from amqp_server.connections.open_connections import OpenConnections
+from amqp_server.connections.parked_publishes import ParkedBudget
+from amqp_server.connections.server_context import ServerContext
+from amqp_server.connections.slow_readers import SlowReaders
 from amqp_server.definitions_file.definitions_import import DefinitionsImport
-from amqp_server.garbage_collection import collector
-from amqp_server.handshakes import Handshakes
-from amqp_server.heartbeats import HeartbeatWheel
-from amqp_server.imports.imports import Imports
-from amqp_server.limit_settings import LimitSettings
-from amqp_server.lingering import Lingering
-from amqp_server.parameter_settings import ParameterSettings
-from amqp_server.parked_publishes import ParkedBudget
-from amqp_server.reclaimer import Reclaimer
-from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
-from amqp_server.server_context import ServerContext
-from amqp_server.slow_readers import SlowReaders
-from amqp_server.worker_reads import WorkerReads
+from amqp_server.operations.limit_settings import LimitSettings
+from amqp_server.operations.parameter_settings import ParameterSettings
+from amqp_server.upkeep.alarms import Alarms
+from amqp_server.upkeep.arrived_results import ArrivedResults
+from amqp_server.upkeep.checkpointer import Checkpointer
+from amqp_server.upkeep.committer import Committer
+from amqp_server.upkeep.compactor import Compactor
+from amqp_server.upkeep.reclaimer import Reclaimer
+from amqp_server.upkeep.resource_sensor import ResourceSensor, watermark_bytes
+from amqp_server.upkeep.worker_reads import WorkerReads
 from appendlog import ThreadFlusher
 from appendlog.reclaim.leases import Leases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from amqp_server.alarms import Sensor
-    from amqp_server.checkpointer import CheckpointReport
-    from amqp_server.clock import Clock
-    from amqp_server.config import ServerConfig
-    from amqp_server.disk_reserve import DiskReserve
-    from amqp_server.stored_state import StoredState
+    from amqp_server.base.clock import Clock
+    from amqp_server.base.config import ServerConfig
+    from amqp_server.recovery.stored_state import StoredState
+    from amqp_server.upkeep.alarms import Sensor
+    from amqp_server.upkeep.checkpointer import CheckpointReport
+    from amqp_server.upkeep.disk_reserve import DiskReserve
     from appendlog import FileSystem, FlushResult
     from metadata.store import MetadataStore
     from offsets import RedoJournal
@@ -252,6 +252,7 @@ def assemble(
         changed=notify_connections,
         relieve_memory=relieve_memory,
         use_disk=use_disk,
+        keeps_growing=policies.unknown,
     )
     # Bytes left over from one read, then one whole publish as large as two frames.
     read_buffer = bytearray(limits.read_buffer_bytes + 3 * config.frame_bytes_max)

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from amqp_server.base.garbage_collection import collector, no_collections
 from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
-from amqp_server.client_listeners import TLS
-from amqp_server.garbage_collection import collector, no_collections
-from amqp_server.open_files import claim_open_files, refuse_start_without_files
+from amqp_server.connections.client_listeners import TLS
 from amqp_server.reload_signal import obey_reload_signal
 from amqp_server.service_manager import ServiceManager
 from amqp_server.start_and_stop import start
+from amqp_server.upkeep.open_files import claim_open_files, refuse_start_without_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from amqp_server.config import ServerConfig
+    from amqp_server.base.config import ServerConfig
     from appendlog import FileSystem
 
-logger = logging.getLogger(__name__)
-announcements = logging.getLogger(f"{__name__}.announcements")
+logger = logging.getLogger("amqp_server.server_process")
+announcements = logging.getLogger("amqp_server.server_process.announcements")
 """Logger of events that are logged at every `--log-level`."""
 announcements.setLevel(logging.INFO)
 
@@ -141,7 +141,14 @@ def announce_complete(log_format: str) -> None:
     line = COMPLETE
     if log_format == "json":
         moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = json.dumps({"time": moment, "level": "info", "logger": __name__, "event": COMPLETE})
+        line = json.dumps(
+            {
+                "time": moment,
+                "level": "info",
+                "logger": "amqp_server.server_process",
+                "event": COMPLETE,
+            }
+        )
     # Who has closed standard output, or never had one, waits for nothing there. A buffer would try
     # again at the end of the process.
     if sys.stdout is not None:

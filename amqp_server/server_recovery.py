@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import TYPE_CHECKING
 
-from amqp_server.accepted_loss import accept_loss
-from amqp_server.access_recovery import recover_access
-from amqp_server.cleaning import begin_cleaning
-from amqp_server.errors import StartupError
-from amqp_server.first_round import first_round
-from amqp_server.group_recovery import RecoveredGroups
-from amqp_server.limit_settings import recover_vhost_limits
-from amqp_server.parameter_recovery import recover_parameters
-from amqp_server.recovery import recover
-from amqp_server.redo import redo_by_queue, remaining
-from amqp_server.start_report import StartReport
+from amqp_server.base.errors import StartupError
+from amqp_server.broker.damaged_documents import DamagedDocument
+from amqp_server.broker.definitions import VHOSTS
+from amqp_server.recovery.accepted_loss import accept_loss
+from amqp_server.recovery.access_evidence import missing_access
+from amqp_server.recovery.access_recovery import recover_access
+from amqp_server.recovery.broker_recovery import recover
+from amqp_server.recovery.cleaning import begin_cleaning
+from amqp_server.recovery.first_round import first_round
+from amqp_server.recovery.group_recovery import RecoveredGroups
+from amqp_server.recovery.parameter_recovery import recover_parameters
+from amqp_server.recovery.redo import redo_by_queue, remaining
+from amqp_server.recovery.start_report import StartReport
+from amqp_server.recovery.vhost_recovery import recover_vhost_limits
 from metadata.data_format import read_format
+from metadata.errors import MetadataError
+from metadata.name_list import NAMES_NAME
+from metadata.names import encode_name
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from amqp_server.directory_upgrade import DirectoryUpgrade
-    from amqp_server.first_round import FirstRound
-    from amqp_server.missing_parts import Part
+    from amqp_server.broker.broker import Broker
+    from amqp_server.recovery.cleaning import Cleaning
+    from amqp_server.recovery.directory_upgrade import DirectoryUpgrade
+    from amqp_server.recovery.first_round import FirstRound
+    from amqp_server.recovery.missing_parts import Part
+    from amqp_server.recovery.start_report import MalformedDefinition
+    from amqp_server.recovery.stored_state import StoredState
     from amqp_server.server import Server
-    from amqp_server.stored_state import StoredState
+    from metadata.loading import LoadReport
     from offsets import RedoTransaction
+
+logger = logging.getLogger("amqp_server.server_recovery")
 
 
 async def recover_server(
@@ -66,13 +79,23 @@ async def recover_server(
         # Sign the documents before the cleaning removes any: it must not be written again after
         # that.
         await upgrade.write_documents(stored.metadata, documents)
+    is_earlier_format = read_format(path).has_unsigned_documents
     cleaning = await asyncio.to_thread(
         begin_cleaning,
         path,
         documents,
         filesystem,
-        is_earlier_format=read_format(path).has_unsigned_documents,
+        is_earlier_format=is_earlier_format,
     )
+    missing = await asyncio.to_thread(
+        missing_access,
+        path,
+        documents,
+        filesystem,
+        first_user=server.config.default_user,
+        is_earlier_format=is_earlier_format,
+    )
+    documents.unreadable += missing
     report = StartReport()
     report.accepted_loss = accepted_loss.parts
     report.note_files(
@@ -83,14 +106,24 @@ async def recover_server(
     broker = server.broker
     await cleaning.remove_documents(filesystem, broker.definitions)
     recovered = await recover(broker, documents, stored.settled, redo, groups, was_clean=was_clean)
-    recover_parameters(broker, documents)
+    malformed = recovered.malformed
+    recover_parameters(broker, documents, malformed)
     await recover_access(
-        server.access, server.config, documents, tuple(broker.vhosts), stored.metadata
+        server.access,
+        server.config,
+        documents,
+        tuple(broker.vhosts),
+        stored.metadata,
+        malformed,
+        is_loss_accepted=accepted_loss.has_definitions,
     )
-    recover_vhost_limits(broker, documents)
-    knows_all = not documents.unreadable and not recovered.damaged
+    recover_vhost_limits(broker, documents, malformed)
+    _note_damage(broker, documents, malformed, cleaning.evidence.missing_vhosts)
+    stored.metadata.on_written = broker.damaged_documents.discard
+    knows_all = not (documents.unreadable or recovered.damaged or malformed)
     queues = groups.restore(broker.queues())
     known = {queue.incarnation for queue in queues}
+    await _list_names(stored, cleaning)
     await cleaning.remove_files(path, filesystem, broker.definitions)
     changed = {*redo, *recovered.lossy}
     first = first_round(queues, stored.settled, groups, changed, knows_all=knows_all)
@@ -98,7 +131,7 @@ async def recover_server(
     await _revoke_clean_stop(server, first, left)
     report.note_queues(
         recovered.reports + accepted_loss.logs,
-        recovered.malformed,
+        malformed,
         redo_left=len(left),
         cleaning=cleaning,
         seconds=stored.read_seconds + time.perf_counter() - started_seconds,
@@ -106,6 +139,41 @@ async def recover_server(
     written = {state.incarnation for state in first.states}
     server.checkpointer.take_over({*stored.settled, *written, *redo, *groups.incarnations})
     return report
+
+
+async def _list_names(stored: StoredState, cleaning: Cleaning) -> None:
+    """Let no start miss the documents that an upgrade sets aside, and list all others."""
+    try:
+        if cleaning.evidence.orphans:
+            await stored.metadata.forget_names(cleaning.evidence.orphans)
+    except MetadataError as error:
+        raise StartupError(f"cannot write the data directory: {error}") from error
+    try:
+        await stored.metadata.write_names()
+    except MetadataError as error:
+        # The next change writes it: a full disk must not keep the server from starting.
+        logger.warning("list of names not written error=%s", error)
+
+
+def _note_damage(
+    broker: Broker,
+    documents: LoadReport,
+    malformed: list[MalformedDefinition],
+    restored_vhosts: Collection[str],
+) -> None:
+    """Keep what is not known of the directory: it is shown until somebody replaces it."""
+    restored = {encode_name(name) for name in restored_vhosts}
+    for unreadable in documents.unreadable:
+        is_restored = unreadable.kind == VHOSTS and unreadable.encoded_name in restored
+        if not is_restored and unreadable.kind != NAMES_NAME:
+            broker.damaged_documents.add_unreadable(unreadable)
+    for each in malformed:
+        kind, vhost = each.path.parent.parent.name, each.path.parent.name
+        broker.damaged_documents.add(
+            DamagedDocument(each.path, kind, vhost, encode_name(each.name), each.reason)
+        )
+    for damaged in broker.damaged_documents.all():
+        logger.error("damaged document path=%s effect=%s", damaged.path, damaged.effect)
 
 
 async def _revoke_clean_stop(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.service_manager")
 
 SOCKET_VARIABLE: Final = "NOTIFY_SOCKET"
 WATCHDOG_VARIABLE: Final = "WATCHDOG_USEC"
@@ -52,7 +52,9 @@ class ServiceManager:
         process = environment.pop(WATCHDOG_PROCESS_VARIABLE, "")
         if not address.startswith(("/", "@")):
             if address:
-                logger.warning("no socket of a service manager %s=%r", SOCKET_VARIABLE, address)
+                logger.warning(
+                    "no socket of a service manager variable=%s value=%s", SOCKET_VARIABLE, address
+                )
             return cls(None)
         if address.startswith("@"):
             address = f"\0{address[1:]}"

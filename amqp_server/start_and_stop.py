@@ -25,32 +25,32 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server import __version__
 from amqp_server.access.backends.loading import load_backends
+from amqp_server.admin.log_tail import LogTail
 from amqp_server.audit.actor import SERVER
-from amqp_server.client_connection import ClientConnection
-from amqp_server.client_listeners import TLS, ClientListeners, Listening
-from amqp_server.cluster_id import give_cluster_id
-from amqp_server.config import words
-from amqp_server.control.commands import control_commands
+from amqp_server.base.config import words
+from amqp_server.base.errors import StartupError
+from amqp_server.children.management_process import ManagementProcess
+from amqp_server.children.management_sockets import ManagementSockets, bind_management
+from amqp_server.children.shovel_process import ShovelProcess
+from amqp_server.connections.client_connection import ClientConnection
+from amqp_server.connections.client_listeners import TLS, ClientListeners, Listening
+from amqp_server.connections.shovel_listener import ShovelListener
 from amqp_server.control.listener import ControlListener
 from amqp_server.control.transfers import Transfers
+from amqp_server.control_commands import control_commands
 from amqp_server.definitions_start import load_definitions
-from amqp_server.directory_upgrade import DirectoryUpgrade
-from amqp_server.disk_reserve import DiskReserve
-from amqp_server.errors import StartupError
-from amqp_server.log_tail import LogTail
-from amqp_server.management_process import ManagementProcess
-from amqp_server.management_sockets import ManagementSockets, bind_management
-from amqp_server.message_loading import load_messages
-from amqp_server.open_files import close_log_files, refuse_start_without_files
+from amqp_server.operations.cluster_id import give_cluster_id
 from amqp_server.queue_shutdown import shut_queues_down
+from amqp_server.recovery.directory_upgrade import DirectoryUpgrade
+from amqp_server.recovery.message_loading import load_messages
+from amqp_server.recovery.start_report_file import store_report
+from amqp_server.recovery.storage_lock import keep_lock, lock_storage
+from amqp_server.recovery.stored_state import open_stores
 from amqp_server.server import assemble, restore_reserve
 from amqp_server.server_activity import ServerActivity
 from amqp_server.server_recovery import recover_server
-from amqp_server.shovel_door import ShovelDoor
-from amqp_server.shovel_process import ShovelProcess
-from amqp_server.start_report_file import store_report
-from amqp_server.storage_lock import keep_lock, lock_storage
-from amqp_server.stored_state import open_stores
+from amqp_server.upkeep.disk_reserve import DiskReserve
+from amqp_server.upkeep.open_files import close_log_files, refuse_start_without_files
 from appendlog import FileSystem
 from appendlog.files.counted_files import CountedFiles
 from offsets.errors import OffsetsError
@@ -59,17 +59,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from amqp_server.access.backends.chain import OutsideBackend
-    from amqp_server.alarms import Sensor
-    from amqp_server.clock import Clock
-    from amqp_server.config import ServerConfig
-    from amqp_server.missing_parts import Part
+    from amqp_server.base.clock import Clock
+    from amqp_server.base.config import ServerConfig
+    from amqp_server.connections.server_context import ServerContext
+    from amqp_server.connections.tls.reloading import CurrentContext
+    from amqp_server.recovery.missing_parts import Part
+    from amqp_server.recovery.start_report import StartReport
     from amqp_server.server import Server
-    from amqp_server.server_context import ServerContext
-    from amqp_server.start_report import StartReport
-    from amqp_server.tls.reloading import CurrentContext
+    from amqp_server.upkeep.alarms import Sensor
     from metadata.directory_lock import DirectoryLock
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.start_and_stop")
 
 SHUTDOWN_SECONDS_MAX = 8.0
 """Seconds that a stop may take; the server then closes what is still open without waiting."""
@@ -176,7 +176,8 @@ async def start(
         management = None
         if owns_process:
             management = ManagementProcess(config, management_sockets)
-            shovels = ShovelProcess(server, ShovelDoor(server.context, make_connection))
+            listener = ShovelListener(server.context, server.access, make_connection)
+            shovels = ShovelProcess(server.broker, server.parameters, listener)
             await _open_control_socket(server, address, management, shovels, log_tail, opened)
             _start_management(management, listening, opened)
             if management.status is not None:

@@ -321,8 +321,10 @@ class Log:
         Args:
             floor: Offset below which everything is settled, and the settlement is on the disk.
 
+        A file that cannot be removed is tried again by the next call; the log goes on.
+
         Raises:
-            LogFailedError: A file cannot be removed.
+            LogFailedError: The directory cannot be synced.
         """
         try:
             return self._state.reclaim.remove(floor)

@@ -18,6 +18,7 @@ from bench.brokers import OURS, RABBITMQ, STARTERS, Starter
 from bench.embedded_broker import testing
 from bench.errors import BenchError
 from bench.isolation.command import isolation
+from bench.logins.command import logins
 from bench.machine import Machine
 from bench.management.command import management
 from bench.message_body import BODY_BYTES_MAX, BODY_BYTES_MIN
@@ -193,6 +194,7 @@ def _print_bounds(body_bytes: int) -> None:
 
 main.add_command(table)
 main.add_command(isolation)
+main.add_command(logins)
 main.add_command(management)
 main.add_command(page)
 main.add_command(testing)

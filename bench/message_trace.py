@@ -26,7 +26,7 @@ from typing import Final
 import click
 import uvloop
 
-from amqp_server.config import ServerConfig
+from amqp_server.base.config import ServerConfig
 from amqp_server.server import Server
 from amqp_server.start_and_stop import start
 from bench.amqp_frames import acknowledge, frame, publish_prefix

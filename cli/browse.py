@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 import orjson
 
+from amqp_server.admin.offset_text import HOW_WRITTEN, parse_offset_text
 from amqp_server.broker.header_filter import parse_filter
 from amqp_server.broker.message_states import MessageState
 from amqp_server.control.client import ControlError, UnreachableError
@@ -19,14 +20,13 @@ from amqp_server.control.messages import ErrorKind
 from amqp_server.control.queue_client import QueueClient
 from amqp_server.maintenance.stored_browse import stored_browse
 from amqp_server.maintenance.stored_queues import load_stored_queues
-from amqp_server.offset_text import HOW_WRITTEN, parse_offset_text
 from cli.command_failure import CommandFailedError
 from cli.control import check_utf8
 from cli.data_directory import HELP, data_directory_option, refusals
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
-from cli.parameters import CountType
 from cli.places import FilterType, OffsetTextType
 from cli.shown import shown
+from cli.units import CountType
 from cli.verify import find_queue
 
 LIMIT_DEFAULT: Final = 20

@@ -11,14 +11,6 @@ from click.core import ParameterSource
 
 from cli.default_user import default_user_values
 from cli.main import command as server_command
-from cli.parameters import (
-    DURATION,
-    SIZE,
-    WATERMARK,
-    format_duration,
-    format_size,
-    format_watermark,
-)
 from cli.settings import (
     ServerOption,
     build_config,
@@ -29,6 +21,14 @@ from cli.settings import (
 )
 from cli.shown import shown
 from cli.table import write_table
+from cli.units import (
+    DURATION,
+    SIZE,
+    WATERMARK,
+    format_duration,
+    format_size,
+    format_watermark,
+)
 
 HIDDEN: Final = "***"
 _LEFT_OUT: Final = ("ephemeral",)
@@ -72,11 +72,15 @@ def _show(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
     """Show each option's value and where it comes from.
 
     It takes the server's options, environment variables and files, and refuses what a start
-    would refuse, with exit code 2. No server has to run. Passwords are not shown.
+    would refuse, with exit code 2: invalid values, and files that are missing or unusable, such as
+    certificates and definitions. No server has to run. Passwords are not shown.
     """
+    # Imported here: help pages need no TLS.
+    from amqp_server.admin.named_files import check_files
+
     as_json, changed_only = values.pop("as_json"), values.pop("changed_only")
     values = default_user_values(ctx, values)
-    build_config(ctx, values)
+    config = build_config(ctx, values)
     rows = [row for row in _rows(ctx, values) if not changed_only or row.source != Source.DEFAULT]
     found = rabbitmq_translation(ctx)
     warnings = unknown_variables(ctx, os.environ) + (found.warnings if found else [])
@@ -89,6 +93,7 @@ def _show(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
             "warnings": warnings,
         }
         click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
+        check_files(config)
         return 0
     table = [
         (row.option, "" if row.value is None else shown(row.value), row.place or row.source)
@@ -97,6 +102,7 @@ def _show(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
     write_table(("setting", "value", "from"), table)
     for line in warnings:
         click.echo(f"warning: {line}", err=True)
+    check_files(config)
     return 0
 
 

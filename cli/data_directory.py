@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from amqp_server.errors import StartupError
-from amqp_server.start_report import Outcome
+from amqp_server.base.errors import StartupError
+from amqp_server.recovery.start_report import Outcome
 from appendlog import LogError
 from cli.command_failure import CommandFailedError
 from cli.exit_codes import EXIT_FAILED

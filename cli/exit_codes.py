@@ -13,6 +13,8 @@ EXIT_DATA_LOSS: Final = 4
 """Of exports: offsets are gone from the log."""
 EXIT_CORRUPT: Final = 5
 """Of exports: the log or the output is damaged."""
+EXIT_TRY_AGAIN: Final = 75
+"""Of the server: another process has an address or the data directory now (EX_TEMPFAIL of C)."""
 EXIT_INTERRUPTED: Final = 130
 """Ctrl-C or SIGTERM ended the command; shells give this code too (128 and the signal, 2)."""
 EXIT_NO_READER: Final = 141

@@ -11,8 +11,8 @@ import click
 
 from cli.export_bounds import BoundType, SinceType
 from cli.export_group import ARGUMENTS, ExportGroup
-from cli.parameters import SIZE
 from cli.store_options import store_option
+from cli.units import SIZE
 
 KINDS: Final = ("parquet", "jsonl", "jsonl.gz", "jsonl.zst", "delta", "iceberg")
 FILE_BYTES_MIN: Final = 1024

@@ -9,9 +9,9 @@ import orjson
 from appendlog.spark.exporting.committing.vacuum import Orphan, vacuum_queue
 from cli.data_directory import HELP
 from cli.export_output import open_output, output_options, output_refusals
-from cli.parameters import DURATION
 from cli.shown import shown, shown_bytes
 from cli.store_options import reach_stores
+from cli.units import DURATION
 
 
 @click.command(

@@ -12,10 +12,10 @@ from typing import Any, Final
 import click
 import orjson
 
+from amqp_server.admin.imports.batch_file import BATCH_BYTES, BATCH_MESSAGES
 from amqp_server.control.client import ControlError, UnreachableError
 from amqp_server.control.import_client import ImportClient, ImportProgress, ImportWork
 from amqp_server.control.messages import ErrorKind
-from amqp_server.imports.batch_file import BATCH_BYTES, BATCH_MESSAGES
 from appendlog.spark.errors import AmqplogError
 from appendlog.spark.importing.exported import Exported, ExportedQueue
 from appendlog.spark.importing.message_import import (

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 import orjson
 
+from amqp_server.admin.views.values import text_json
 from amqp_server.maintenance.log_view import (
     chunk_rows,
     end_view,
@@ -18,7 +19,6 @@ from amqp_server.maintenance.log_view import (
 )
 from amqp_server.maintenance.settlement_view import checkpoint_rows, redo_rows, round_rows
 from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
-from amqp_server.views.values import text_json
 from appendlog.segments.segment import SegmentName, segment_names
 from cli.command_failure import CommandFailedError
 from cli.control import check_utf8
@@ -27,8 +27,8 @@ from cli.data_directory import (
     data_directory_option,
     refusals,
 )
-from cli.parameters import CountType
 from cli.shown import shown
+from cli.units import CountType
 from cli.verify import find_queue
 from metadata.name_texts import escaped_text
 

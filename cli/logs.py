@@ -5,16 +5,8 @@ import logging
 import sys
 import time
 
-from cli.log_fields import split_event
-
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-_CONTROLS |= {
-    ord("\n"): "\\n",
-    ord("\r"): "\\r",
-    ord("\t"): "\\t",
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-}
+from amqp_server.base.log_fields import split_event
+from amqp_server.base.log_text import record_text, without_controls
 
 
 def format_time(record: logging.LogRecord) -> str:
@@ -24,22 +16,23 @@ def format_time(record: logging.LogRecord) -> str:
 
 
 class KeyValueFormatter(logging.Formatter):
-    """Formatter for `time=… level=… logger=… event key=value …`, with a traceback below if any.
+    """Formatter for `time=… level=… logger=… event key='value' …`, with a traceback below if any.
 
-    Control characters in the event are escaped: a queue's name may contain a line feed, and must
-    not write lines of its own into the log.
+    Values that are text are quoted, and control characters are escaped: a queue's name may contain
+    blanks, `=` and line feeds, and must not write fields or lines of its own into the log. The
+    lines of a traceback are indented, since the text of an exception may have names in it.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record as one line; the time is UTC, in milliseconds."""
         line = (
             f"time={format_time(record)} level={record.levelname.lower()} "
-            f"logger={record.name} {record.getMessage().translate(_CONTROLS)}"
+            f"logger={record.name} {record_text(record)}"
         )
         if record.exc_info:
-            line = f"{line}\n{self.formatException(record.exc_info)}"
+            line += _below(self.formatException(record.exc_info))
         if record.stack_info:
-            line = f"{line}\n{self.formatStack(record.stack_info)}"
+            line += _below(self.formatStack(record.stack_info))
         return line
 
 
@@ -67,6 +60,10 @@ class JsonFormatter(logging.Formatter):
         if record.stack_info:
             line["stack"] = self.formatStack(record.stack_info)
         return json.dumps(line, separators=(",", ":"))
+
+
+def _below(text: str) -> str:
+    return "".join(f"\n  {without_controls(line)}" for line in text.split("\n"))
 
 
 def configure_logging(level: str, log_format: str = "text") -> None:

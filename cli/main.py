@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from amqp_server import __version__
-from amqp_server.config import (
+from amqp_server.base.config import (
     AUTH_HTTP_METHODS,
     CERT_LOGIN_FROM,
     CERT_LOGIN_SAN_TYPES,
@@ -20,15 +20,20 @@ from amqp_server.config import (
     TLS_VERIFY,
     Durability,
 )
-from amqp_server.errors import StartupError
+from amqp_server.base.errors import StartupError, TransientStartupError
 from appendlog import Compression
 from cli.commands import missing_library
 from cli.default_user import default_user_values
 from cli.ephemeral import ephemeral_values, is_ephemeral, note_ephemeral
-from cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_REFUSED
+from cli.exit_codes import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_NO_READER,
+    EXIT_REFUSED,
+    EXIT_TRY_AGAIN,
+)
 from cli.logs import configure_logging
 from cli.management_ports import default_ports
-from cli.parameters import DURATION, SHARE, SIZE, WATERMARK
 from cli.parent import PARENT
 from cli.server_group import PROGRAM, ServerGroup
 from cli.settings import (
@@ -42,9 +47,10 @@ from cli.settings import (
     unknown_variables,
     use_rabbitmq_conf,
 )
+from cli.units import DURATION, SHARE, SIZE, WATERMARK
 from cli.version import describe_version
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("cli.main")
 _OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -653,6 +659,13 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Origins whose pages may use the API, separated by commas; * for all.",
 )
 @click.option(
+    "--management-hosts",
+    cls=ServerOption,
+    default="",
+    metavar="NAMES",
+    help="Names of this server for HTTP clients, separated by commas; others are refused.",
+)
+@click.option(
     "--ephemeral",
     cls=ServerOption,
     is_flag=True,
@@ -738,8 +751,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Arguments without the program's name; None takes those of the process.
 
     Returns:
-        Exit code: 0 after a clean stop, 2 if refused, 1 if standard output cannot be written,
-        130 if interrupted, 141 if the reader of the output has gone (`| head`).
+        Exit code: 0 after a clean stop, 2 if refused, 75 if an address or the data directory
+        cannot be had now, 1 if standard output cannot be written, 130 if interrupted, 141 if the
+        reader of the output has gone (`| head`).
     """
     stdout = sys.stdout
     try:
@@ -753,7 +767,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _refuse(_one_line(error), error.exit_code)
     except StartupError as error:
-        return _refuse(error.message, EXIT_REFUSED)
+        is_passing = isinstance(error, TransientStartupError)
+        return _refuse(error.message, EXIT_TRY_AGAIN if is_passing else EXIT_REFUSED)
     except ModuleNotFoundError as error:
         advice = missing_library(error)
         if advice is None:

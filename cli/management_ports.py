@@ -11,8 +11,7 @@ _PORTS: Final = ("management_port", "metrics_port", "management_tls_port")
 def default_ports(ctx: click.Context) -> frozenset[str]:
     """Return the settings of ports that have their default value.
 
-    A server whose default port is taken goes on without it; one whose user has named the port does
-    not start.
+    A port for TLS that nobody has asked for needs no certificate: it is left out without one.
 
     Args:
         ctx: Command, which knows the source of each value.

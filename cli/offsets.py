@@ -7,8 +7,8 @@ from typing import Any, Final
 import click
 import orjson
 
+from amqp_server.admin.views.values import time_text
 from amqp_server.control.messages import ErrorKind
-from amqp_server.views.values import time_text
 from cli.control import (
     EXIT_CODES,
     RequestFailedError,

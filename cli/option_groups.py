@@ -110,6 +110,7 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "management-tls-verify",
             "management-tls-fail-if-no-peer-cert",
             "management-cors-origin",
+            "management-hosts",
         ),
     }
 )

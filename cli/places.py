@@ -4,12 +4,12 @@ import time
 
 import click
 
+from amqp_server.admin.offset_text import parse_offset_text
 from amqp_server.broker.header_filter import parse_filter
-from amqp_server.offset_text import parse_offset_text
 
 
 class OffsetTextType(click.ParamType[str]):
-    """Position in a log; see `amqp_server.offset_text`."""
+    """Position in a log; see `amqp_server.admin.offset_text`."""
 
     name = "place"
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 import orjson
 
-from amqp_server.offset_text import HOW_WRITTEN
+from amqp_server.admin.offset_text import HOW_WRITTEN
 from cli.control import EXIT_CODES, ask_server, check_utf8, storage_path_option
 from cli.places import FilterType, OffsetTextType
 from cli.shown import shown

@@ -6,8 +6,8 @@ from typing import Any, Final
 import click
 import orjson
 
-from amqp_server.start_report import Outcome
-from amqp_server.start_report_file import REPORT_NAME, load_report
+from amqp_server.recovery.start_report import Outcome
+from amqp_server.recovery.start_report_file import REPORT_NAME, load_report
 from cli.command_failure import CommandFailedError
 from cli.data_directory import (
     EXIT_CODES,
@@ -66,8 +66,8 @@ def recover(
 
 def _recover(storage_path: Path, *, is_dry_run: bool, accepts_loss: bool) -> dict[str, Any]:
     # Imported here: --last and --help need no server.
-    from amqp_server.missing_parts import ALL_PARTS
     from amqp_server.offline_recovery import recover_directory
+    from amqp_server.recovery.missing_parts import ALL_PARTS
 
     accepted = ALL_PARTS if accepts_loss else ()
     return recover_directory(storage_path, is_dry_run=is_dry_run, accepted=accepted).as_json()
@@ -118,6 +118,8 @@ def _print(report: dict[str, Any]) -> None:
     click.echo(f"metadata: {metadata['documents']} documents")
     for unreadable in metadata["unreadable"]:
         click.echo(f"  unreadable {shown(unreadable['path'])}: {shown(unreadable['reason'])}")
+        if effect := unreadable.get("effect"):
+            click.echo(f"    until it is mended or accepted as lost: {effect}")
     if report["removed_logs"]:
         click.echo(f"logs of deleted queues: {report['removed_logs']} removed")
     # Reports of earlier versions have none of these.

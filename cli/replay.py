@@ -8,10 +8,10 @@ from typing import Any, Final
 import click
 import orjson
 
+from amqp_server.admin.offset_text import HOW_WRITTEN
 from amqp_server.control.client import ControlError, UnreachableError
 from amqp_server.control.messages import ErrorKind
 from amqp_server.control.queue_client import QueueClient
-from amqp_server.offset_text import HOW_WRITTEN
 from cli.control import RequestFailedError, check_utf8, storage_path_option
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
 from cli.places import FilterType, OffsetTextType
@@ -172,4 +172,9 @@ def _summary(done: Progress, queue: str, to: str) -> str:
     )
     if done["replayed"]:
         text += f": offsets {done['first_offset']} to {done['last_offset']}"
+    if done["lost"]:
+        text += (
+            f"; {done['lost']} more are lost, because the log is damaged: "
+            "`amqp-server verify` shows where"
+        )
     return text

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from amqp_server.config import Bounds, ConfigError, Durability, ServerConfig
-from amqp_server.listen_addresses import parse_addresses
+from amqp_server.base.config import Bounds, ConfigError, Durability, ServerConfig
+from amqp_server.base.listen_addresses import parse_addresses
 from appendlog import Compression
-from cli.parameters import (
+from cli.units import (
     DURATION,
     SIZE,
     WATERMARK,

@@ -8,8 +8,8 @@ from typing import Any, Final
 import click
 import orjson
 
+from amqp_server.base.config import Durability
 from amqp_server.broker.queue_settings import QueueType
-from amqp_server.config import Durability
 from cli.control import (
     EXIT_CODES,
     RequestFailedError,
@@ -18,8 +18,8 @@ from cli.control import (
     storage_path_option,
 )
 from cli.exit_codes import EXIT_FAILED
-from cli.parameters import CountType
 from cli.shown import shown, shown_field
+from cli.units import CountType
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 _DECIMAL_DIGITS_MAX: Final = 19

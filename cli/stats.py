@@ -9,17 +9,17 @@ from typing import Any, Final
 import click
 import orjson
 
+from amqp_server.admin.views.values import time_text
 from amqp_server.control.client import ControlError, UnreachableError, ask
 from amqp_server.control.messages import ErrorKind
 from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
 from amqp_server.maintenance.stored_stats import stored_stats
-from amqp_server.views.values import time_text
 from cli.command_failure import CommandFailedError
 from cli.control import check_utf8
 from cli.data_directory import HELP, data_directory_option, refusals
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
-from cli.parameters import CountType
 from cli.shown import shown, shown_bytes, shown_field
+from cli.units import CountType
 from metadata.reading_lock import is_served
 
 PAGE_QUEUES: Final = 500

@@ -1,6 +1,7 @@
 """The command `amqp-server status`: state of the running server."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 import orjson
@@ -36,11 +37,7 @@ def status(storage_path: Path, *, as_json: bool) -> int:
             how = " with TLS" if each["protocol"] == "amqp/ssl" else ""
             click.echo(f"listening on {each['host']}:{each['port']}{how}")
     if management := found.get("management"):
-        state = "" if management["is_serving"] else " (not ready)"
-        for url in management["urls"]:
-            click.echo(f"management: {url}{state}")
-        for url in management["metrics_urls"]:
-            click.echo(f"metrics: {url}{state}")
+        _show_management(management)
     click.echo(f"alarms: {', '.join(found['alarms']) or 'none'}")
     for name in ("vhosts", "connections", "channels", "queues", "messages_ready"):
         click.echo(f"{name.replace('_', ' '):<16}{found[name]:>10}")
@@ -58,3 +55,14 @@ def status(storage_path: Path, *, as_json: bool) -> int:
         where = f"{each['kind']} {name} in vhost '{shown(each['vhost'])}'"
         click.echo(f"damaged: {where}: {shown(each['reason'])}")
     return 0
+
+
+def _show_management(management: dict[str, Any]) -> None:
+    state = "" if management["is_serving"] else " (not ready)"
+    for url in management["urls"]:
+        click.echo(f"management: {url}{state}")
+    for url in management["metrics_urls"]:
+        click.echo(f"metrics: {url}{state}")
+    for each in management["waiting"]:
+        name = "metrics" if each["kind"] == "metrics" else "management"
+        click.echo(f"{name}: waits for port {each['port']} of {each['host']}: {each['reason']}")

@@ -11,7 +11,7 @@ import orjson
 
 from amqp_server.maintenance.directory_check import DirectoryCheck, QueueCheck, check_directory
 from amqp_server.maintenance.stored_queues import StoredQueue, StoredQueues, load_stored_queues
-from amqp_server.start_report import Outcome
+from amqp_server.recovery.start_report import Outcome
 from appendlog.checking.problem import Level, Problem
 from cli.command_failure import CommandFailedError
 from cli.data_directory import (

@@ -21,17 +21,36 @@ class BatchChange(Change):
     Attributes:
         contents: New content of each document's file, by path.
         vhosts: Encoded virtual hosts of the documents.
+        replaced: By path, the change of the document that was the last one before this batch.
+        left: Those of its paths at which a file may be that no caller expects; see
+            `WriteRounds.left`.
+        is_closed: Whether it has all its documents.
         decided: Done when the documents count even after a crash.
         is_decided: Whether they do.
+        refusal: Why the disk did not take the documents of a decided batch at the last attempt;
+            None if there was none, or no attempt yet.
     """
 
-    __slots__ = ("contents", "decided", "is_decided", "vhosts")
+    __slots__ = (
+        "contents",
+        "decided",
+        "is_closed",
+        "is_decided",
+        "left",
+        "refusal",
+        "replaced",
+        "vhosts",
+    )
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.contents: dict[Path, bytes] = {}
         self.vhosts: set[str] = set()
+        self.replaced: dict[Path, Change] = {}
+        self.left: set[Path] = set()
+        self.is_closed = False
         self.is_decided = False
+        self.refusal: OSError | None = None
         self.decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -74,7 +93,8 @@ class Batch:
         """Return when all documents survive a crash; they are written in the background.
 
         Raises:
-            DocumentWriteError: The disk refused; no document was written.
+            DocumentWriteError: The disk refused, or it has no room yet for an earlier batch; no
+                document was written.
         """
         self._rounds.close_batch(self._change)
         await asyncio.shield(self._change.decided)

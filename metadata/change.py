@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -135,6 +135,11 @@ class Change:
     def fails_followers(self) -> bool:
         """Whether a failure fails all changes that wait, not only those that need this one."""
         return False
+
+    @property
+    def followers(self) -> Sequence[Change]:
+        """The changes that wait for this one; more may come."""
+        return self._dependents
 
     @property
     def is_waited_for(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from appendlog.files.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem, Room
 from metadata.document import DOCUMENT_BYTES_MAX
 
 
@@ -35,9 +35,26 @@ class DocumentFiles:
         """Return a file's content, cut to one byte more than `bytes_max`."""
         return self._filesystem.read_file(path, bytes_max + 1)
 
+    def exists(self, path: Path) -> bool:
+        """Return whether there is a file."""
+        return self._filesystem.exists(path)
+
+    def room(self, path: Path) -> Room:
+        """Return the room on the disk of a file or directory."""
+        return self._filesystem.room(path)
+
     def write(self, path: Path, content: bytes) -> None:
         """Create or overwrite a file; return when its content is on the disk."""
         self._filesystem.write_file(path, content)
+
+    def append(self, path: Path, content: bytes, position: int) -> None:
+        """Write behind the first `position` bytes of a file; return when that is on the disk."""
+        descriptor = self._filesystem.open(path, os.O_WRONLY)
+        try:
+            self._filesystem.write_all(descriptor, [content], position, sync=False)
+            self._filesystem.fsync(descriptor)
+        finally:
+            self._filesystem.close(descriptor)
 
     def write_pieces(self, path: Path, pieces: Callable[[], Iterable[bytes]]) -> None:
         """Create or overwrite a large file; return when its content is on the disk.

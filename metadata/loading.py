@@ -11,13 +11,17 @@ from typing import Any, Final, NamedTuple
 from metadata.document import SCHEMA, Document, decode_with_schema, is_kind, read_fields
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentFormatError
+from metadata.name_list import NAMES_NAME, StoredNames, read_names
 from metadata.paths import DOCUMENT_SUFFIX, TEMPORARY_SUFFIX, place_of
 from metadata.redo_file import REDO_NAME, read_redo
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("metadata.loading")
 
+_MISSING: Final = f"missing, but {NAMES_NAME} has it"
 _UNDECIDED: Final = REDO_NAME + TEMPORARY_SUFFIX
 """Name of the redo file of a batch that a crash has interrupted before its decision."""
+
+_UNWRITTEN: Final = NAMES_NAME + TEMPORARY_SUFFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class UnreadableDocument:
         is_damage: Whether its content is invalid; otherwise the disk refused to read it, and it may
             be intact.
         cause: Error of the operating system in that case.
+        is_missing: Whether there is no file: only the list of the names proves that it existed.
     """
 
     path: Path
@@ -44,6 +49,7 @@ class UnreadableDocument:
     is_damage: bool = True
     fields: dict[str, Any] | None = None
     cause: OSError | None = None
+    is_missing: bool = False
 
 
 @dataclass(slots=True)
@@ -58,6 +64,7 @@ class LoadReport:
         unfinished_batch: What a crash has left to write of a decided batch, content by path. The
             documents in it are among the readable ones, whatever their own files contain.
         removed_temporaries: Number of half-written files of an earlier crash that were removed.
+        names: The list of the names of some kinds; None if there is none.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -65,6 +72,7 @@ class LoadReport:
     earlier: list[Document] = field(default_factory=list)
     removed_temporaries: int = 0
     unfinished_batch: dict[Path, bytes] = field(default_factory=dict)
+    names: StoredNames | None = None
 
     @property
     def has_any(self) -> bool:
@@ -88,6 +96,8 @@ def load_documents(
     share_out: ShareOut | None = None,
     *,
     accepts_unsigned: bool = False,
+    believes_names: bool = False,
+    expects_names: bool = False,
 ) -> LoadReport:
     """Read all documents below `root`, and remove half-written ones; blocks.
 
@@ -99,6 +109,9 @@ def load_documents(
         share_out: Visits the files in several threads; None visits one file after another.
         accepts_unsigned: Whether to accept documents without a checksum: the data directory has an
             earlier format, or is being upgraded.
+        believes_names: Whether documents that only the list of names has are missing. A program
+            that knows no list may have removed them.
+        expects_names: Whether it is known that there was a list.
 
     Raises:
         DocumentFormatError: The redo file of a batch is damaged.
@@ -106,6 +119,8 @@ def load_documents(
     """
     loading = _Loading(root, files, share_out, accepts_unsigned=accepts_unsigned)
     loading.run()
+    if believes_names:
+        loading.find_missing(expects_names=expects_names)
     return loading.report
 
 
@@ -150,13 +165,61 @@ class _Loading:
         self.report.documents = [document for document, _ in found]
         self.report.earlier = [document for document, schema in found if schema < SCHEMA]
         self.report.removed_temporaries = len(self._removed)
+        self.report.names = read_names(self._root, self._files)
         self.report.unreadable.sort(key=lambda unreadable: unreadable.path)
+
+    def find_missing(self, *, expects_names: bool) -> None:
+        """Report documents that are listed and not there."""
+        stored = self.report.names
+        if not self._found:
+            # All of it is gone: whoever starts on that must look at the whole.
+            return
+        if stored is None:
+            # Until a batch is written to its files, nothing of it need be listed.
+            if expects_names and not self.report.unfinished_batch:
+                self._report_unreadable(_Place(NAMES_NAME, "", ""), "missing", is_missing=True)
+            return
+        if stored.damage:
+            self._report_unreadable(_Place(NAMES_NAME, "", ""), stored.damage)
+        known = {
+            (each.kind, each.encoded_vhost, each.encoded_name) for each in self.report.unreadable
+        }
+        for place in self._still_missing(stored.places.difference(self._found)):
+            kind, vhost, file_name = place
+            name = file_name.removesuffix(DOCUMENT_SUFFIX)
+            # Whatever cannot be read may be it.
+            places = ((kind, vhost, name), (kind, vhost, ""), (kind, "", ""), ("", "", ""))
+            if known.isdisjoint(places):
+                self._report_unreadable(_Place(*place), _MISSING, is_missing=True)
+        self.report.unreadable.sort(key=lambda unreadable: unreadable.path)
+
+    def _still_missing(self, candidates: set[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+        """Return which of these places are listed and empty, also if a server changes some now.
+
+        A server lists a document after it was written, and forgets it before it is removed.
+        """
+        if not candidates:
+            return []
+        absent = {place for place in candidates if not self._exists(place)}
+        again = read_names(self._root, self._files)
+        listed = again.places if again is not None else set()
+        return sorted(place for place in absent & listed if not self._exists(place))
+
+    def _exists(self, place: tuple[str, str, str]) -> bool:
+        try:
+            self._files.read(self._root.joinpath(*place), 0)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return True
 
     def _places(self) -> list[_Place]:
         kinds = self._list(_Place("", "", ""))
-        if _UNDECIDED in kinds:
-            kinds.remove(_UNDECIDED)
-            self._remove_temporary(_Place(_UNDECIDED, "", ""))
+        for name in (_UNDECIDED, _UNWRITTEN):
+            if name in kinds:
+                kinds.remove(name)
+                self._remove_temporary(_Place(name, "", ""))
         return [
             _Place(kind, vhost, file_name)
             for kind in kinds
@@ -224,13 +287,14 @@ class _Loading:
         is_damage: bool = True,
         fields: dict[str, Any] | None = None,
         cause: OSError | None = None,
+        is_missing: bool = False,
     ) -> None:
         path = self._root.joinpath(*place)
         logger.error("unreadable metadata path=%s reason=%s", path, reason)
         name = place.file_name.removesuffix(DOCUMENT_SUFFIX)
         self.report.unreadable.append(
             UnreadableDocument(
-                path, place.kind, place.vhost, name, reason, is_damage, fields, cause
+                path, place.kind, place.vhost, name, reason, is_damage, fields, cause, is_missing
             )
         )
 

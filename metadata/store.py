@@ -7,9 +7,11 @@ synced; only then does the call return. A crash leaves the old or the new docume
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from metadata.batch import Batch
 from metadata.batch_files import carry_out
@@ -18,12 +20,15 @@ from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError, UnstorableDocumentError
 from metadata.file_workers import READERS_MAX, FileWorkers
 from metadata.loading import LoadReport, load_documents
+from metadata.name_list import NAMES_NAME, NameList, Place
 from metadata.names import encode_name
 from metadata.open_removal import Dependent, OpenRemoval
-from metadata.paths import document_path
+from metadata.paths import DOCUMENT_SUFFIX, document_path, place_of
 from metadata.redo_file import REDO_NAME
 from metadata.removal import Removal
 from metadata.write_rounds import WriteRounds
+
+logger: Final = logging.getLogger("metadata.store")
 
 
 class MetadataStore:
@@ -33,36 +38,67 @@ class MetadataStore:
     calls cost far less than consecutive ones.
     """
 
-    def __init__(self, root: Path, files: DocumentFiles | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        files: DocumentFiles | None = None,
+        listed_kinds: frozenset[str] = frozenset(),
+    ) -> None:
         """Create a store; reads and writes nothing.
 
         Args:
             root: The `metadata` directory; created by the first `put`.
             files: File operations; by default the operating system's.
+            listed_kinds: Kinds of documents whose names are listed: their loss is noticed.
         """
         self._root = root
         self._files = DocumentFiles() if files is None else files
         self._workers = FileWorkers()
-        self._rounds = WriteRounds(root, self._files, self._workers)
+        self._names = NameList(root, self._files, listed_kinds)
+        self._rounds = WriteRounds(root, self._files, self._workers, self._names)
 
-    async def load(self, *, accepts_unsigned: bool = False) -> LoadReport:
+    @property
+    def on_written(self) -> Callable[[Path], None] | None:
+        """Called with the path of each document that was replaced or removed; None: not."""
+        return self._rounds.on_written
+
+    @on_written.setter
+    def on_written(self, told: Callable[[Path], None] | None) -> None:
+        self._rounds.on_written = told
+
+    async def load(
+        self,
+        *,
+        accepts_unsigned: bool = False,
+        believes_names: bool = False,
+        expects_names: bool = False,
+    ) -> LoadReport:
         """Read every document; call it once, before the first change.
 
         An unreadable file does not stop the others: it is reported and stays in its place. A batch
-        that a crash has interrupted after its decision is completed.
+        that a crash has interrupted after its decision is completed. If the disk refuses that, its
+        documents count all the same, and are written in the background as soon as the disk takes
+        them.
 
         Args:
             accepts_unsigned: Whether to accept documents without a checksum: the data directory has
                 an earlier format, or is being upgraded.
+            believes_names: See `load_documents`.
+            expects_names: See `load_documents`.
 
         Returns:
             The documents, and what could not be read.
 
         Raises:
             DocumentFormatError: The redo file of a batch is damaged.
-            DocumentWriteError: The disk refused to complete a batch.
         """
-        return await self._workers.run(self._load, accepts_unsigned)
+        report, refused = await self._workers.run(
+            partial(self._load, believes_names=believes_names, expects_names=expects_names),
+            accepts_unsigned,
+        )
+        if refused:
+            self._rounds.resume_batch(refused)
+        return report
 
     def open_batch(self) -> Batch:
         """Begin a batch: documents of which a crash leaves all or none; one at a time."""
@@ -157,6 +193,28 @@ class MetadataStore:
         await self._rounds.until_quiet(encoded_vhost)
         await self._workers.run(self._clear_vhost, encoded_vhost)
 
+    async def write_names(self) -> None:
+        """Write the list of names if a load has found another one than is needed.
+
+        Raises:
+            DocumentWriteError: The disk refused; the next change tries again.
+        """
+        await self._change_names(self._names.write)
+
+    async def forget_names(self, paths: Sequence[Path]) -> None:
+        """Take documents off the list of names, because somebody else moves their files away.
+
+        Raises:
+            DocumentWriteError: The disk refused.
+        """
+        await self._change_names(partial(self._names.remove, paths))
+
+    async def _change_names(self, change: Callable[[], object]) -> None:
+        try:
+            await self._workers.run(lambda _: change(), None)
+        except OSError as cause:
+            raise DocumentWriteError(self._root / NAMES_NAME, cause) from cause
+
     @property
     def is_idle(self) -> bool:
         """Whether no change waits or is being written."""
@@ -173,21 +231,57 @@ class MetadataStore:
 
     # In a worker thread
 
-    def _load(self, accepts_unsigned: bool) -> LoadReport:
+    def _load(
+        self, accepts_unsigned: bool, *, believes_names: bool, expects_names: bool
+    ) -> tuple[LoadReport, Mapping[Path, bytes]]:
+        """Return what was read, and the documents of a decided batch that the disk refused."""
         share_out = partial(self._workers.share_out, threads_max=READERS_MAX)
         report = load_documents(
-            self._root, self._files, share_out, accepts_unsigned=accepts_unsigned
+            self._root,
+            self._files,
+            share_out,
+            accepts_unsigned=accepts_unsigned,
+            believes_names=believes_names,
+            expects_names=expects_names,
         )
+        refused = self._complete_batch(report)
+        self._take_over_names(report)
+        return report, refused
+
+    def _complete_batch(self, report: LoadReport) -> Mapping[Path, bytes]:
+        """Write what a crash has left of a decided batch; return what the disk refuses of it."""
+        if not report.unfinished_batch:
+            return {}
         try:
-            if report.unfinished_batch:
-                carry_out(self._root, self._files, report.unfinished_batch)
-        except OSError as cause:
-            raise DocumentWriteError(self._root / REDO_NAME, cause) from cause
-        return report
+            carry_out(self._root, self._files, report.unfinished_batch)
+        except OSError as error:
+            logger.error(  # noqa: TRY400 - one line says it all
+                "metadata batch of the last run not written, tried again path=%s documents=%d "
+                "error=%s",
+                self._root / REDO_NAME,
+                len(report.unfinished_batch),
+                error,
+            )
+            return report.unfinished_batch
+        return {}
+
+    def _take_over_names(self, report: LoadReport) -> None:
+        """List what was found; what is missed stays listed until its loss is accepted."""
+        if not self._names.kinds:
+            return
+        readable = (place_of(each.kind, each.vhost, each.name) for each in report.documents)
+        others = (
+            (each.kind, each.encoded_vhost, f"{each.encoded_name}{DOCUMENT_SUFFIX}")
+            for each in report.unreadable
+            if each.encoded_name
+        )
+        hidden = _below_unreadable(report)
+        self._names.take_over(report.names, {*readable, *others, *hidden})
 
     def _clear_vhost(self, encoded_vhost: str) -> None:
         directory = self._root
         try:
+            self._names.remove_vhost(encoded_vhost)
             for kind in self._files.list_names(self._root):
                 directory = self._root / kind / encoded_vhost
                 self._clear_directory(directory)
@@ -205,6 +299,20 @@ class MetadataStore:
             return
         self._rounds.note_removed(directory)
         self._files.sync_directory(directory.parent)
+
+
+def _below_unreadable(report: LoadReport) -> set[Place]:
+    """Return the listed documents of directories that cannot be read."""
+    if report.names is None:
+        return set()
+    directories = {
+        (each.kind, each.encoded_vhost) for each in report.unreadable if not each.encoded_name
+    }
+    return {
+        place
+        for place in report.names.places
+        if not directories.isdisjoint((place[:2], (place[0], ""), ("", "")))
+    }
 
 
 async def _refused(error: UnstorableDocumentError) -> None:

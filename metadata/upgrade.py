@@ -15,7 +15,7 @@ from metadata.directory_lock import DirectoryLock
 from metadata.document_files import DocumentFiles
 from metadata.loading import LoadReport, load_documents
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("metadata.upgrade")
 
 SERVER_REPORT_NAME: Final = "recovery.json"
 """File that exists if a server has run on a data directory."""

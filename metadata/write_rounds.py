@@ -16,7 +16,7 @@ import asyncio
 import errno
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, repeat
 from pathlib import Path
@@ -28,11 +28,12 @@ from metadata.change import Change, DeletionMark
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError
 from metadata.file_workers import FileWorkers
+from metadata.name_list import NameList, Place, place_of_path
 from metadata.paths import temporary_path
 from metadata.redo_file import REDO_NAME
 from metadata.referrers import Referrers
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("metadata.write_rounds")
 
 ROUND_CHANGES_MAX: Final = 256
 """Most changes in one round, so that a change never waits for thousands of others."""
@@ -47,12 +48,19 @@ RETRY_SECONDS: Final = (0.01, 0.1, 1.0)
 
 
 class WriteRounds:
-    """Applies changes in rounds, in one task that lives while there is work."""
+    """Applies changes in rounds, in one task that lives while there is work.
 
-    def __init__(self, root: Path, files: DocumentFiles, workers: FileWorkers) -> None:
+    Attributes:
+        on_written: Called with the path of each file that was replaced or removed; None: not.
+    """
+
+    def __init__(
+        self, root: Path, files: DocumentFiles, workers: FileWorkers, names: NameList
+    ) -> None:
         self._root = root
         self._files = files
         self._workers = workers
+        self._names = names
         self._unfinished: dict[Change, None] = {}
         self._ready: deque[Change] = deque()
         self._bulk: deque[Change] = deque()
@@ -71,6 +79,7 @@ class WriteRounds:
         self._change_count = 0
         self._batches: dict[BatchChange, asyncio.Task[None]] = {}
         self._is_draining = asyncio.Event()
+        self.on_written: Callable[[Path], None] | None = None
 
     def submit(
         self,
@@ -193,11 +202,30 @@ class WriteRounds:
         return outcome
 
     def open_batch(self) -> BatchChange:
-        """Begin a batch without documents; it waits for `close_batch`."""
+        """Begin a batch without documents; it waits for `close_batch`, and for earlier batches."""
         batch = BatchChange(self._root / REDO_NAME)
         batch.hold()
+        for earlier in self._unfinished:
+            if isinstance(earlier, BatchChange):
+                # There is one redo file, also for one that has not started.
+                batch.wait_for(earlier)
         self._add(batch)
         return batch
+
+    def resume_batch(self, contents: Mapping[Path, bytes]) -> None:
+        """Go on with a batch that was decided before the last stop; the disk has refused it now.
+
+        Later changes of its documents wait until they are written, as they did before.
+
+        Args:
+            contents: Content of each document's file, by path.
+        """
+        batch = BatchChange(self._root / REDO_NAME)
+        batch.is_decided = True
+        batch.decided.set_result(None)
+        for path, content in contents.items():
+            self._put(batch, path, content)
+        self._add(batch)
 
     def put_in_batch(self, batch: BatchChange, path: Path, content: bytes) -> None:
         """Add the new content of a file to a batch that is not closed."""
@@ -208,18 +236,41 @@ class WriteRounds:
                 self.submit(path, content, after=[batch])
                 return
             batch.wait_for(last)
+            batch.replaced[path] = last
+        self._put(batch, path, content)
+
+    def _put(self, batch: BatchChange, path: Path, content: bytes) -> None:
         encoded_vhost = path.parent.name
         if encoded_vhost not in batch.vhosts:
             batch.vhosts.add(encoded_vhost)
             self._vhost_counts[encoded_vhost] = self._vhost_counts.get(encoded_vhost, 0) + 1
-        self._left.discard(path)
+        if path in self._left:
+            self._left.discard(path)
+            batch.left.add(path)
         self._last[path] = batch
         batch.contents[path] = content
 
     def close_batch(self, batch: BatchChange) -> None:
-        """Let a batch start when the earlier changes of its documents are done."""
-        if batch.unblock():
+        """Let a batch start when the earlier changes of its documents are done.
+
+        It fails at once if the disk does not take an earlier one: that may last for hours.
+        """
+        batch.is_closed = True
+        refusals = [each.refusal for each in self._batches if each.refusal is not None]
+        if refusals:
+            self._refuse_batch(batch, refusals[0])
+        elif batch.unblock():
             self._start(batch)
+
+    def _refuse_batch(self, batch: BatchChange, cause: OSError) -> None:
+        """End a batch that waits for one that the disk refuses."""
+        # What it waits for may be done later; it must not start then.
+        batch.hold()
+        batch.fail(cause)
+        batch.decided.set_exception(DocumentWriteError(batch.path, cause))
+        self._batches[batch] = asyncio.create_task(
+            self._finish_batch(batch), name="metadata-batch-refused"
+        )
 
     def cancel_batch(self, batch: BatchChange) -> None:
         """End a batch that was not closed, or that has failed."""
@@ -378,6 +429,8 @@ class WriteRounds:
         if change.error is None:
             self._left.discard(change.path)
             self._refused.discard(change.path)
+            if self.on_written is not None:
+                self.on_written(change.path)
             return
         (self._left if change.is_dependent else self._refused).add(change.path)
         if change.marks and not change.is_applied:
@@ -399,7 +452,7 @@ class WriteRounds:
             self._count_done(encoded_vhost)
         for batch in self._batches:
             for encoded_vhost in (*batch.vhosts, self._root.name):
-                self._vhost_counts[encoded_vhost] = 1
+                self._vhost_counts[encoded_vhost] = self._vhost_counts.get(encoded_vhost, 0) + 1
 
     async def _run_batch(self, batch: BatchChange) -> None:
         """Decide a batch, then write its documents; several attempts if the disk refuses."""
@@ -414,15 +467,16 @@ class WriteRounds:
         await self._finish_batch(batch)
 
     async def _write_batch(self, batch: BatchChange) -> None:
-        try:
-            await self._workers.run(self._decide, batch)
-        except OSError as cause:
-            batch.fail(cause)
-            await self._insist(batch, self._take_back, pauses=RETRY_SECONDS)
-            batch.decided.set_exception(DocumentWriteError(batch.path, cause))
-            return
-        batch.is_decided = True
-        batch.decided.set_result(None)
+        if not batch.is_decided:
+            try:
+                await self._workers.run(self._decide, batch)
+            except OSError as cause:
+                batch.fail(cause)
+                await self._insist(batch, self._take_back, pauses=RETRY_SECONDS)
+                batch.decided.set_exception(DocumentWriteError(batch.path, cause))
+                return
+            batch.is_decided = True
+            batch.decided.set_result(None)
         error = await self._insist(batch, self._carry_out)
         if error is not None:
             batch.fail(error)
@@ -435,19 +489,25 @@ class WriteRounds:
     ) -> OSError | None:
         """Repeat some work until the disk accepts it; return the error of the last attempt.
 
-        The store's end, or that of the pauses, ends the attempts.
+        The store's end, or that of the pauses, ends the attempts. A disk may be full for days, so
+        only the attempts 1, 2, 4, 8 and so on are reported.
         """
         error = None
-        for pause in pauses or chain(RETRY_SECONDS, repeat(RETRY_SECONDS[-1])):
+        waits = pauses or chain(RETRY_SECONDS, repeat(RETRY_SECONDS[-1]))
+        for attempt, pause in enumerate(waits, 1):
             try:
                 await self._workers.run(work, batch)
             except OSError as cause:
-                logger.error(  # noqa: TRY400 - one line says it all
-                    "metadata batch not written, tried again documents=%d error=%s",
-                    len(batch.contents),
-                    cause,
-                )
+                if attempt.bit_count() == 1:
+                    logger.error(  # noqa: TRY400 - one line says it all
+                        "metadata batch not written, tried again documents=%d attempts=%d error=%s",
+                        len(batch.contents),
+                        attempt,
+                        cause,
+                    )
                 error = cause
+                if batch.is_decided:
+                    self._note_batch_refusal(batch, cause)
                 if self._is_draining.is_set():
                     break
                 with suppress(TimeoutError):
@@ -456,16 +516,33 @@ class WriteRounds:
                 return None
         return error
 
+    def _note_batch_refusal(self, batch: BatchChange, cause: OSError) -> None:
+        """Keep why a decided batch cannot be written, and end those that wait for it."""
+        batch.refusal = cause
+        for other in tuple(self._unfinished):
+            if isinstance(other, BatchChange) and other.is_closed and other not in self._batches:
+                self._refuse_batch(other, cause)
+
     async def _finish_batch(self, batch: BatchChange) -> None:
         """Wake what waits for a batch, in parts."""
         self._unfinished.pop(batch, None)
+        if batch.error is not None:
+            self._left |= batch.left
         for count, path in enumerate(batch.contents, 1):
             if self._last.get(path) is batch:
-                del self._last[path]
+                earlier = self._before(batch, path)
+                if earlier is not None and earlier in self._unfinished:
+                    self._last[path] = earlier
+                else:
+                    del self._last[path]
             if batch.error is None:
                 self._refused.discard(path)
+                if self.on_written is not None:
+                    self.on_written(path)
             if count % FINISHED_AT_ONCE == 0:
                 await asyncio.sleep(0)
+        if batch.error is not None:
+            await self._keep_order(batch)
         batch.finish()
         while batch.is_waited_for:
             self._release_some(batch)
@@ -473,6 +550,39 @@ class WriteRounds:
         for encoded_vhost in (*batch.vhosts, self._root.name):
             self._count_done(encoded_vhost)
         del self._batches[batch]
+
+    async def _keep_order(self, batch: BatchChange) -> None:
+        """Let those that wait for a batch that was not written wait for what came before it.
+
+        A batch that was refused or cancelled may end long before a change that it has waited for.
+        """
+        for count, follower in enumerate(batch.followers, 1):
+            paths = follower.contents if isinstance(follower, BatchChange) else (follower.path,)
+            for path in paths:
+                earlier = self._before(batch, path)
+                if earlier is None:
+                    continue
+                if earlier in self._unfinished:
+                    follower.wait_for(earlier)
+                elif follower.error is None:
+                    follower.error = earlier.error
+            if count % FINISHED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _before(self, batch: BatchChange, path: Path) -> Change | None:
+        """Return the last change of a document before an ended batch, if it still matters.
+
+        That is one that is not done, or a decided batch that the disk has refused for good: the
+        next load writes it over what follows.
+        """
+        earlier: Change | None = batch.replaced.get(path)
+        while earlier is not None and earlier not in self._unfinished:
+            if not isinstance(earlier, BatchChange):
+                return None
+            if earlier.is_decided:
+                return earlier if earlier.error is not None else None
+            earlier = earlier.replaced.get(path)
+        return earlier
 
     # In a worker thread
 
@@ -484,7 +594,7 @@ class WriteRounds:
         take_back(self._root, self._files)
 
     def _carry_out(self, batch: BatchChange) -> None:
-        carry_out(self._root, self._files, batch.contents)
+        carry_out(self._root, self._files, batch.contents, self._names.add)
 
     def _apply_round(self, changes: list[Change]) -> None:
         by_directory: dict[Path, list[Change]] = {}
@@ -493,10 +603,50 @@ class WriteRounds:
                 by_directory.setdefault(change.path.parent, []).append(change)
         for directory, changed in by_directory.items():
             self._make_directories(directory, changed)
+        forgotten = self._forget_names(changes)
         self._workers.share_out(changes, self._apply)
         self._workers.share_out(list(by_directory.items()), self._sync)
+        self._list_names(changes, forgotten)
         kept = [each for each in changes if each.error and each.marks and not each.is_applied]
         self._workers.share_out(kept, self._remove_marks)
+
+    def _forget_names(self, changes: list[Change]) -> set[Place]:
+        """Take documents that are about to be removed off the list of names; return which were."""
+        removed = [each for each in self._listed(changes) if each.content is None]
+        try:
+            return self._names.remove(each.path for each in removed)
+        except OSError as cause:
+            for change in removed:
+                change.fail(cause)
+            return set()
+
+    def _list_names(self, changes: list[Change], forgotten: set[Place]) -> None:
+        """List the documents that are on the disk now, or could not be removed."""
+        written = [
+            each
+            for each in self._listed(changes, also_failed=True)
+            if (
+                each.error is None
+                if each.content is not None
+                # One that was never there must not count as lost.
+                else each.error is not None and place_of_path(each.path) in forgotten
+            )
+        ]
+        try:
+            self._names.add(each.path for each in written)
+        except OSError as cause:
+            for change in written:
+                change.fail(cause)
+
+    def _listed(self, changes: list[Change], *, also_failed: bool = False) -> list[Change]:
+        kinds = self._names.kinds
+        return [
+            each
+            for each in changes
+            if not each.sets_marks
+            and each.path.parent.parent.name in kinds
+            and (also_failed or each.error is None)
+        ]
 
     def _make_directories(self, directory: Path, changes: list[Change]) -> None:
         """Create a directory that may not be durable yet, if a file is to be written in it."""

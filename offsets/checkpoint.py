@@ -32,7 +32,7 @@ from offsets.group_checkpoint import (
 from offsets.group_entries import GroupEntries
 from offsets.queue_checkpoint import QueueCheckpoint, QueueState, decode_checkpoint
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("offsets.checkpoint")
 
 COMPACTION_FACTOR: Final = 4
 """A new generation begins when the file is this many times longer than its live content."""

@@ -26,7 +26,7 @@ from offsets.group_checkpoint import GroupCheckpoint, decode_group_checkpoint
 from offsets.group_entries import GroupEntries
 from offsets.round_frame import UnknownVersionError
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("offsets.checkpoint_reading")
 
 _LOOKS_MAX: Final = 100
 """Maximum number of listings of the directory, if files are removed each time."""

@@ -21,7 +21,7 @@ from offsets.redo_reading import RedoRecovery, read_redo_journal, redo_path
 from offsets.redo_round import encode_redo_round
 from offsets.redo_transaction import RedoTransaction
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("offsets.redo_journal")
 
 
 class RedoJournal:

@@ -23,7 +23,7 @@ from offsets.redo_round import (
 from offsets.redo_transaction import RedoTransaction
 from offsets.round_frame import UnknownVersionError
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("offsets.redo_reading")
 
 _FILE_NAME: Final = re.compile(r"redo-([0-9]{20})\.log")
 

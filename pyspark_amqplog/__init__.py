@@ -9,6 +9,8 @@ use of the data source imports the code that reads logs.
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["DefaultSource", "enable"]
 
 NAME: Final = "amqplog"
+PYTHON: Final = "PYSPARK_PYTHON"
 PUSH_DOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -55,11 +58,17 @@ class DefaultSource(DataSource):
 def enable(spark: SparkSession) -> None:
     """Register the data source, and have Spark pass the filters of queries to readers.
 
-    Needed only if Spark's Python gets this package from an archive, or for the option
-    `pushDownFilters`.
+    Spark finds the data source without it only if the Python of its workers is this one and has the
+    package in a folder of its own: not if this Python was called by its path (workers are then
+    `python3` of PATH), nor after an editable install, nor from an archive. With a local master and
+    without a choice of Python, the workers of what is registered are this Python from now on.
 
     Args:
         spark: Session to change; the setting affects all of its data sources in Python.
     """
+    context = spark.sparkContext
+    is_chosen = PYTHON in os.environ or context.getConf().contains("spark.pyspark.python")
+    if (context.master or "").startswith("local") and not is_chosen:
+        context.pythonExec = sys.executable
     spark.conf.set(PUSH_DOWN, "true")
     spark.dataSource.register(DefaultSource)

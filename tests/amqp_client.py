@@ -15,6 +15,7 @@ Frames are encoded and decoded by pamqp, so that a mistake of ours is not made t
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
@@ -318,6 +319,11 @@ class AmqpClient:
     def close(self) -> None:
         """Close the connection in both directions as the protocol asks; all answers were read."""
         self.call(Connection.Close(200, "done", 0, 0), Connection.CloseOk, 0)
+        # First the client: the server leaves it a second for that.
+        if isinstance(self.socket, ssl.SSLSocket):
+            self.socket = self.socket.unwrap()
+        else:
+            self.socket.shutdown(socket.SHUT_WR)
         self.expect_end()
 
     def expect_connection_close(self, code: int) -> Connection.Close:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from amqp_server.client_connection import ClientConnection
+    from amqp_server.connections.client_connection import ClientConnection
     from tests.amqp_client import AmqpClient
     from tests.threaded_server import ThreadedServer
 
 STEPS: Final[dict[str, float]] = {
-    "amqp_server.time_slice.SLICE_SECONDS": 0.0,
+    "amqp_server.base.time_slice.SLICE_SECONDS": 0.0,
     "amqp_server.broker.publishing.publishing.STEP_QUEUES": 1,
+    "amqp_server.broker.publishing.publishing.STEP_LOOKS": 1,
     "amqp_server.broker.publishing.row.STEP_QUEUES": 1,
     "amqp_server.broker.transfers.forwarder.STEP_QUEUES": 1,
     "amqp_server.broker.transfers.large_body.LARGE_BYTES": 64,

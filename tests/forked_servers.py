@@ -25,12 +25,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from tests.limits import HANG_SECONDS
+
 _IMPORTED: Final = ("cli.main", "amqp_server.server_process")
 """What every server imports before it does anything; they import the rest."""
 
 _REQUEST_BYTES_MAX: Final = 1 << 20
 _PARTS_MAX: Final = 16
-_END_SECONDS_MAX: Final = 120.0
 
 
 class ForkedProcess:
@@ -151,7 +152,7 @@ class _Forking:
         """End it and every server that still runs; not in a fork of the tests' process."""
         if self._owner == os.getpid():
             self._socket.close()
-            self._process.wait(_END_SECONDS_MAX)
+            self._process.wait(HANG_SECONDS)
 
 
 start_forked_server: Final = _Forking().start_server

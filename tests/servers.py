@@ -109,7 +109,7 @@ class RunningServer:
     def faults(self) -> list[str]:
         """Lines of the log that a healthy server never writes."""
         return [
-            line for line in self.messages if "level=error" in line or line.startswith("Traceback")
+            line for line in self.messages if "level=error" in line or "Traceback (most" in line
         ]
 
     @property

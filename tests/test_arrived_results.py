@@ -3,9 +3,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 
-from amqp_server.arrived_results import ArrivedResults
+from amqp_server.upkeep.arrived_results import ArrivedResults
 from appendlog import CloseRequest, FlushResult, Log
 from tests.appendlog.builders import open_log
+from tests.limits import HANG_SECONDS
 
 
 def closed(log: Log) -> FlushResult:
@@ -42,7 +43,7 @@ def test_results_from_several_threads_all_arrive_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     while len(taken) < 1500:
-        calls.get(timeout=30)()
+        calls.get(timeout=HANG_SECONDS)()
     for thread in threads:
         thread.join()
     for mine in results:

@@ -9,11 +9,11 @@ from amqp_server.access.access_control import AccessControl
 from amqp_server.access.logins import Logins
 from amqp_server.access.passwords import NO_PASSWORD, PasswordHash
 from amqp_server.access.user import User
-from amqp_server.authentication import Authentication, PeerAuthenticator, ProxyWarning
-from amqp_server.background_tasks import BackgroundTasks
+from amqp_server.base.background_tasks import BackgroundTasks
+from amqp_server.base.config import ServerConfig
 from amqp_server.broker.counters.churn import Churn
-from amqp_server.config import ServerConfig
-from amqp_server.connection_limits import ConnectionLimits
+from amqp_server.connections.authentication import Authentication, PeerAuthenticator, ProxyWarning
+from amqp_server.connections.connection_limits import ConnectionLimits
 from metadata.store import MetadataStore
 
 HERE = ["127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1"]

@@ -7,16 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.limits import HANG_SECONDS
 from tests.servers import REPOSITORY, RunningServer
-
-SECONDS_MAX = 10
 
 
 def about(server: RunningServer) -> dict[str, object]:
     """Return what the system says of a server's process, and what would show a difference."""
     process = Path("/proc") / str(server.pid)
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-    signals = {name: status[name].strip() for name in ("SigBlk", "SigIgn", "SigCgt", "Threads")}
+    signals = {name: status[name].strip() for name in ("SigBlk", "SigIgn", "SigCgt")}
     opened = sorted(
         str(path.readlink()).split(":")[0].replace(str(server.storage_path), "")
         for path in (process / "fd").iterdir()
@@ -61,6 +60,6 @@ def test_forks_end_with_the_tests_that_started_them(tmp_path: Path) -> None:
         assert tests.stdout is not None
         server = os.pidfd_open(int(tests.stdout.readline()))
         tests.kill()
-    ended, _, _ = select.select([server], [], [], SECONDS_MAX)
+    ended, _, _ = select.select([server], [], [], HANG_SECONDS)
     os.close(server)
     assert ended

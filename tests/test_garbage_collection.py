@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
-from amqp_server import garbage_collection
-from amqp_server.garbage_collection import (
+from amqp_server.base import garbage_collection
+from amqp_server.base.garbage_collection import (
     WALK_SECONDS,
     YOUNG_WORK_SECONDS,
     SteppedCollector,

@@ -4,7 +4,7 @@ import weakref
 
 import pytest
 
-from amqp_server.heartbeats import TICK_SECONDS, WHEEL_SLOTS, HeartbeatWheel
+from amqp_server.connections.heartbeats import TICK_SECONDS, WHEEL_SLOTS, HeartbeatWheel
 from tests.faults.inline_loop import InlineLoop
 
 

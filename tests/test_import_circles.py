@@ -8,21 +8,7 @@ import grimp
 
 BROKER = "amqp_server.broker"
 CIRCLES = [
-    {
-        "broker",
-        "channel",
-        "consuming.ending",
-        "definition_removal",
-        "definition_writer",
-        "definitions",
-        "deletion",
-        "pending_deletions",
-        "publishing.publishing",
-        "transactions.commit",
-        "transfers.dead_letter",
-        "transfers.delay_queue",
-        "virtual_host",
-    },
+    {"broker", "channel", "consuming.ending", "deletion", "transactions.commit"},
     {
         "counters.channel_counters",
         "counters.counted_channels",

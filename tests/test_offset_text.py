@@ -2,6 +2,7 @@
 
 import pytest
 
+from amqp_server.admin.offset_text import parse_offset_text
 from amqp_server.broker.subscriptions.start_position import (
     START_FIRST,
     START_LAST,
@@ -9,7 +10,6 @@ from amqp_server.broker.subscriptions.start_position import (
     StartKind,
     StartPosition,
 )
-from amqp_server.offset_text import parse_offset_text
 
 SECOND_NS = 10**9
 NOW_NS = 1_700_000_000 * SECOND_NS

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import encode
 
-from amqp_server import outbox
-from amqp_server.outbox import Outbox
+from amqp_server.connections import outbox
+from amqp_server.connections.outbox import Outbox
 from amqp_server.protocol import large_delivery
 from amqp_server.protocol.large_delivery import LargeFrames, content_of
 from appendlog.layout.message import HAS_HEADERS, encode_message

@@ -5,8 +5,14 @@ from uuid import UUID
 
 import pytest
 
-from amqp_server import redo
-from amqp_server.redo import QueueRedo, RedoPublish, carry_out_again, redo_by_queue, remaining
+from amqp_server.recovery import redo
+from amqp_server.recovery.redo import (
+    QueueRedo,
+    RedoPublish,
+    carry_out_again,
+    redo_by_queue,
+    remaining,
+)
 from appendlog import Append, Log, LogFailedError, encode_chunk
 from offsets import RedoSettled, RedoTarget, RedoTransaction, Settlement
 from tests.appendlog.builders import SALT, append, message, messages, open_log, read_all
@@ -33,6 +39,16 @@ def test_redo_appends_only_messages_that_the_log_does_not_have(tmp_path: Path) -
     assert carried_out(log, QueueRedo(publishes))[0] == 0
     again, _ = open_log(tmp_path / "log")
     assert carried_out(again, QueueRedo(publishes))[0] == 0
+
+
+def test_each_transaction_is_looked_for_from_where_the_first_of_them_began(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path / "log")
+    for start, end, transaction in ((0, 3, ONE), (3, 5, TWO)):
+        chunk = encode_chunk(messages(start, end), start, None, 1, None, SALT, transaction)
+        log.append(Append([chunk], end, sync=True))
+    publishes = [RedoPublish(ONE, 0, messages(0, 3)), RedoPublish(TWO, 3, messages(3, 5))]
+    assert carried_out(log, QueueRedo(publishes))[0] == 0
+    assert read_all(log) == dict(enumerate(messages(0, 5)))
 
 
 def test_large_transactions_become_chunks_of_bounded_size(

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server import resource_sensor
-from amqp_server.resource_sensor import ResourceSensor, available_memory_bytes, watermark_bytes
+from amqp_server.upkeep import resource_sensor
+from amqp_server.upkeep.resource_sensor import (
+    ResourceSensor,
+    available_memory_bytes,
+    watermark_bytes,
+)
 
 MIB = 1024 * 1024
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp_server.socket_names import share_of
+from amqp_server.base.socket_names import share_of
 
 
 @pytest.mark.parametrize(

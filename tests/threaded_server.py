@@ -18,13 +18,13 @@ from typing import Any, Self, TypeVar, cast
 
 import uvloop
 
-from amqp_server.alarms import Sensor
-from amqp_server.client_connection import ClientConnection
-from amqp_server.clock import Clock
-from amqp_server.config import Limits, ServerConfig
+from amqp_server.base.clock import Clock
+from amqp_server.base.config import Limits, ServerConfig
+from amqp_server.connections.client_connection import ClientConnection
 from amqp_server.server import Server
 from amqp_server.start_and_stop import RunningServer as StartedServer
 from amqp_server.start_and_stop import start
+from amqp_server.upkeep.alarms import Sensor
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import AmqpClient, connect
 

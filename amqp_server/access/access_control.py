@@ -21,7 +21,7 @@ from amqp_server.access.permissions import (
     InvalidPermissionError,
     topics_document,
 )
-from amqp_server.access.user import USERS, User, deletion_note
+from amqp_server.access.user import USERS, User, deletion_note, first_user_record
 from amqp_server.access.visitors import Visitors
 from metadata.errors import MetadataError
 from metadata.names import encode_name
@@ -58,6 +58,8 @@ class AccessControl:
         topics: Permissions for routing keys by virtual host, user and exchange; do not change it.
         damaged_topics: Of whom such permissions cannot be read: encoded names of virtual host and
             user, empty for all. Until they are set again, no topic exchange allows them a key.
+        damaged_users: Encoded names of users whose documents are damaged or missing.
+        is_default_user_lost: Whether it is not known who was the default user.
         default_user: User who gets all rights in a new virtual host; may not exist.
         visitors: Users of other back ends for whom programs make requests.
         generation: Grows with each change: what was derived from earlier answers is out of date.
@@ -75,6 +77,8 @@ class AccessControl:
         self.permissions: dict[str, dict[str, Permissions]] = {}
         self.topics: dict[str, dict[str, dict[str, TopicPermissions]]] = {}
         self.damaged_topics: set[tuple[str, str]] = set()
+        self.damaged_users: set[str] = set()
+        self.is_default_user_lost = False
         self.default_user = ""
         self.visitors = Visitors()
         self.generation = 0
@@ -168,7 +172,7 @@ class AccessControl:
         await self._finish(self._change_user(name, password, tags, limits))
 
     async def delete_user(self, name: str) -> None:
-        """Delete a user, its permissions and its connections.
+        """Delete a user, its permissions and its connections; also one whose document is damaged.
 
         Returns when nothing of it can come back.
 
@@ -177,6 +181,14 @@ class AccessControl:
             MetadataError: The disk refused; the user is unchanged.
         """
         await self._finish(self._delete_user(name))
+
+    async def replace_default_user(self, name: str) -> None:
+        """Make a user the default user if it is not known who that was.
+
+        Raises:
+            MetadataError: The disk refused; nothing has changed.
+        """
+        await self._finish(self._replace_default_user(name))
 
     async def set_permissions(self, vhost: str, user: str, permissions: Permissions) -> None:
         """Set what a user may do in a virtual host.
@@ -241,6 +253,7 @@ class AccessControl:
     def take_user(self, user: User) -> None:
         """Add or replace a user whose document is on the disk."""
         self.users[user.name] = user
+        self.damaged_users.discard(encode_name(user.name))
         self.changed()
 
     def take_permissions(self, vhost: str, user: str, permissions: Permissions) -> None:
@@ -282,6 +295,7 @@ class AccessControl:
                 await self._store.delete(USERS, "", user.name)
             raise
         self.users[user.name] = user
+        self.damaged_users.discard(encode_name(user.name))
         self.changed()
         self._record("user.created", name=user.name, details={"tags": user.tags})
 
@@ -316,22 +330,36 @@ class AccessControl:
             event = "user.limits.set" if limits else "user.limits.cleared"
             self._record(event, name=name, details=dict(limits))
 
+    async def _replace_default_user(self, name: str) -> None:
+        if self.is_default_user_lost:
+            self._user(name)
+            await self._store.put(first_user_record(name))
+            self.default_user = name
+            self.is_default_user_lost = False
+
     async def _delete_user(self, name: str) -> None:
-        user = self._user(name)
+        is_damaged = encode_name(name) in self.damaged_users
+        user = None if is_damaged else self._user(name)
         try:
             # From here on the user is deleted, whatever is left of the permissions.
             await self._store.put(deletion_note(name))
         except MetadataError:
             with suppress(MetadataError):
-                await self._store.put(user.document())
+                if user is not None:
+                    await self._store.put(user.document())
             raise
-        del self.users[name]
+        self.users.pop(name, None)
+        self.damaged_users.discard(encode_name(name))
         self.changed()
         self._record("user.deleted", name=name)
         self._spawn(self._disconnect(name))
         # The next start removes what the disk refuses to remove now.
         with suppress(MetadataError):
             await self._remove_rows(name)
+            for vhost in list(self._vhosts) if is_damaged else ():
+                # Also rows that are missed, as the user was.
+                await self._store.delete(PERMISSIONS, vhost, name)
+                await self._store.delete(TOPIC_PERMISSIONS, vhost, name)
             await self._store.delete(USERS, "", name)
 
     def _record(
@@ -382,6 +410,9 @@ class AccessControl:
 
     async def _clear_permissions(self, vhost: str, user: str) -> None:
         if user not in self.permissions.get(vhost, {}):
+            if vhost in self._vhosts:
+                # Its document may be damaged or missing: that is accepted now.
+                await self._store.delete(PERMISSIONS, vhost, user)
             return
         # At once, whatever the disk says: what is taken away must not stay.
         before = self.permissions[vhost].pop(user)

@@ -48,11 +48,11 @@ class LoginLine:
             FullLineError: Too many logins wait, of this address or of all.
             Exception: As `check` raises.
         """
-        line = self._waiting.setdefault(address, deque())
-        if self._count >= WAITING_MAX or len(line) >= WAITING_PER_ADDRESS_MAX:
+        own_count = len(self._waiting.get(address, ()))
+        if self._count >= WAITING_MAX or own_count >= WAITING_PER_ADDRESS_MAX:
             raise FullLineError
         result: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        line.append((check, result))
+        self._waiting.setdefault(address, deque()).append((check, result))
         self._count += 1
         if self._worker is None:
             self._worker = asyncio.ensure_future(self._work())

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.access.login_line import LoginLine
 from amqp_server.access.passwords import SCRYPT, PasswordHash
+from amqp_server.access.user import User
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from amqp_server.access.user import User
-
 REMEMBERED_SECONDS: Final = 60.0
-"""Time for which an accepted password is remembered."""
+"""Time for which an accepted password is remembered after its last use."""
 REMEMBERED_MAX: Final = 4096
-"""Accepted logins that are remembered; above that, the oldest is forgotten."""
+"""Accepted logins that are remembered; above that, the one used longest ago is forgotten."""
 _NOBODY: Final = PasswordHash(SCRYPT, f"16384:8:1:{'A' * 22}==:{'A' * 43}=")
 """Hash that no password has; checking one against it takes as long as with any other."""
 
@@ -45,6 +44,8 @@ class Logins:
         self._line = LoginLine()
         # Until when each login is accepted, by a digest whose key is only in this process.
         self._accepted: dict[bytes, float] = {}
+        # Refused logins of users whom another back end has let in, by such digests.
+        self._refused: dict[bytes, None] = {}
         self._key = os.urandom(32)
 
     def is_known(self, name: str, password: bytes) -> bool:
@@ -55,13 +56,28 @@ class Logins:
         if not user.password.is_slow:
             return user.password.matches(password)
         digest = self._digest(user, password)
-        until = self._accepted.get(digest)
-        if until is None:
+        until = self._accepted.pop(digest, None)
+        if until is None or until < self._now():
             return False
-        if until < self._now():
-            del self._accepted[digest]
-            return False
+        # It stays true as long as the user has this hash. Who comes again and again must not wait
+        # once a minute behind those who try passwords.
+        self._accepted[digest] = self._now() + REMEMBERED_SECONDS
         return True
+
+    def is_refused(self, name: str, password: bytes) -> bool:
+        """Return whether `remember_refusal` has been told of a login, and its user is the same."""
+        return self._digest_of(name, password) in self._refused
+
+    def remember_refusal(self, name: str, password: bytes) -> None:
+        """Remember that `check` has refused a login, which another back end has accepted.
+
+        Only those: strangers must not be able to drive out what is remembered.
+        """
+        digest = self._digest_of(name, password)
+        self._refused.pop(digest, None)
+        if len(self._refused) >= REMEMBERED_MAX:
+            del self._refused[next(iter(self._refused))]
+        self._refused[digest] = None
 
     async def check(self, name: str, password: bytes, address: str) -> bool:
         """Return whether a login is accepted; takes its turn, and the time of a slow check.
@@ -86,9 +102,11 @@ class Logins:
         if not is_slow:
             return is_same and user.password.matches(password)
         if accepted and is_same:
+            digest = self._digest(user, password)
+            self._accepted.pop(digest, None)
             if len(self._accepted) >= REMEMBERED_MAX:
                 del self._accepted[next(iter(self._accepted))]
-            self._accepted[self._digest(user, password)] = self._now() + REMEMBERED_SECONDS
+            self._accepted[digest] = self._now() + REMEMBERED_SECONDS
             return True
         return False
 
@@ -103,6 +121,10 @@ class Logins:
     def close(self) -> None:
         """End the thread that checks."""
         self._line.close()
+
+    def _digest_of(self, name: str, password: bytes) -> bytes:
+        """Return the digest of a login whose user may not exist."""
+        return self._digest(self._users.get(name) or User(name), password)
 
     def _digest(self, user: User, password: bytes) -> bytes:
         # The stored hash is part of it: a changed password is not remembered any more.

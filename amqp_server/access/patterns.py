@@ -17,7 +17,7 @@ from typing import Final
 
 import regex
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.access.patterns")
 
 PATTERN_BYTES_MAX: Final = 4096
 """Longest pattern in octets."""

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 USERS: Final = "users"
+ACCESS: Final = "access"
+FIRST_USER: Final = "first_user"
+"""Kind and name of the document that records who was the first user."""
+ADMINISTRATOR: Final = "administrator"
+"""Tag of users who may do everything by HTTP and commands."""
 NAME_BYTES_MAX: Final = 255
 """Longest name of a user in octets, as of every AMQP name."""
 TAGS_MAX: Final = 64
@@ -97,6 +102,11 @@ def check_name(name: str) -> None:
 def deletion_note(name: str) -> Document:
     """Return the document of a user of whom only the permissions may be left."""
     return Document(USERS, "", name, {_DELETED: True})
+
+
+def first_user_record(name: str) -> Document:
+    """Return the document that records who was the first user; an empty name is nobody."""
+    return Document(ACCESS, "", FIRST_USER, {"name": name})
 
 
 def is_deletion_note(document: Document) -> bool:

@@ -29,6 +29,10 @@ class Visiting(Protocol):
         """Name of the user."""
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """Tags of the user."""
+
+    @property
     def backend(self) -> str:
         """Name of the back end."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from contextlib import suppress
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+logger = logging.getLogger("amqp_server.audit.audit_files")
 
 DIRECTORY_NAME: Final = "audit"
 """Name of the directory of the audit log in a data directory."""
@@ -125,8 +128,14 @@ class AuditFiles:
         self._size_bytes += len(octets)
 
     def _remove_oldest(self) -> None:
+        # A file that cannot be removed costs space, and must not cost events: the next file tries
+        # again.
         for number in file_numbers(self.directory, self._kind)[: -self._files_max]:
-            (self.directory / file_name(self._kind, number)).unlink(missing_ok=True)
+            path = self.directory / file_name(self._kind, number)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                logger.warning("audit file not removed path=%s error=%s", path, error)
 
 
 def file_name(kind: str, number: int) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from amqp_server.audit.audit_files import AuditFiles
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.audit.audit_writer")
 
 BUFFER_BYTES_MAX: Final = 1024 * 1024
 """Bytes of lines that wait for the disk; above it, new ones are dropped and counted."""

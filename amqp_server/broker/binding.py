@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -53,14 +53,16 @@ class Binding:
     routing_key: str
     arguments: Table
     number: int = 0
+    known_identity: InitVar[BindingIdentity | None] = None
     identity: BindingIdentity = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Compute the identity once."""
+    def __post_init__(self, known_identity: BindingIdentity | None) -> None:
+        """Compute the identity once: there may be thousands of arguments."""
         object.__setattr__(
             self,
             "identity",
-            binding_identity(self.source, self.destination, self.routing_key, self.arguments),
+            known_identity
+            or binding_identity(self.source, self.destination, self.routing_key, self.arguments),
         )
 
     @property

@@ -14,16 +14,17 @@ from amqp_server.broker.counters.churn import Churn
 from amqp_server.broker.counters.dead_letter_counts import DeadLetterCounts
 from amqp_server.broker.counters.message_sizes import MessageSizes
 from amqp_server.broker.counters.vhost_counters import VhostCounters
+from amqp_server.broker.damaged_documents import DamagedDocuments
+from amqp_server.broker.declaring.queue_arguments import queue_type
 from amqp_server.broker.definition_writer import DefinitionWriter
 from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
 from amqp_server.broker.deletion_reasons import AUTO_DELETE, EXPIRED, OWNER_GONE, UNSAVED
 from amqp_server.broker.events.events import Events
-from amqp_server.broker.handlers.queue_arguments import queue_type
 from amqp_server.broker.job import Job
-from amqp_server.broker.policies.applied_arguments import applied_arguments
 from amqp_server.broker.policies.effective_policy import NO_POLICY
+from amqp_server.broker.policies.unknown_policy import settings_with_policy, storage_with_policy
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.queue_settings import QueueType, queue_settings
+from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.rules.expiry_timer import ExpiryTimer
 from amqp_server.broker.rules.size_measurement import measure_sizes
 from amqp_server.broker.storing.queues_to_checkpoint import QueuesToCheckpoint
@@ -31,7 +32,7 @@ from amqp_server.broker.storing.retention_pins import RetentionPins
 from amqp_server.broker.stream import Stream
 from amqp_server.broker.transactions.commit_line import CommitLine
 from amqp_server.broker.transactions.transaction import TransactionBudget
-from amqp_server.broker.transfers.dead_letter import DeadLetters
+from amqp_server.broker.transfers.dead_letter import DeadLetters, NoDeadLetters
 from amqp_server.broker.transfers.delay_queue import (
     end_delay_queues,
     fresh_delay_log,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.audit.audit_log import AuditLog
+    from amqp_server.base.config import ServerConfig
     from amqp_server.broker.binding import Binding
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.client import Client
@@ -63,10 +65,9 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.transactions.commit import Commit
     from amqp_server.broker.turn import Turn
-    from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.broker")
 
 
 class Broker:
@@ -86,6 +87,7 @@ class Broker:
         global_parameters: Values by name; kept for other programs.
         on_parameters_changed: Is called after parameters of virtual hosts have changed, or a
             virtual host is gone.
+        damaged_documents: What the start could not read, or missed; nobody has replaced it since.
         audit: Records who changed what.
         events: Tells what happens to whoever listens; hears of all that the audit log records.
         churn: Counts connections, channels and queues that come and go.
@@ -115,6 +117,7 @@ class Broker:
     ) -> None:
         self.config = config
         self.audit = audit
+        self.damaged_documents = DamagedDocuments()
         self.storage = storage
         self.definitions = definitions
         self.turn = turn
@@ -139,7 +142,7 @@ class Broker:
         self._transfer_order = TransferOrder(turn)
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
-        self.definition_writer = DefinitionWriter(self)
+        self.definition_writer = DefinitionWriter(definitions, self.remove_unsaved, self.discard)
         self._is_stopping = False
         self._draining: set[Queue] = set()
         self._spawn = spawn
@@ -165,8 +168,8 @@ class Broker:
         is_journaled = durable and exclusive_owner is None
         identity = LogIdentity(vhost.name, name, incarnation)
         policy = vhost.policies.for_queue(name, queue_type(arguments))
-        applied = applied_arguments(arguments, queue_type(arguments), policy.definition)
-        opened = self.storage.fresh_log(identity, applied, is_journaled=is_journaled)
+        kept = storage_with_policy(self.storage, arguments, queue_type(arguments), policy)
+        opened = self.storage.fresh_log(identity, kept, is_journaled=is_journaled)
         queue = self.add_queue(
             vhost,
             name,
@@ -196,9 +199,7 @@ class Broker:
         policy: EffectivePolicy = NO_POLICY,
     ) -> Queue:
         """Add a queue over an opened log; its settings are those of its arguments and policy."""
-        settings = queue_settings(
-            applied_arguments(arguments, queue_type(arguments), policy.definition)
-        )
+        settings = settings_with_policy(arguments, queue_type(arguments), policy)
         kind = Stream if settings.type is QueueType.STREAM else Queue
         queue = kind(
             virtual_host=vhost,
@@ -247,8 +248,14 @@ class Broker:
 
     def _fit_forwarder(self, queue: Queue) -> None:
         """Give a queue the forwarder that its settings ask for, or let the present one finish."""
+        if queue.settings.holds_dead_letters:
+            queue.forwarder = Forwarder(queue, NoDeadLetters(), self.turn, self._transfer_order)
+            queue.forwarder.is_held = True
+            return
         if queue.settings.dead_letter_exchange is None:
             if queue.forwarder is not None:
+                if queue.forwarder.is_held:
+                    queue.forwarder.change_rule(NoDeadLetters())
                 queue.forwarder.is_retired = True
             return
         letters = DeadLetters(vhost_of(queue), queue.name, queue.settings, self.turn.clock.time_ns)
@@ -541,6 +548,7 @@ def _dead_letter_settings(settings: QueueSettings) -> tuple[object, ...]:
         settings.dead_letter_exchange,
         settings.dead_letter_routing_key,
         settings.dead_letters_at_least_once,
+        settings.holds_dead_letters,
     )
 
 

@@ -24,7 +24,7 @@ class ObservedQueue(Protocol):
 
 
 class QueueLook(Protocol):
-    """One look at the queues, on behalf of one reader; see `amqp_server.census.look`."""
+    """One look at the queues, on behalf of one reader; see `amqp_server.admin.census.look`."""
 
     @property
     def since(self) -> int:

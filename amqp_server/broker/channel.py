@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from struct import pack
 from typing import TYPE_CHECKING, Final
 
@@ -62,6 +63,9 @@ MANY_RUNS: Final = 1024
 """Runs of unacked deliveries above which one acknowledgement is cut into parts."""
 STEP_RANGES: Final = 32
 """Most ranges of delivery tags that are settled in one step."""
+
+
+_source_of: Final = attrgetter("source")
 
 
 class Channel:
@@ -453,8 +457,9 @@ class Channel:
         # times in one turn.
         if self._woken_in_turn != self.broker.turn.number:
             self._woken_in_turn = self.broker.turn.number
-            for consumer in self.consumers.values():
-                consumer.source.wake()
+            # Thousands of consumers may have the same source.
+            for source in dict.fromkeys(map(_source_of, self.consumers.values())):
+                source.wake()
         if self.reply_consumer is not None:
             self.reply_consumer.wake()
 

@@ -43,6 +43,7 @@ class DamagedDefinitions:
     damaged_bindings: DamagedBindings = field(default_factory=DamagedBindings)
     make_placeholder: Callable[[str], Queue] | None = None
     _binding_placeholder: Queue | None = None
+    _alternate: Exchange | None = None
     _placeholders: dict[str, Queue] = field(default_factory=dict)
     _exchanges: dict[str, Exchange] = field(default_factory=dict)
 
@@ -106,11 +107,22 @@ class DamagedDefinitions:
             return None
         exchange = self._exchanges.get(name)
         if exchange is None:
-            assert self.make_placeholder is not None, "recovery must set it when it finds damage"
-            exchange = self._exchanges[name] = Exchange(
-                name, "fanout", durable=True, auto_delete=False, internal=True, arguments={}
-            )
-            exchange.bind(Binding(exchange, self.make_placeholder(f"(exchange {name})"), "", {}))
+            exchange = self._exchanges[name] = self._new_exchange(name)
+        return exchange
+
+    @property
+    def refusing_alternate(self) -> Exchange:
+        """Placeholder for the alternate exchange that a damaged policy may name."""
+        if self._alternate is None:
+            self._alternate = self._new_exchange("(alternate exchange of a damaged policy)")
+        return self._alternate
+
+    def _new_exchange(self, name: str) -> Exchange:
+        assert self.make_placeholder is not None, "recovery must set it when it finds damage"
+        exchange = Exchange(
+            name, "fanout", durable=True, auto_delete=False, internal=True, arguments={}
+        )
+        exchange.bind(Binding(exchange, self.make_placeholder(f"(exchange {name})"), "", {}))
         return exchange
 
     def end_refusing_exchange(self, name: str) -> Exchange | None:

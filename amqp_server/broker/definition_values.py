@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
+from amqp_server.broker.declaring.queue_arguments import check_queue_arguments
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.methods import QueueDeclare
 from amqp_server.protocol.table_json import table_from_json

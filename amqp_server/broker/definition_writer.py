@@ -15,7 +15,7 @@ from metadata.names import encode_name
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.definitions import Definitions
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.virtual_host import VirtualHost
 
@@ -27,11 +27,20 @@ class DefinitionWriter:
     """Saves what clients declare; removes from the broker what the disk refuses.
 
     Args:
-        broker: Broker that owns the objects.
+        definitions: Definitions on the disk.
+        remove_unsaved: Removes a queue or exchange of a virtual host from memory.
+        discard: Frees what a removed queue has on the disk.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        definitions: Definitions,
+        remove_unsaved: Callable[[Queue | Exchange, VirtualHost], None],
+        discard: Callable[[Queue], None],
+    ) -> None:
+        self._definitions = definitions
+        self._remove_from_memory = remove_unsaved
+        self._discard = discard
         self._under_way: dict[Queue | Exchange | Binding, asyncio.Future[None]] = {}
 
     def is_under_way(self, entity: Exchange | Binding) -> bool:
@@ -51,7 +60,7 @@ class DefinitionWriter:
         """
         return self._save_once(
             queue,
-            partial(self._broker.definitions.save_queue, queue),
+            partial(self._definitions.save_queue, queue),
             partial(self._finish_queue, queue),
         )
 
@@ -60,7 +69,7 @@ class DefinitionWriter:
         delay_queue = vhost.delay_queues.get(exchange)
         return self._save_once(
             exchange,
-            partial(self._broker.definitions.save_exchange, vhost.name, exchange, delay_queue),
+            partial(self._definitions.save_exchange, vhost.name, exchange, delay_queue),
             partial(self._finish_exchange, vhost, exchange),
         )
 
@@ -68,7 +77,7 @@ class DefinitionWriter:
         """Make a binding durable; it is removed if that fails."""
         return self._save_once(
             binding,
-            partial(self._broker.definitions.save_binding, vhost.name, binding),
+            partial(self._definitions.save_binding, vhost.name, binding),
             partial(self._finish_binding, vhost, binding),
         )
 
@@ -160,14 +169,14 @@ class DefinitionWriter:
         """Remove a queue that could not be saved, so that no client relies on it."""
         if queue.is_deleted:
             return
-        self._broker.remove_unsaved(queue, vhost_of(queue))
+        self._remove_from_memory(queue, vhost_of(queue))
         queue.store.fail()
-        self._broker.discard(queue)
+        self._discard(queue)
 
     def _remove_unsaved_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
         if vhost.exchanges.get(exchange.name) is not exchange:
             return
-        self._broker.remove_unsaved(exchange, vhost)
+        self._remove_from_memory(exchange, vhost)
         for queue in end_delay_queues(vhost, [exchange]):
             queue.store.fail()
-            self._broker.discard(queue)
+            self._discard(queue)

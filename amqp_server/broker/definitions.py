@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.binding import BindingIdentity
+from amqp_server.broker.declaring.exchange_arguments import check_alternate
+from amqp_server.broker.declaring.queue_arguments import queue_type
 from amqp_server.broker.definition_values import (
     InvalidDefinitionError,
     arguments_of,
@@ -17,9 +19,6 @@ from amqp_server.broker.definition_values import (
     value_of,
 )
 from amqp_server.broker.exchange import Exchange
-from amqp_server.broker.handlers.arguments import check_alternate
-from amqp_server.broker.handlers.queue_arguments import queue_type
-from amqp_server.broker.policies.applied_arguments import applied_arguments
 from amqp_server.broker.policies.documents import (
     DOCUMENT_KINDS,
     POLICY_KINDS,
@@ -27,6 +26,7 @@ from amqp_server.broker.policies.documents import (
     policy_from_document,
 )
 from amqp_server.broker.policies.effective_policy import NO_POLICY
+from amqp_server.broker.policies.unknown_policy import settings_with_policy, storage_with_policy
 from amqp_server.broker.queue_settings import QueueSettings, queue_settings
 from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.rules.message_attributes import MessageAttributes
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.policies.policy import Policy, PolicyKind
     from amqp_server.broker.policies.vhost_policies import VhostPolicies
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
     from appendlog import Log
@@ -88,14 +90,14 @@ class QueueDefinition:
     is_paused: bool = False
 
     @property
-    def applied_arguments(self) -> Table:
-        """The arguments together with what the policy gives."""
-        return applied_arguments(self.arguments, queue_type(self.arguments), self.policy.definition)
-
-    @property
     def settings(self) -> QueueSettings:
         """Settings that arguments and policy ask for."""
-        return queue_settings(self.applied_arguments)
+        return settings_with_policy(self.arguments, queue_type(self.arguments), self.policy)
+
+    def storage_settings(self, storage: QueueStorage) -> StorageSettings:
+        """Return how the queue is kept on the disk, by arguments and policy."""
+        kind = queue_type(self.arguments)
+        return storage_with_policy(storage, self.arguments, kind, self.policy)
 
     @property
     def own_settings(self) -> QueueSettings:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.pending_deletions import PendingDeletion
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.methods import BasicCancel
@@ -252,7 +253,7 @@ class Deletion:
         self._ends.append(_End(kind, name, destination, is_saved))
         self._names_of(kind)[name] = self
 
-    def _names_of(self, kind: str) -> dict[str, Deletion]:
+    def _names_of(self, kind: str) -> dict[str, PendingDeletion]:
         """Return the names that objects of a kind cannot have yet."""
         deletions = self._vhost.deletions
         return deletions.exchanges if kind == EXCHANGES else deletions.queues

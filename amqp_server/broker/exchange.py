@@ -68,6 +68,20 @@ class Exchange:
         """Whether nothing is routed to the exchange any more, because it is deleted."""
         return self.is_deleted
 
+    @property
+    def awaits_policy(self) -> bool:
+        """Whether it is not known if a policy names an alternate exchange for it.
+
+        What it cannot route is refused then: otherwise it would be confirmed and dropped. Clients
+        cannot publish to an internal exchange.
+        """
+        return (
+            self.policy.is_unknown
+            and bool(self.name)
+            and not self.internal
+            and "alternate-exchange" not in self.arguments
+        )
+
     def change_policy(self, policy: EffectivePolicy) -> None:
         """Take the alternate exchange of a policy, unless the arguments name one.
 

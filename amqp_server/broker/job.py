@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from amqp_server.time_slice import TimeSlice
+from amqp_server.base.time_slice import TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ The broker does not use them. It keeps what a definitions file contains, and giv
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from metadata.document import Document
 
@@ -22,9 +22,27 @@ ParameterKey = tuple[str, str]
 """Component and name of a parameter."""
 
 
-def parameter_document(vhost: str, component: str, name: str, value: object) -> Document:
+class ParameterOwner(NamedTuple):
+    """The user who has set a parameter and is no administrator.
+
+    What the server does because of the parameter, it does with the rights of this user.
+
+    Attributes:
+        user: Name of the user.
+        backend: Name of the back end that let the user in.
+    """
+
+    user: str
+    backend: str
+
+
+def parameter_document(
+    vhost: str, component: str, name: str, value: object, owner: ParameterOwner | None = None
+) -> Document:
     """Return the document of a parameter; a component contains no `/`."""
-    body = {"component": component, "name": name, "value": value}
+    body: dict[str, Any] = {"component": component, "name": name, "value": value}
+    if owner is not None:
+        body["owner"] = owner._asdict()
     return Document(PARAMETERS, vhost, f"{component}/{name}", body)
 
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.broker.exchange import Exchange
 
 if TYPE_CHECKING:
-    from amqp_server.broker.deletion import Deletion
+    from collections.abc import Iterator
+
+
+class PendingDeletion(Protocol):
+    """A deletion, as those see it who want one of its names: they take the steps that are left."""
+
+    def steps(self) -> Iterator[None]:
+        """Take all steps that are left; other clients may be served between two of them."""
 
 
 @dataclass(slots=True)
@@ -20,10 +27,10 @@ class PendingDeletions:
         exchanges: By the names of the exchanges that they remove.
     """
 
-    queues: dict[str, Deletion] = field(default_factory=dict)
-    exchanges: dict[str, Deletion] = field(default_factory=dict)
+    queues: dict[str, PendingDeletion] = field(default_factory=dict)
+    exchanges: dict[str, PendingDeletion] = field(default_factory=dict)
 
-    def that_unbinds(self, exchange: Exchange) -> Deletion | None:
+    def that_unbinds(self, exchange: Exchange) -> PendingDeletion | None:
         """Return the deletion that takes the oldest binding of an exchange.
 
         None if that binding stays, so that the exchange is in use, or if there is no binding. When

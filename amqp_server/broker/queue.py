@@ -12,6 +12,7 @@ import logging
 from heapq import merge
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.base.config import Durability
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
 from amqp_server.broker.counters.consumer_waits import ConsumerWaits
@@ -35,7 +36,6 @@ from amqp_server.broker.rules.rule_changes import change_rules
 from amqp_server.broker.storing.window_reader import wake
 from amqp_server.broker.subscriptions.subscriptions import Subscriptions
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, MAXLEN
-from amqp_server.config import Durability
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT
 from offsets.settlement import Settlement
 
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from amqp_server.protocol.large_delivery import LargeMessage
     from amqp_server.protocol.tables import Table
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.queue")
 
 INCOMING_MAX: Final = 256
 """Exchanges whose messages a queue counts apart; for one more it forgets the first."""
@@ -100,6 +100,8 @@ class Queue:
         confirmed_end: All persistent messages below it may be confirmed (I3, exclusive), as far as
             the disk has answered.
         is_failed: Whether the log accepts no more writes; publishes are refused.
+        publish_refused_count: Messages refused since the start because the queue was full or its
+            log had failed.
         policy: What the policies of its virtual host give to it; `settings` have it already.
         is_journaled: Whether messages survive a restart: the queue is durable and not exclusive.
         consumer_waits: How long ready messages have waited for consumers with credit.
@@ -186,6 +188,7 @@ class Queue:
         self.counters = DeliveryCounters()
         self.consumer_waits = ConsumerWaits()
         self.dead_letter_counts: DeadLetterCounts | None = None
+        self.publish_refused_count = 0
         self._refusal_log: RefusalLog | None = None
         self._is_delivery_limit_logged = False
         self.loading = LoadingMessages(self, opened, attributes)
@@ -351,6 +354,8 @@ class Queue:
     def bring_up_to_date(self) -> bool:
         """Deliver, expire and drop what is due, before a count or a consumer change.
 
+        If the slice is over, messages that could be delivered stay ready, until the next turn.
+
         Returns:
             False if more messages have expired than one step removes, or while messages return or
             go in steps. The caller waits for `until_up_to_date`.
@@ -362,7 +367,15 @@ class Queue:
             if self._is_behind and not self.is_draining:
                 self._turn.mark(self)
                 return False
+            if self._turn.time_slice.is_over:
+                self._turn.mark(self, self._line)
+                break
         return not self.is_at_work or self.is_draining
+
+    @property
+    def delivers_on(self) -> bool:
+        """Whether the slice was over before all was delivered that could be."""
+        return self._line is not None
 
     def finish_due(self) -> None:
         """Do all that is due now, for a caller that cannot wait. O(messages that have expired).
@@ -767,6 +780,7 @@ class Queue:
         """
         if self.has_room_for([message]):
             return False
+        self.count_refused(1)
         if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX and self.has_dead_letters:
             # The dead letter passes through the log, so that it is as safe as any other.
             start = self.store.end_offset
@@ -794,8 +808,14 @@ class Queue:
                 return True
         return rules.has_room_for(*wanted)
 
+    def count_refused(self, count: int) -> None:
+        """Count messages that the queue refused, whose publishers got a nack or an error."""
+        self.publish_refused_count += count
+        self.note_observed()
+
     def note_refused(self, count: int) -> None:
-        """Log that the queue refused messages because its log has failed."""
+        """Count messages that the queue refused because its log has failed, and log it."""
+        self.count_refused(count)
         if self._refusal_log is None:
             self._refusal_log = RefusalLog()
         self._refusal_log.note(self.virtual_host.name, self.name, count)

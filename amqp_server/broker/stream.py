@@ -19,7 +19,7 @@ from appendlog.reclaim.stream_retention import stream_start
 if TYPE_CHECKING:
     from amqp_server.broker.counters.owners import CountedExchange
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.stream")
 
 
 class Stream(Queue):

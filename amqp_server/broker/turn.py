@@ -6,6 +6,7 @@ form without a timer: the turn of a lone publisher ends as soon as its input is 
 
 Each connection has a *line* of tasks. A task waits in the line of the client that made the work, so
 a publish to 10,000 queues is one client's work. Each line has a clock: the time that it has used.
+Time in which the operating system ran other programs does not count, as far as it can be seen.
 The line with the lowest clock runs next, so a client that uses little goes before all that use
 more, and n lines that wait get one n-th of the time each. A turn ends after `TURN_SECONDS`; what is
 left is done in the next turn, after the loop has read again.
@@ -19,22 +20,30 @@ import logging
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Final, Protocol
 
+from amqp_server.base.clock import SystemClock
+from amqp_server.base.time_slice import SLICE_SECONDS, TimeSlice
 from amqp_server.broker.turn_watch import TurnWatch
-from amqp_server.clock import SystemClock
-from amqp_server.time_slice import SLICE_SECONDS, TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.clock import Clock, Timer
+    from amqp_server.base.clock import Clock, Timer
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.turn")
 
 TURN_SECONDS: Final = 0.002
 """Seconds of a turn. Input that arrives during it waits that long, and for one task, at most."""
+
+
+MEASURED_SECONDS: Final = 2 * SLICE_SECONDS
+"""Seconds of one task behind which its line pays for processor time only, but not for less.
+
+Other programs may have had the processor. A client whose input the loop had just begun to handle
+would pay for them, and wait until every other client has used as much.
+"""
 
 
 class TurnTask(Protocol):
@@ -171,6 +180,8 @@ class Turn:
         self._entries = count()
         self._clock_seconds = 0.0
         self._reading_seconds = 0.0
+        # Processor time of the loop when a turn began, or when a long task ended.
+        self._processor_seconds = 0.0
         self._is_scheduled = False
         # Tasks that ran in this turn.
         self._ran: set[TurnTask] = set()
@@ -278,6 +289,7 @@ class Turn:
         self._is_scheduled = False
         self._ran.clear()
         done: list[Line] = []
+        self._processor_seconds = thread_time()
         now_seconds = perf_counter()
         end_seconds = now_seconds + TURN_SECONDS
         worked_before_seconds = now_seconds - self._reading_seconds
@@ -323,6 +335,12 @@ class Turn:
             # An error in one queue must not keep the others from running.
             logger.exception("turn failed task=%r", task)
         ended_seconds = perf_counter()
-        line.clock_seconds += ended_seconds - began_seconds
-        self._watch.note(ended_seconds - began_seconds, task)
+        seconds = ended_seconds - began_seconds
+        self._watch.note(seconds, task)
+        if seconds > MEASURED_SECONDS:
+            # That of the tasks before it in this turn is among it: two milliseconds at most.
+            before_seconds, self._processor_seconds = self._processor_seconds, thread_time()
+            used_seconds = self._processor_seconds - before_seconds
+            seconds = min(seconds, max(used_seconds, MEASURED_SECONDS))
+        line.clock_seconds += seconds
         return ended_seconds

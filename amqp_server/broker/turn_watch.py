@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.turn_watch")
 
 STALL_SECONDS: Final = 0.02
 """Work that takes longer is counted as a stall and kept."""

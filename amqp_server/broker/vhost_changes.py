@@ -3,7 +3,7 @@
 A virtual host exists until its document says that it is deleted. So after a crash this one document
 decides between a whole virtual host and none. The document stays until nothing else is left. So
 whatever a crash leaves of a deleted virtual host is recognised, and the next start removes it
-(`amqp_server.vhost_recovery`). A missing document is damage, not a deletion.
+(`amqp_server.recovery.vhost_recovery`). A missing document is damage, not a deletion.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.policies.policies import Policies
     from amqp_server.broker.queue import Queue
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.vhost_changes")
 
 LOGS_PER_REMOVAL = 32
 """Logs that are removed at a time; the flushes of other queues wait for that many."""
@@ -215,8 +215,9 @@ class VhostChanges:
 
         turn = self._broker.turn
         await done_in_turns(turn, turn.upkeep, steps(), f"deletion of vhost {name!r}")
-        # Not earlier: its clients would hear that they may not, instead of why.
+        # Not earlier: clients would get ACCESS_REFUSED instead of the real reason.
         self._access.forget_vhost(name)
+        self._broker.damaged_documents.forget_vhost(encode_name(name))
         return queues
 
     async def _remove_logs(self, name: str, queues: list[Queue]) -> None:

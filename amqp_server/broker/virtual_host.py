@@ -26,8 +26,8 @@ from amqp_server.broker.vhost_limits import VhostLimits
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from amqp_server.broker.binding import Destination
-    from amqp_server.broker.parameters import ParameterKey
+    from amqp_server.broker.binding import BindingIdentity, Destination
+    from amqp_server.broker.parameters import ParameterKey, ParameterOwner
     from amqp_server.broker.policies.effective_policy import EffectivePolicy
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.tables import Table
@@ -107,6 +107,7 @@ class VirtualHost:
         self.binding_count = 0
         self.metadata: dict[str, Any] = {}
         self.parameters: dict[ParameterKey, Any] = {}
+        self.parameter_owners: dict[ParameterKey, ParameterOwner] = {}
         self.limits = VhostLimits()
         self.connection_count = 0
         self.counters = VhostCounters()
@@ -119,6 +120,13 @@ class VirtualHost:
         """Trace the messages that are published and delivered from now on, or no longer."""
         if is_on != (self.firehose is not None):
             self.firehose = Firehose(self) if is_on else None
+
+    def set_parameter_owner(self, key: ParameterKey, owner: ParameterOwner | None) -> None:
+        """Keep who has set a parameter; None: an administrator."""
+        if owner is None:
+            self.parameter_owners.pop(key, None)
+        else:
+            self.parameter_owners[key] = owner
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Add a new exchange."""
@@ -143,11 +151,11 @@ class VirtualHost:
 
     def change_policy(self, exchange: Exchange, policy: EffectivePolicy) -> None:
         """Give an exchange what policies give to it, from the next publish on."""
-        before = exchange.alternate
+        before = exchange.alternate, exchange.awaits_policy
         self.graph.remove(exchange)
         exchange.change_policy(policy)
         self.graph.add(exchange)
-        if exchange.alternate != before:
+        if (exchange.alternate, exchange.awaits_policy) != before:
             self._note_changes((exchange,))
 
     def remove_exchange(self, exchange: Exchange) -> None:
@@ -258,6 +266,7 @@ class VirtualHost:
         key: str,
         arguments: Table,
         number: int | None = None,
+        identity: BindingIdentity | None = None,
     ) -> Binding | None:
         """Create and return a binding; return None if it exists already.
 
@@ -267,12 +276,14 @@ class VirtualHost:
             key: Routing key.
             arguments: Arguments of the binding.
             number: Number of the binding; None takes the next one of its source.
+            identity: Its identity, if the caller has made it already.
         """
-        if binding_identity(source, destination, key, arguments) in source.bindings:
+        identity = identity or binding_identity(source, destination, key, arguments)
+        if identity in source.bindings:
             return None
         if number is None:
             number = source.next_binding_number
-        binding = Binding(source, destination, key, arguments, number)
+        binding = Binding(source, destination, key, arguments, number, identity)
         source.bind(binding)
         self.binding_count += 1
         self._bindings_to.setdefault(destination, {})[binding] = None

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.handlers import exchange as exchange_handlers
 from amqp_server.broker.handlers import queue as queue_handlers
 from amqp_server.control.command_channel import command_channel
@@ -24,7 +25,6 @@ from amqp_server.control.properties_key import (
 from amqp_server.control.registry import Command
 from amqp_server.definitions_file.json_arguments import plain_from_table
 from amqp_server.protocol.methods import ExchangeBind, ExchangeUnbind, QueueBind, QueueUnbind
-from amqp_server.time_slice import TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

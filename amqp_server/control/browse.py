@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from amqp_server.access.permissions import Right
+from amqp_server.admin.offset_text import parse_offset_text
+from amqp_server.admin.views.browsed import browsed_rows
 from amqp_server.broker.header_filter import HeaderFilter, parse_filter
 from amqp_server.broker.message_states import MessageState, states_of
 from amqp_server.broker.subscriptions.log_pages import read_page
@@ -19,8 +21,6 @@ from amqp_server.control.command_channel import refused
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import rights_in
-from amqp_server.offset_text import parse_offset_text
-from amqp_server.views.browsed import browsed_rows
 from appendlog import LogFailedError
 from appendlog.layout.message import body_position
 

@@ -6,17 +6,17 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.admin.census.census import KINDS, Census
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.turn import Line
-from amqp_server.census.census import KINDS, Census
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from amqp_server.admin.census.row import Report
     from amqp_server.broker.turn import Turn
-    from amqp_server.census.row import Report
     from amqp_server.control.node_state import NodeState
     from amqp_server.control.registry import ReportProgress
 
@@ -91,11 +91,12 @@ async def changes(
     reader = _Reader(turn, line, census.reports(look, kinds))
     while (found := await reader.next_report()) is not None:
         await report(found.as_json())
+    state = await node.as_json()
     return {
         "generation": look.generation,
         "work_seconds": round(reader.work_seconds, 6),
         "totals": node.totals(),
-        "node": await node.as_json(),
+        "node": state,
     }
 
 

@@ -10,7 +10,7 @@ from amqp_server.control.registry import Command
 from offsets import OffsetsError
 
 if TYPE_CHECKING:
-    from amqp_server.checkpointer import Checkpointer
+    from amqp_server.upkeep.checkpointer import Checkpointer
 
 
 async def checkpoint(checkpointer: Checkpointer) -> dict[str, object]:

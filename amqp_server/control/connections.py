@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from amqp_server.broker.turn import Turn
-    from amqp_server.connections import Connection, OpenConnections
+    from amqp_server.connections.open_connections import Connection, OpenConnections
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.connections")
 
 _REASON_BYTES_MAX = 200
 """Longest reason: a reply text has 255 bytes."""

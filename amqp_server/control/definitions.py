@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
+from amqp_server.control.requesting_user import owner_of_request
 from amqp_server.definitions_file.entries_file import append_lines, read_entries, take_content
 from amqp_server.definitions_file.errors import DefinitionsError, InvalidDefinitionsError
 from amqp_server.definitions_file.export_form import CLUSTER_NAME, head_of_file
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
     from amqp_server.control.registry import ReportProgress
     from amqp_server.definitions_file.definitions_import import DefinitionsImport
     from amqp_server.definitions_file.parts.part import Part
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.definitions")
 
 ENTRIES_AT_ONCE: Final = 128
 """Entries in one progress report of an export."""
@@ -91,6 +93,7 @@ async def upload(storage_path: Path, file: str, lines: str) -> str:
 async def import_file(
     definitions: DefinitionsImport,
     storage_path: Path,
+    access: AccessControl,
     report: ReportProgress,
     file: str,
     vhost: str,
@@ -102,6 +105,7 @@ async def import_file(
     Args:
         definitions: Carries out imports.
         storage_path: The data directory.
+        access: Users. What a user who is no administrator imports has this user's rights.
         report: Sends the client the number of entries that are done.
         file: Name of the file in the data directory.
         vhost: Virtual host of entries that name none; empty: each entry names its own.
@@ -112,6 +116,7 @@ async def import_file(
         ControlError: The entries have mistakes, or the import failed; nothing has changed.
     """
     done = 0
+    importer = owner_of_request(access)
 
     def on_done(count: int) -> None:
         nonlocal done
@@ -124,6 +129,7 @@ async def import_file(
                 read_entries(content),
                 vhost=vhost or None,
                 rabbit_version=rabbit_version,
+                importer=importer,
                 is_dry_run=dry_run,
                 on_done=on_done,
             )
@@ -139,7 +145,7 @@ async def import_file(
 
 
 def definitions_commands(
-    broker: Broker, definitions: DefinitionsImport, storage_path: Path
+    broker: Broker, definitions: DefinitionsImport, storage_path: Path, access: AccessControl
 ) -> tuple[Command, ...]:
     """Return the commands `definitions.*` of a server with these parts."""
     return (
@@ -154,7 +160,7 @@ def definitions_commands(
         Command("definitions.upload", partial(upload, storage_path), {"file": str, "lines": str}),
         Command(
             "definitions.import",
-            partial(import_file, definitions, storage_path),
+            partial(import_file, definitions, storage_path, access),
             {"file": str, "vhost": str, "rabbit_version": str, "dry_run": bool},
             reports=True,
             audited=Audited("definitions.imported", details=("vhost", "dry_run")),

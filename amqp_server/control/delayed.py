@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.access.permissions import Right
+from amqp_server.admin.views.record_view import record_view
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.subscriptions.log_pages import read_page
 from amqp_server.broker.turn import Line
@@ -17,7 +18,6 @@ from amqp_server.control.command_channel import refused
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import rights_in
-from amqp_server.views.record_view import record_view
 from appendlog import LogFailedError
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.control.registry import Command
 from amqp_server.control.requesting_user import entered_by_request, requesting_user
-from amqp_server.time_slice import TimeSlice
 from appendlog.export_records import read_records
 from appendlog.reclaim.leases import present_leases
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from amqp_server.admin.log_tail import LINES_MAX
 from amqp_server.broker.events.follower import Follower
 from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
 from amqp_server.control.registry import Command
-from amqp_server.log_tail import LINES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from amqp_server.admin.log_tail import LogTail
     from amqp_server.broker.events.events import Events
     from amqp_server.control.registry import ReportProgress
-    from amqp_server.log_tail import LogTail
 
 READ_SECONDS_MAX: Final = 10.0
 """Seconds that a follower may leave a report unread; then it is cut off."""

@@ -10,9 +10,9 @@ from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 
 if TYPE_CHECKING:
-    from amqp_server.alarms import Alarms
+    from amqp_server.upkeep.alarms import Alarms
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.held_alarms")
 
 _RESOURCES: Final = ("memory", "disk")
 

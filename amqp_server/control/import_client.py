@@ -12,8 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from amqp_server.admin.imports.batch_file import encode_batch
 from amqp_server.control.client import ask
-from amqp_server.imports.batch_file import encode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,21 +7,21 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from amqp_server.admin.imports.imports import ImportOvertakenError, ImportRefusedError
 from amqp_server.control.browse import find_queue
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
-from amqp_server.imports.imports import ImportOvertakenError, ImportRefusedError
 from appendlog import LogError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from amqp_server.admin.imports.import_state import ImportState
+    from amqp_server.admin.imports.imports import Imports
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
-    from amqp_server.imports.import_state import ImportState
-    from amqp_server.imports.imports import Imports
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.imports")
 
 _T = TypeVar("_T")
 

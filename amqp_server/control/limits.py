@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from amqp_server.broker.broker import Broker
-    from amqp_server.connection_limits import ConnectionLimits
-    from amqp_server.limit_settings import LimitSettings
+    from amqp_server.connections.connection_limits import ConnectionLimits
+    from amqp_server.operations.limit_settings import LimitSettings
 
 VHOST: Final = "vhost"
 USER: Final = "user"

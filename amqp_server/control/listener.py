@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from amqp_server.control.messages import RequestActor
     from amqp_server.control.registry import Command, ReportProgress
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.listener")
 
 UNREAD_SECONDS_MAX: Final = 60.0
 """Seconds that a client may leave a progress report or a reply unread; then it is cut off.

@@ -1,4 +1,4 @@
-"""The commands `logins.check` and `passwords.hash`."""
+"""The commands `logins.check`, `logins.known` and `passwords.hash`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from amqp_server.access.backends.questions import UNDER_WAY_MAX
 from amqp_server.access.grants import UnansweredError
 from amqp_server.access.passwords import SCRYPT, SHA256, SHA512, PasswordHash
 from amqp_server.audit.actor import Actor
-from amqp_server.authentication import ONLY_FROM_HERE
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.counters.auth_attempts import HTTP
-from amqp_server.connection_facts import backend_details
+from amqp_server.connections.authentication import ONLY_FROM_HERE
+from amqp_server.connections.connection_facts import backend_details
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
-from amqp_server.time_slice import TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
     from amqp_server.access.backends.login import Login
     from amqp_server.audit.audit_log import AuditLog
+    from amqp_server.base.config import ServerConfig
     from amqp_server.broker.counters.auth_attempts import AuthAttempts
-    from amqp_server.config import ServerConfig
-    from amqp_server.handshakes import Handshakes
+    from amqp_server.connections.handshakes import Handshakes
 
 LOGIN_FAILED: Final = "Login failed"
 ONLY_LOCALHOST: Final = "User can only log in via localhost"
@@ -103,14 +103,65 @@ class LoginChecks:
             is_remote = reason == ONLY_FROM_HERE
             raise _refused(ONLY_LOCALHOST if is_remote else LOGIN_FAILED)
         login = authenticator.accepted
+        vhosts = self._own_vhosts_of(login)
+        if vhosts is None:
+            vhosts = await self._vhosts_of(login)
+        return self._accepted(login, vhosts, peer_host)
+
+    async def known(self, user: str, password: str, peer_host: str) -> dict[str, object] | None:
+        """Return what `check` returns, if that is known at once; else None. It never waits.
+
+        Args:
+            user: Name that was given.
+            password: Password that was given.
+            peer_host: IP address of the client.
+        """
+        octets = password.encode("utf-8", "surrogatepass")
+        authenticator = self._handshakes.authenticator(peer_host)
+        if len(octets) > SECRET_BYTES_MAX or not authenticator.known_login(user, octets):
+            return None
+        login = authenticator.accepted
+        vhosts = self._own_vhosts_of(login)
+        if vhosts is None:
+            try:
+                vhosts = await self._known_vhosts_of(login)
+            except UnansweredError:
+                return None
+        return self._accepted(login, vhosts, peer_host)
+
+    def _accepted(self, login: Login, vhosts: list[str], peer_host: str) -> dict[str, object]:
+        """Record a login, and return what is said of it."""
         self._attempts.note(HTTP, accepted=True)
         self._record(Actor(login.user, peer_host), login.backend)
-        found: dict[str, object] = {"name": login.user, "tags": list(login.tags)}
+        found: dict[str, object] = {
+            "name": login.user,
+            "tags": list(login.tags),
+            "vhosts": vhosts,
+        }
         if login.backend == INTERNAL:
-            rows = self._access.permissions.items()
-            return {**found, "vhosts": sorted(name for name, users in rows if login.user in users)}
-        key = self._access.visitors.admit(login, peer_host)
-        return {**found, "vhosts": await self._vhosts_of(login), "login": key}
+            return found
+        return {**found, "login": self._access.visitors.admit(login, peer_host)}
+
+    def _own_vhosts_of(self, login: Login) -> list[str] | None:
+        """Return the virtual hosts of one of the server's own users; None for other users."""
+        if login.backend != INTERNAL:
+            return None
+        rows = self._access.permissions.items()
+        return sorted(name for name, users in rows if login.user in users)
+
+    async def _known_vhosts_of(self, login: Login) -> list[str]:
+        """Return what `_vhosts_of` returns, from answers that are known.
+
+        Raises:
+            UnansweredError: One of them is not.
+        """
+        time_slice = TimeSlice()
+        found = []
+        for vhost in self._access.vhost_names[:VHOSTS_ASKED_MAX]:
+            await time_slice.yield_if_due()
+            if login.rules.may_access(login.user, vhost):
+                found.append(vhost)
+        return found
 
     async def _vhosts_of(self, login: Login) -> list[str]:
         """Return the virtual hosts that a user of another back end may open.
@@ -196,6 +247,11 @@ def login_commands(
         Command(
             "logins.check",
             checks.check,
+            {"user": str, "password": str, "peer_host": str},
+        ),
+        Command(
+            "logins.known",
+            checks.known,
             {"user": str, "password": str, "peer_host": str},
         ),
         Command("passwords.hash", hash_password, {"password": str}, {"algorithm": str}),

@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from amqp_server.resource_sensor import BLOCK_BYTES
+from amqp_server.upkeep.resource_sensor import BLOCK_BYTES
 
 if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
-    from amqp_server.connections import OpenConnections
+    from amqp_server.connections.open_connections import OpenConnections
 
 
 def memory_parts(used_bytes: int, broker: Broker, connections: OpenConnections) -> dict[str, int]:

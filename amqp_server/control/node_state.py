@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server import __version__
+from amqp_server.admin.census.totals import broker_totals
 from amqp_server.broker.parameters import CLUSTER_ID
 from amqp_server.broker.turn_watch import BOUNDS_SECONDS as TURN_BOUNDS_SECONDS
-from amqp_server.census.totals import broker_totals
 from amqp_server.control.memory_parts import memory_parts
 from appendlog.files.counted_files import BOUNDS_SECONDS, CountedFiles
 
 if TYPE_CHECKING:
-    from amqp_server.checkpointer import Checkpointer
     from amqp_server.control.status import StatusSources
+    from amqp_server.upkeep.checkpointer import Checkpointer
     from appendlog import FileSystem
 
 _DESCRIPTORS: Final = Path("/proc/self/fd")

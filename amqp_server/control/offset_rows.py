@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from amqp_server.admin.views.values import text_json
 from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.group_lag import lag_bytes, timestamp_ns_at
-from amqp_server.views.values import text_json
 from appendlog import LogError
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.access.permissions import Right
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.consuming.ending import end_consumers
 from amqp_server.broker.subscriptions.start_position import offset_range
 from amqp_server.control.browse import written_place
@@ -33,7 +34,6 @@ from amqp_server.control.offset_targets import target_offset
 from amqp_server.control.queues import checkpoint_age_seconds
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import rights_in
-from amqp_server.time_slice import TimeSlice
 from offsets import GroupOffsets, OffsetsError, RegressingCommitError, check_group_name
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.subscriptions.groups import Groups
-    from amqp_server.checkpointer import Checkpointer
+    from amqp_server.upkeep.checkpointer import Checkpointer
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.offsets")
 
 
 async def list_all(broker: Broker, vhost: str, queue: str, shards: str) -> list[Row]:

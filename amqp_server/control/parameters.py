@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from amqp_server.access.errors import NoSuchVhostError
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.control.field_tables import checked_name
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
-from amqp_server.control.requesting_user import may_enter, requesting_user
-from amqp_server.parameter_settings import TooManyParametersError
+from amqp_server.control.requesting_user import may_enter, owner_of_request, requesting_user
+from amqp_server.operations.parameter_settings import TooManyParametersError
 from amqp_server.shovel.definition import COMPONENT as SHOVEL
 from amqp_server.shovel.definition import ShovelError, local_vhosts, parse_shovel
-from amqp_server.time_slice import TimeSlice
+from amqp_server.shovel.owner import check_owned
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.parameters import ParameterOwner
     from amqp_server.definitions_file.parts.part import Part
-    from amqp_server.parameter_settings import ParameterSettings
+    from amqp_server.operations.parameter_settings import ParameterSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.parameters")
 
 VALUE_BYTES_MAX: Final = 64 * 1024
 """Largest value, as JSON."""
@@ -99,24 +101,29 @@ async def set_one(
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
     checked_name("component", component)
     given = _value(value)
+    owner = owner_of_request(access)
     if component == SHOVEL:
-        _check_shovel(access, _name(name), given)
-    is_new: bool = await _done(settings.set(vhost, component, _name(name), given))
+        _check_shovel(access, _name(name), given, owner)
+    is_new: bool = await _done(settings.set(vhost, component, _name(name), given, owner))
     logger.info("parameter set vhost=%r component=%r name=%r", vhost, component, name)
     return is_new
 
 
-def _check_shovel(access: AccessControl, name: str, value: object) -> None:
+def _check_shovel(
+    access: AccessControl, name: str, value: object, owner: ParameterOwner | None
+) -> None:
     """Check that a value is a shovel that the requesting user may set.
 
-    A shovel has all rights in the virtual hosts of this server that it names without a login, so
-    its user must have some there, as in RabbitMQ.
+    In the virtual hosts of this server that it names without a login, a shovel of an administrator
+    has all rights, and one of another user the rights of this user, who must have some there.
 
     Raises:
         ControlError: It is none, or the user may not.
     """
     try:
         definition = parse_shovel(name, value)
+        if owner is not None:
+            check_owned(definition, owner)
     except ShovelError as error:
         raise ControlError(ErrorKind.INVALID_ARGUMENT, "\n".join(error.faults)) from error
     user = requesting_user.get()

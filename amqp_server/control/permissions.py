@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from amqp_server.access.access_control import AccessControl
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.permissions")
 
 
 async def set_permissions(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.policies.policies import Policies
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.policies")
 
 _FAMILIES = {PolicyKind.USER: "policies", PolicyKind.OPERATOR: "operator_policies"}
 

@@ -6,7 +6,9 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.policies.unknown_policy import UNKNOWN_MAX
 from amqp_server.control.registry import Command
+from amqp_server.control.status import damaged_objects
 
 if TYPE_CHECKING:
     from amqp_server.control.status import StatusSources
@@ -22,8 +24,15 @@ async def probe(sources: StatusSources, version: str) -> dict[str, object]:
         "are_listeners_suspended": sources.open_connections.are_listeners_suspended,
         "listeners": sources.management.listeners,
         "alarms": sources.alarms.low,
+        "damage": [
+            f"{each['kind']} {each['encoded_name'] or '(all)'} of vhost {each['vhost']!r}: "
+            f"{each['reason']}"
+            for each in damaged_objects(sources.broker)[:UNKNOWN_MAX]
+        ],
         "damaged_vhosts": [
-            each.name for each in vhosts if each.damaged.queues or each.damaged.exchanges
+            each.name
+            for each in vhosts
+            if each.damaged.queues or each.damaged.exchanges or each.policies.are_unknown
         ],
     }
 

@@ -14,6 +14,7 @@ from functools import partial
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.handlers import basic as handlers
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.transactions.transaction import Outcome
@@ -27,17 +28,16 @@ from amqp_server.control.registry import Audited, Command
 from amqp_server.protocol.content_assembly import ContentAssembly
 from amqp_server.protocol.large_delivery import LargeMessage
 from amqp_server.protocol.methods import BasicGet, BasicPublish
-from amqp_server.time_slice import TimeSlice
 from appendlog.layout.message import decode_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from amqp_server.access.access_control import AccessControl
-    from amqp_server.alarms import Alarms
     from amqp_server.broker.broker import Broker
     from amqp_server.control.command_channel import CommandChannel, Got
     from amqp_server.control.registry import ReportProgress
+    from amqp_server.upkeep.alarms import Alarms
 
 GET_MESSAGES_MAX: Final = 10_000
 """Messages of one `messages.get`."""

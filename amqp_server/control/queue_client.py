@@ -124,9 +124,10 @@ class QueueClient:
             on_progress: Called a few times a second with an object like the result.
 
         Returns:
-            `replayed` and `replayed_bytes`, `passed` (messages that did not match), `first_offset`
-            and `last_offset` of what was replayed (None: nothing), `start` and `until`, `next` (all
-            below it is done), `seconds`.
+            `replayed` and `replayed_bytes`, `passed` (messages that did not match), `lost`
+            (messages that damage of the log has taken), `first_offset` and `last_offset` of what
+            was replayed (None: nothing), `start` and `until`, `next` (all below it is done),
+            `seconds`.
 
         Raises:
             UnreachableError: No server runs there, or it ended during the replay.

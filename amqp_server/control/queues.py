@@ -7,10 +7,10 @@ import heapq
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.admin.views.values import text_json
 from amqp_server.broker.stream import Stream
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
-from amqp_server.views.values import text_json
 from appendlog.log_statistics import log_statistics
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
-    from amqp_server.checkpointer import Checkpointer
+    from amqp_server.upkeep.checkpointer import Checkpointer
 
 PAGE_QUEUES_MAX: Final = 500
 """Queues in one reply, so that no turn of the event loop is long; pass `after` for more."""
@@ -102,6 +102,7 @@ def queue_stats(checkpointer: Checkpointer, queue: Queue) -> dict[str, Any]:
         "checkpoint_age_seconds": checkpoint_age_seconds(checkpointer, queue),
         **log_statistics(log, store.recovery_point if queue.is_journaled else None).as_json(),
         "damaged_chunks": log.damaged_chunks,
+        "unremoved_bytes": sum(segment.size_bytes for segment in log.reclaim.unremoved),
         "ring_messages": len(store.ring),
         "ring_bytes": store.ring.held_bytes,
         "window_bytes": store.windows.held_bytes,

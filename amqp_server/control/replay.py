@@ -20,13 +20,13 @@ from appendlog.layout.message import encode_message
 
 if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
-    from amqp_server.alarms import Alarms
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.control.registry import ReportProgress
     from amqp_server.control.transfers import Transfers
+    from amqp_server.upkeep.alarms import Alarms
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.replay")
 
 SETTLED: Final = "settled"
 ALL: Final = "all"
@@ -88,6 +88,7 @@ async def replay(
         # Pin the log before the positions are looked up, so that what they refer to stays.
         with broker.retention_pins.pin(source, 0) as pin:
             try:
+                await show_all(source)
                 first = await kept_offset(source, start, "start")
                 end = await kept_offset(source, until or "next", "until")
                 request = ReplayRequest(
@@ -137,6 +138,16 @@ def check_target(source: Queue, target: Queue) -> None:
         raise ControlError(ErrorKind.FAILED, reason)
 
 
+async def show_all(queue: Queue) -> None:
+    """Make the messages that a durable queue has now visible: on the disk.
+
+    Messages that ask for no disk are confirmed before they are there. They may be settled, or
+    ready, and would be left out without a word.
+    """
+    if queue.is_journaled:
+        await queue.store.make_durable()
+
+
 async def kept_offset(queue: Queue, text: str, name: str) -> int:
     """Return the offset of a position; a numeric offset must be one that the queue keeps.
 
@@ -179,7 +190,7 @@ async def _run(request: ReplayRequest, work: Replay) -> None:
     finally:
         if not request.is_dry_run:
             logger.info(
-                "replay %s queue=%s vhost=%s to=%s from=%d next=%d until=%d replayed=%d",
+                "replay %s queue=%s vhost=%s to=%s from=%d next=%d until=%d replayed=%d lost=%d",
                 outcome,
                 request.source.name,
                 request.source.virtual_host.name,
@@ -188,6 +199,7 @@ async def _run(request: ReplayRequest, work: Replay) -> None:
                 work.next_offset,
                 request.end,
                 work.replayed,
+                work.lost,
             )
 
 
@@ -215,6 +227,7 @@ def _progress(request: ReplayRequest, work: Replay) -> dict[str, object]:
         "replayed": work.replayed,
         "replayed_bytes": work.replayed_bytes,
         "passed": work.passed,
+        "lost": work.lost,
         "first_offset": work.first_offset,
         "last_offset": work.last_offset,
         "is_waiting": work.is_waiting,

@@ -6,11 +6,14 @@ import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.access.backends.login import INTERNAL
 from amqp_server.access.grants import UnansweredError
+from amqp_server.access.user import ADMINISTRATOR
+from amqp_server.base.time_slice import TimeSlice
+from amqp_server.broker.parameters import ParameterOwner
 from amqp_server.broker.rights import ALL_RIGHTS, AnswerAwaited, Rights
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.protocol.constants import ReplyCode
-from amqp_server.time_slice import TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,6 +72,27 @@ def may_enter(access: AccessControl, vhost: str) -> bool:
         raise AnswerAwaited(text, unanswered.answer) from None
 
 
+def owner_of_request(access: AccessControl) -> ParameterOwner | None:
+    """Return the user for whom a parameter is set; None: an administrator.
+
+    Raises:
+        ControlError: The user must log in again.
+    """
+    user = requesting_user.get()
+    if not user:
+        return None
+    key = requesting_login.get()
+    if not key:
+        known = access.users.get(user)
+        tags, backend = (() if known is None else known.tags), INTERNAL
+    else:
+        login = access.visitors.find(key)
+        if login is None or login.user != user:
+            raise _log_in_again(user)
+        tags, backend = login.tags, login.backend
+    return None if ADMINISTRATOR in tags else ParameterOwner(user, backend)
+
+
 async def entered_by_request(access: AccessControl, vhosts: Iterable[str]) -> set[str]:
     """Return those virtual hosts that the present request may enter.
 
@@ -100,8 +124,12 @@ def _rules_of(access: AccessControl, user: str) -> Rules:
         return access
     login = access.visitors.find(key)
     if login is None or login.user != user:
-        raise refusal(ReplyCode.ACCESS_REFUSED, f"ACCESS_REFUSED - user '{user}' must log in again")
+        raise _log_in_again(user)
     return login.rules
+
+
+def _log_in_again(user: str) -> ControlError:
+    return refusal(ReplyCode.ACCESS_REFUSED, f"ACCESS_REFUSED - user '{user}' must log in again")
 
 
 def refusal(code: int, text: str) -> ControlError:

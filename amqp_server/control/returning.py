@@ -7,26 +7,26 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.admin.views.values import text_json
 from amqp_server.broker.stream import Stream
 from amqp_server.broker.transfers.replay import ReplayStoppedError
 from amqp_server.broker.transfers.returning import Return, ReturnRequest
 from amqp_server.control.browse import find_queue, parse_filters
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
-from amqp_server.control.replay import REPORT_EVERY_SECONDS, kept_offset
+from amqp_server.control.replay import REPORT_EVERY_SECONDS, kept_offset, show_all
 from amqp_server.control.transfer_rights import require_transfer
 from amqp_server.control.transfers import Transfer, TransferKind
-from amqp_server.views.values import text_json
 from appendlog import LogFailedError
 
 if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
-    from amqp_server.alarms import Alarms
     from amqp_server.broker.broker import Broker
     from amqp_server.control.registry import ReportProgress
     from amqp_server.control.transfers import Transfers
+    from amqp_server.upkeep.alarms import Alarms
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.returning")
 
 
 async def return_dead_letters(
@@ -75,6 +75,7 @@ async def return_dead_letters(
         started_seconds = time.monotonic()
         reported_seconds = 0.0
         try:
+            await show_all(source)
             first = await kept_offset(source, start, "start")
             end = min(await kept_offset(source, until or "next", "until"), source.visible_end)
             if first > end:

@@ -8,17 +8,17 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.config import BOUNDS, LOG_LEVELS
+from amqp_server.base.config import BOUNDS, LOG_LEVELS
+from amqp_server.base.limits import MIB
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
-from amqp_server.limits import MIB
-from amqp_server.resource_sensor import watermark_bytes
+from amqp_server.upkeep.resource_sensor import watermark_bytes
 
 if TYPE_CHECKING:
-    from amqp_server.alarms import Alarms
-    from amqp_server.config import ServerConfig
+    from amqp_server.base.config import ServerConfig
+    from amqp_server.upkeep.alarms import Alarms
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.settings")
 
 _HIDDEN: Final = frozenset(["default_password", "limits", "optional_ports"])
 """Fields that are secret, or no setting."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from amqp_server.admin.views.values import text_json
 from amqp_server.broker.sharding.changes import create_shards, delete_shards, find_shards
 from amqp_server.broker.sharding.errors import (
     NoSuchShardsError,
@@ -22,7 +23,6 @@ from amqp_server.control.registry import Command
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.field_values import table_of
 from amqp_server.protocol.tables import encode_table
-from amqp_server.views.values import text_json
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.virtual_host import VirtualHost
-    from amqp_server.checkpointer import Checkpointer
     from amqp_server.protocol.tables import Table
+    from amqp_server.upkeep.checkpointer import Checkpointer
 
     ResultT = TypeVar("ResultT")
     Spawn = Callable[[Coroutine[None, None, None]], None]
     """Runs a coroutine in the background; the server awaits it when it stops."""
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.shards")
 
 
 async def create(

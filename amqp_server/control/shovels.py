@@ -9,7 +9,7 @@ from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 
 if TYPE_CHECKING:
-    from amqp_server.shovel_process import ShovelProcess
+    from amqp_server.children.shovel_process import ShovelProcess
 
 
 async def list_all(shovels: ShovelProcess) -> list[dict[str, Any]]:

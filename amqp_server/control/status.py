@@ -10,22 +10,25 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server import __version__
+from amqp_server.broker.damaged_documents import SINGULARS
+from amqp_server.broker.policies.documents import POLICY_KINDS
 from amqp_server.broker.turn_watch import BOUNDS_SECONDS
 from amqp_server.control.registry import Command
+from metadata.names import encode_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from amqp_server.alarms import Alarms
-    from amqp_server.authentication import Authentication
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.turn_watch import TurnWatch
     from amqp_server.broker.virtual_host import VirtualHost
-    from amqp_server.connections import OpenConnections
-    from amqp_server.management_process import ManagementProcess
-    from amqp_server.slow_readers import SlowReaders
+    from amqp_server.children.management_process import ManagementProcess
+    from amqp_server.connections.authentication import Authentication
+    from amqp_server.connections.open_connections import OpenConnections
+    from amqp_server.connections.slow_readers import SlowReaders
+    from amqp_server.upkeep.alarms import Alarms
     from offsets import RedoJournal
 
+_OTHER_KINDS = frozenset(SINGULARS) - {"queues", "exchanges", "bindings", *POLICY_KINDS}
+"""Kinds of documents whose damage no virtual host keeps."""
 DAMAGED_MAX = 1000
 """Damaged queues, exchanges and bindings that a status lists; `recovery.json` has more."""
 
@@ -89,7 +92,7 @@ async def status(sources: StatusSources) -> dict[str, object]:
         "queues_read_only": sum(queue.is_failed for queue in queues),
         "messages_ready": sum(queue.ready_count for queue in queues),
         "stalls": _stalls(sources.watch),
-        "damaged": _damaged(vhosts),
+        "damaged": damaged_objects(sources.broker),
     }
 
 
@@ -113,18 +116,38 @@ def _stalls(watch: TurnWatch) -> dict[str, object]:
     }
 
 
-def _damaged(vhosts: Mapping[str, VirtualHost]) -> list[dict[str, str]]:
+def damaged_objects(broker: Broker) -> list[dict[str, str]]:
     """Return what the start could not recover; names are encoded as in file names."""
-    return [
+    vhosts = broker.vhosts
+    found = [
         {"vhost": vhost.name, "kind": kind, "encoded_name": name, "reason": reason}
         for _, vhost in sorted(vhosts.items())
         for kind, names in (
             ("queue", vhost.damaged.queues),
             ("exchange", vhost.damaged.exchanges),
             ("binding", vhost.damaged.damaged_bindings.reasons()),
+            *_damaged_policies(vhost),
         )
         for name, reason in sorted(names.items())
-    ][:DAMAGED_MAX]
+    ]
+    names = {encode_name(name): name for name in vhosts}
+    found += [
+        {
+            "vhost": names.get(each.encoded_vhost, ""),
+            "kind": SINGULARS[each.kind],
+            "encoded_name": each.encoded_name,
+            "reason": f"{each.reason}: {each.effect}",
+        }
+        for each in broker.damaged_documents.of_kinds(_OTHER_KINDS)
+    ]
+    return found[:DAMAGED_MAX]
+
+
+def _damaged_policies(vhost: VirtualHost) -> list[tuple[str, dict[str, str]]]:
+    return [
+        (kind.value, {name: unknown.consequence(vhost.name)})
+        for kind, name, unknown in vhost.policies.damaged
+    ]
 
 
 def status_commands(sources: StatusSources) -> tuple[Command, ...]:

@@ -18,12 +18,12 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.admin.views.values import text_json
 from amqp_server.audit.actor import acting
 from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import entered_by_request
 from amqp_server.control.transfer_rights import require_transfer
-from amqp_server.views.values import text_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Work = Callable[[ReportProgress], Awaitable[dict[str, object]]]
     """Does a transfer; reports after each part, and returns its last progress."""
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.transfers")
 
 RUNNING_MAX: Final = 4
 """Transfers in the background that run at a time; others wait."""

@@ -7,6 +7,8 @@ import heapq
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from amqp_server.admin.views.values import text_json
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.events.channel_events import channel_name
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.subscriptions.subscription import Subscription
@@ -15,8 +17,6 @@ from amqp_server.control.browse import find_queue
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.offset_rows import Row, group_row
 from amqp_server.control.registry import Command
-from amqp_server.time_slice import TimeSlice
-from amqp_server.views.values import text_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.queue import Queue
-    from amqp_server.connections import Connection, OpenConnections
+    from amqp_server.connections.open_connections import Connection, OpenConnections
 
 ROWS_MAX: Final = 1000
 """Rows in one answer; for more, pass its `next` as `after`."""

@@ -8,7 +8,7 @@ from collections import Counter
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from amqp_server.access.errors import (
     AccessError,
@@ -19,7 +19,7 @@ from amqp_server.access.errors import (
 )
 from amqp_server.access.passwords import SHA256, PasswordHash
 from amqp_server.access.permissions import FULL, InvalidPermissionError
-from amqp_server.access.user import InvalidUserError, User
+from amqp_server.access.user import ADMINISTRATOR, InvalidUserError, User
 from amqp_server.control.logins import hash_password
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
     from amqp_server.access.access_control import AccessControl
 
-logger = logging.getLogger(__name__)
-
-ADMINISTRATOR: Final = "administrator"
+logger = logging.getLogger("amqp_server.control.users")
 
 
 async def add(
@@ -134,6 +132,7 @@ async def reset(
     vhosts = access.vhost_names
     for vhost in vhosts:
         await done(access.set_permissions(vhost, name, FULL))
+    await done(access.replace_default_user(name))
     logger.info("user reset user=%r vhosts=%d", name, len(vhosts))
     return {"name": name, "vhosts": len(vhosts)}
 

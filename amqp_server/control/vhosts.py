@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.vhost_changes import VhostChanges
-    from amqp_server.connections import OpenConnections
-    from amqp_server.parameter_settings import ParameterSettings
+    from amqp_server.connections.open_connections import OpenConnections
+    from amqp_server.operations.parameter_settings import ParameterSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.control.vhosts")
 
 PROTECTED: Final = "protected_from_deletion"
 """Member of the description of a virtual host that may not be deleted."""

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.parameters import ParameterOwner
     from amqp_server.broker.policies.policies import Policies
     from amqp_server.broker.vhost_changes import VhostChanges
     from amqp_server.definitions_file.entry import Entry
     from amqp_server.definitions_file.import_report import ImportReport
     from metadata.document import Document
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.definitions_file.definitions_import")
 
 MISTAKES_MAX: Final = 100
 """Mistakes that an error has; more are counted."""
@@ -85,6 +86,7 @@ class DefinitionsImport:
         *,
         vhost: str | None = None,
         rabbit_version: str = "",
+        importer: ParameterOwner | None = None,
         is_dry_run: bool = False,
         extra: Iterable[Document] = (),
         on_done: Callable[[int], None] | None = None,
@@ -95,6 +97,7 @@ class DefinitionsImport:
             entries: Entries in the order of `SECTIONS`; read in slices.
             vhost: Virtual host of a file that names none; None for a file of a whole cluster.
             rabbit_version: Version of RabbitMQ that wrote the file; empty if it does not say.
+            importer: The user who imports; None: an administrator.
             is_dry_run: Whether to check and plan only.
             extra: Documents that are written in the same batch.
             on_done: Called with the number of entries that are checked or carried out.
@@ -103,7 +106,8 @@ class DefinitionsImport:
             InvalidDefinitionsError: The entries have mistakes; nothing has changed.
             ImportFailedError: The disk refused, or a client was in the way; nothing has changed.
         """
-        work = self._run(entries, vhost, rabbit_version, is_dry_run, extra, on_done or _ignore)
+        plan = ImportPlan(self._broker.vhosts, vhost, rabbit_version, importer)
+        work = self._run(entries, plan, is_dry_run, extra, on_done or _ignore)
         task = asyncio.ensure_future(work)
         self._spawn(_end_of(task))
         return await asyncio.shield(task)
@@ -111,8 +115,7 @@ class DefinitionsImport:
     async def _run(
         self,
         entries: Iterable[Entry],
-        vhost: str | None,
-        rabbit_version: str,
+        plan: ImportPlan,
         is_dry_run: bool,
         extra: Iterable[Document],
         on_done: Callable[[int], None],
@@ -123,7 +126,7 @@ class DefinitionsImport:
             self._policies.hold(),
             self._access.hold(),
         ):
-            plan = await self._plan(entries, vhost, rabbit_version, on_done)
+            await self._plan(entries, plan, on_done)
             if not is_dry_run:
                 await self._carry_out(plan, extra, on_done)
                 # What applies the changed policies lines up for them now.
@@ -133,15 +136,11 @@ class DefinitionsImport:
         return plan.report
 
     async def _plan(
-        self,
-        entries: Iterable[Entry],
-        vhost: str | None,
-        rabbit_version: str,
-        on_done: Callable[[int], None],
-    ) -> ImportPlan:
+        self, entries: Iterable[Entry], plan: ImportPlan, on_done: Callable[[int], None]
+    ) -> None:
+        vhost = plan.only_vhost
         if vhost is not None and vhost not in self._broker.vhosts:
             raise DefinitionsError(f"vhost '{vhost}' does not exist")
-        plan = ImportPlan(self._broker.vhosts, vhost, rabbit_version)
         mistakes: list[str] = []
         mistake_count = 0
 
@@ -166,7 +165,6 @@ class DefinitionsImport:
         await done_in_turns(turn, turn.upkeep, steps(), "check of definitions")
         if mistakes:
             raise InvalidDefinitionsError(mistakes, mistake_count)
-        return plan
 
     async def _carry_out(
         self, plan: ImportPlan, extra: Iterable[Document], on_done: Callable[[int], None]

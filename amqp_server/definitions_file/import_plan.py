@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.parameters import ParameterOwner
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.definitions_file.entry import Entry
     from amqp_server.definitions_file.import_changes import ImportChanges
@@ -43,12 +44,14 @@ class ImportPlan:
         vhosts: The virtual hosts that exist, by name.
         only_vhost: Virtual host of a file that names none; None for a file of a whole cluster.
         rabbit_version: Version of RabbitMQ that wrote the file; empty if it does not say.
+        importer: The user who imports; None: an administrator.
 
     Attributes:
         report: What becomes of each entry.
         steps: The changes in their order.
         only_vhost: As given.
         rabbit_version: As given.
+        importer: As given.
         new_vhosts: Names of the virtual hosts that are created.
         new_exchanges: Exchanges that are created, by virtual host and name.
         known_bindings: What identifies each existing binding that has arguments.
@@ -56,12 +59,17 @@ class ImportPlan:
     """
 
     def __init__(
-        self, vhosts: dict[str, VirtualHost], only_vhost: str | None, rabbit_version: str
+        self,
+        vhosts: dict[str, VirtualHost],
+        only_vhost: str | None,
+        rabbit_version: str,
+        importer: ParameterOwner | None = None,
     ) -> None:
         self.report = ImportReport()
         self.steps: list[ImportStep] = []
         self.only_vhost = only_vhost
         self.rabbit_version = rabbit_version
+        self.importer = importer
         self.new_vhosts: list[str] = []
         self.new_exchanges: dict[tuple[str, str], Exchange] = {}
         self.known_bindings: set[Key] = set()

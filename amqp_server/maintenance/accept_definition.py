@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.base.errors import StartupError
 from amqp_server.broker.definition_values import InvalidDefinitionError
 from amqp_server.broker.definitions import check_definition, names_queue, queue_from
-from amqp_server.errors import StartupError
-from amqp_server.quarantine import Quarantine
-from amqp_server.storage_lock import lock_storage
+from amqp_server.recovery.quarantine import Quarantine
+from amqp_server.recovery.storage_lock import lock_storage
 from appendlog import FileSystem
 from metadata.direct_write import write_document
 from metadata.document import DOCUMENT_BYTES_MAX, decode_document, sign_document

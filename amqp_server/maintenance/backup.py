@@ -33,12 +33,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
+from amqp_server.base.errors import StartupError
+from amqp_server.broker.damaged_documents import LISTED_KINDS
 from amqp_server.broker.definitions import EXCHANGES, stored_incarnation
 from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
-from amqp_server.errors import StartupError
 from amqp_server.maintenance.settling import settle_in_checkpoint
 from amqp_server.maintenance.stored_queues import load_stored_queues
-from amqp_server.start_report_file import REPORT_NAME
+from amqp_server.recovery.start_report_file import REPORT_NAME, known_names
 from appendlog import DurableDirectories, FileSystem
 from appendlog.files.deleted_mark import has_deleted_mark
 from appendlog.files.descriptors import Descriptors
@@ -49,8 +50,10 @@ from appendlog.segments.durable_end import END_FILE_NAME
 from appendlog.segments.sealed import read_footer
 from appendlog.segments.segment import SegmentName, segment_names
 from metadata.document_files import DocumentFiles
+from metadata.double_lock import WRITER_NAME
 from metadata.loading import load_documents
 from metadata.log_directories import find_logs
+from metadata.name_list import NameList, place_of_path
 from metadata.names import LOGS_NAME, log_directory
 from metadata.paths import document_path
 from metadata.reading_lock import check_data_directory
@@ -180,6 +183,7 @@ class _Copy:
         named = self._copy_documents()
         self._open_redo()
         self._remove_deleted_documents()
+        self._list_names()
         kept = {log for document, log in named.items() if document.exists()}
         # Logs that no definition named before the copy are orphans: they prove what was lost.
         self._copy_logs(listed.difference(named.values()), kept)
@@ -190,6 +194,9 @@ class _Copy:
         if (self._source / REPORT_NAME).exists():
             # Without the report, a copy that lacks a part would look like one that never had it.
             self._copy(self._source / REPORT_NAME, self._target / REPORT_NAME)
+        elif (self._source / WRITER_NAME).exists():
+            # No server has run here: the first one on the copy gives it its first user.
+            (self._target / WRITER_NAME).touch(FILE_MODE)
         self._copy(self._source / "FORMAT", self._target / "FORMAT.tmp")
         # Sync everything before the rename that makes this a data directory.
         os.sync()
@@ -262,6 +269,25 @@ class _Copy:
                     if name not in left:
                         (root / kind / vhost / name).unlink()
                         self.done.documents -= 1
+
+    def _list_names(self) -> None:
+        """List the documents of the copy, and those that the source has lost.
+
+        The list of a running server may be newer or older than its copied documents.
+        """
+        if not known_names(self._source).expects_names:
+            return
+        report = load_stored_queues(self._source).report
+        missing = {
+            (each.kind, each.encoded_vhost, f"{each.encoded_name}{_DOCUMENT}")
+            for each in report.unreadable
+            if each.is_missing and each.encoded_name
+        }
+        root = self._target / "metadata"
+        copied = {place_of_path(path) for path in root.glob(f"*/*/*{_DOCUMENT}")}
+        names = NameList(root, DocumentFiles(), LISTED_KINDS)
+        names.take_over(None, copied | missing)
+        names.write()
 
     def _copy_documents(self) -> dict[Path, Path]:
         """Copy the definitions; return the logs that they name, by the definition's path.

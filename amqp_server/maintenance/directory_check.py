@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
-from amqp_server.evidence import find_evidence
-from amqp_server.missing_parts import Part, missing_parts, refusal
+from amqp_server.recovery.evidence import find_evidence
+from amqp_server.recovery.missing_parts import Part, missing_parts, refusal
 from appendlog import FileSystem
 from appendlog.checking.log_check import LogCheck, check_log
 from appendlog.checking.problem import Level, Problem
@@ -142,9 +142,9 @@ def check_directory(
 
 def _check_definitions(stored: StoredQueues, check: DirectoryCheck) -> None:
     for unreadable in stored.report.unreadable:
-        check.problems.append(
-            Problem(Level.UNREADABLE, "unreadable-definition", unreadable.path, unreadable.reason)
-        )
+        # What is missing may be known from elsewhere too.
+        kind = "missing-definition" if unreadable.is_missing else "unreadable-definition"
+        check.problems.append(Problem(Level.UNREADABLE, kind, unreadable.path, unreadable.reason))
     root = stored.storage_path / "metadata"
     for document, reason in stored.malformed:
         path = document_path(root, document.kind, document.vhost, document.name)
@@ -330,6 +330,8 @@ def _check_evidence(stored: StoredQueues, check: DirectoryCheck) -> None:
         FileSystem(),
         is_earlier_format=stored.is_earlier_format,
     )
+    named = {each.path for each in found.missing}
+    check.problems = [each for each in check.problems if each.path not in named]
     for each in found.missing:
         check.problems.append(
             Problem(Level.UNREADABLE, "missing-definition", each.path, each.reason)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.views.record_view import record_view
-from amqp_server.views.values import octets_json, time_text
+from amqp_server.admin.views.record_view import record_view
+from amqp_server.admin.views.values import octets_json, time_text
 from appendlog import FileSystem, LogError, LogReader, OffsetOutOfRangeError
 from appendlog.checking.segment_walk import FoundFault, walk_segment
 from appendlog.files.descriptors import Descriptors

@@ -10,22 +10,27 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.access.permissions import PERMISSIONS, TOPIC_PERMISSIONS
+from amqp_server.access.user import ACCESS, FIRST_USER, USERS, first_user_record
+from amqp_server.base.errors import StartupError
 from amqp_server.broker.definitions import BINDINGS, QUEUES, binding_ends
-from amqp_server.errors import StartupError
 from amqp_server.maintenance.directory_check import DirectoryCheck, check_directory
 from amqp_server.maintenance.repair_plan import Remedy, Step, plan_repair
 from amqp_server.maintenance.settling import settle_in_checkpoint
 from amqp_server.maintenance.stored_queues import StoredQueue, load_stored_queues
-from amqp_server.missing_parts import Part
 from amqp_server.offline_recovery import recover_directory
-from amqp_server.quarantine import Quarantine
-from amqp_server.storage_lock import lock_storage
+from amqp_server.recovery.missing_parts import Part
+from amqp_server.recovery.quarantine import Quarantine
+from amqp_server.recovery.storage_lock import lock_storage
 from appendlog import FileSystem
 from appendlog.recovery.own_segments import own_segments
 from appendlog.repairing.index_rebuild import rebuild_index
 from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment, swap_in
 from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end
 from appendlog.segments.segment import SegmentName
+from metadata.direct_write import write_document
+from metadata.document_files import DocumentFiles
+from metadata.name_list import forget_name, place_of_path
 from metadata.names import LOGS_NAME, encode_name
 from metadata.paths import document_path
 
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.maintenance.directory_check import QueueCheck
-    from amqp_server.start_report import StartReport
+    from amqp_server.recovery.start_report import StartReport
 
 ROUNDS_MAX: Final = 3
 """Rounds of repair and recovery: a recovery may reveal problems that were hidden before."""
@@ -283,10 +288,23 @@ class _Mending:
         logs = self._storage_path / LOGS_NAME / vhost / name
         if kind == QUEUES and self._filesystem.exists(logs):
             self._quarantine.take(logs)
+        root, files = self._storage_path / "metadata", DocumentFiles(self._filesystem)
+        forget_name(root, files, place_of_path(path))
+        if (kind, name) == (ACCESS, encode_name(FIRST_USER)):
+            # Somebody knows now that there is no first user: a start must not miss the record.
+            if self._filesystem.exists(path):
+                self._quarantine.take(path)
+            write_document(root, first_user_record(""), files)
+            return
+        if kind == USERS:
+            # The permissions of a user prove the user.
+            for row in (PERMISSIONS, TOPIC_PERMISSIONS):
+                for found in sorted(root.glob(f"{row}/*/{path.name}")):
+                    forget_name(root, files, place_of_path(found))
+                    self._quarantine.take(found)
         if self._filesystem.exists(path):
             self._quarantine.take(path)
             return
-        root = self._storage_path / "metadata"
         for document in load_stored_queues(self._storage_path).report.documents:
             if document.kind == BINDINGS and encode_name(document.vhost) == vhost:
                 ends = {(each, encode_name(end)) for each, end in binding_ends(document)}

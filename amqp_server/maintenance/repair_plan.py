@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.definitions import VHOSTS
 from appendlog.checking.problem import Problem
+from metadata.name_list import NAMES_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,16 +107,22 @@ def plan_repair(
             continue
         remedy = _OF_THE_DIRECTORY.get(problem.kind, Remedy.NONE)
         text = problem.text
-        if problem.kind == "unreadable-definition" and problem.path.suffix == ".json":
-            remedy, text = _dropped(text, "--drop-definitions", is_asked=drop_definitions)
-        elif problem.kind == "missing-definition" and problem.path.parent.parent.name == VHOSTS:
+        if _is_written_anew(problem):
             remedy = Remedy.RECOVER
-        elif problem.kind == "missing-definition":
+        elif (
+            problem.kind == "unreadable-definition" and problem.path.suffix == ".json"
+        ) or problem.kind == "missing-definition":
             remedy, text = _dropped(text, "--drop-definitions", is_asked=drop_definitions)
         elif problem.kind == "unreadable-checkpoint":
             remedy, text = _dropped(text, "--drop-checkpoints", is_asked=drop_checkpoints)
         steps.setdefault((remedy, problem.path), Step(remedy, problem.path, text))
     return sorted(steps.values(), key=lambda step: step.remedy is Remedy.NONE)
+
+
+def _is_written_anew(problem: Problem) -> bool:
+    """Return whether a start writes what is damaged from what it finds elsewhere."""
+    is_vhost = problem.path.parent.parent.name == VHOSTS
+    return problem.path.name == NAMES_NAME or (problem.kind == "missing-definition" and is_vhost)
 
 
 def _dropped(text: str, option: str, *, is_asked: bool) -> tuple[Remedy, str]:

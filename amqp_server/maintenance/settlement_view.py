@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from amqp_server.views.values import text_json
+from amqp_server.admin.views.values import text_json
 from appendlog import FileSystem
 from offsets import decode_checkpoint, read_checkpoint, read_redo_journal
 from offsets.checkpoint_round import decode_round, find_round

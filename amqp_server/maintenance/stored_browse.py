@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from amqp_server.admin.views.browsed import browsed_rows
 from amqp_server.broker.message_states import MessageState
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.subscriptions.start_position import StartKind
-from amqp_server.views.browsed import browsed_rows
 from appendlog import FileSystem, LogReader
 from appendlog.layout.message import PERSISTENT
 from offsets import Settlement, decode_checkpoint, read_checkpoint

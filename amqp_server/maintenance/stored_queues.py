@@ -6,10 +6,10 @@ reads the documents with file operations that change nothing.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from amqp_server.base.config import ServerConfig
 from amqp_server.broker.definition_values import InvalidDefinitionError
 from amqp_server.broker.definitions import (
     VHOSTS,
@@ -20,13 +20,17 @@ from amqp_server.broker.definitions import (
     with_policy,
 )
 from amqp_server.broker.policies.documents import POLICY_KINDS, policy_from_document
+from amqp_server.broker.policies.policy import PolicyKind
+from amqp_server.broker.policies.unknown_policy import UnknownPolicy
 from amqp_server.broker.policies.vhost_policies import VhostPolicies
+from amqp_server.recovery.access_evidence import missing_access
+from amqp_server.recovery.start_report_file import known_names
 from appendlog import FileSystem, LogIdentity
 from appendlog.files.deleted_mark import has_deleted_mark
 from appendlog.files.dry_run import DryRunFileSystem
 from metadata.document_files import DocumentFiles
 from metadata.loading import LoadReport, load_documents
-from metadata.names import log_directory
+from metadata.names import encode_name, log_directory
 from metadata.reading_lock import check_data_directory, is_live
 
 if TYPE_CHECKING:
@@ -104,12 +108,24 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
         MetadataError: The path is no data directory, cannot be read, or has another format.
     """
     data_format = check_data_directory(storage_path)
+    is_earlier = data_format.has_unsigned_documents
+    known = known_names(storage_path)
     with DryRunFileSystem() as filesystem:
         files = DocumentFiles(filesystem)
         report = load_documents(
-            storage_path / "metadata", files, accepts_unsigned=data_format.has_unsigned_documents
+            storage_path / "metadata",
+            files,
+            accepts_unsigned=data_format.has_unsigned_documents,
+            believes_names=known.believes_names and not is_earlier,
+            expects_names=known.expects_names,
         )
-    is_earlier = data_format.has_unsigned_documents
+        report.unreadable += missing_access(
+            storage_path,
+            report,
+            filesystem,
+            first_user=ServerConfig().default_user,
+            is_earlier_format=is_earlier,
+        )
     stored = StoredQueues(storage_path, is_live(storage_path), report, is_earlier)
     files_as_they_are = FileSystem()
     deleted = {
@@ -139,12 +155,21 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
 
 
 def _stored_policies(report: LoadReport) -> dict[str, VhostPolicies]:
-    """Return the valid policies of each virtual host that has some."""
+    """Return the policies of each virtual host that has some; with a damaged one, none counts."""
     found: dict[str, VhostPolicies] = {}
     for document in report.documents:
         if document.kind in POLICY_KINDS:
-            with suppress(InvalidDefinitionError):
-                policy = policy_from_document(document)
-                policies = found.setdefault(document.vhost, VhostPolicies())
-                policies.put(POLICY_KINDS[document.kind], (policy,))
+            policies = found.setdefault(document.vhost, VhostPolicies())
+            kind = POLICY_KINDS[document.kind]
+            try:
+                policies.put(kind, (policy_from_document(document),))
+            except InvalidDefinitionError as error:
+                policies.damage(kind, encode_name(document.name), UnknownPolicy("", str(error)))
+    damaged = [each for each in report.unreadable if each.kind in (*POLICY_KINDS, "")]
+    for vhost in {document.vhost for document in report.documents} if damaged else ():
+        for each in damaged:
+            if each.encoded_vhost in ("", encode_name(vhost)):
+                kind = POLICY_KINDS.get(each.kind, PolicyKind.USER)
+                policies = found.setdefault(vhost, VhostPolicies())
+                policies.damage(kind, each.encoded_name, UnknownPolicy(str(each.path), each.reason))
     return found

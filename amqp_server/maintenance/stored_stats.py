@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from amqp_server.views.values import text_json
+from amqp_server.admin.views.values import text_json
 from appendlog import FileSystem, LogError
 from appendlog.log_statistics import stored_statistics
 from appendlog.recovery.own_segments import own_segments

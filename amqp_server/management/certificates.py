@@ -6,14 +6,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from amqp_server.tls.reloading import CHECK_SECONDS, CurrentContext
+from amqp_server.connections.tls.reloading import CHECK_SECONDS, CurrentContext
 
 if TYPE_CHECKING:
     import ssl
 
-    from amqp_server.tls.settings import TlsSettings
+    from amqp_server.connections.tls.settings import TlsSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.management.certificates")
 
 
 class Certificates:

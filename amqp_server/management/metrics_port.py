@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.compatible_version import compatible_version
+from amqp_server.base.compatible_version import compatible_version
 from amqp_server.management.broker_client import BrokerAway, BrokerRefused
 from amqp_server.management.http.answers import AnyAnswer, ApiError, Octets, not_found
 from amqp_server.management.http.refusals import AWAY, error_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from amqp_server.management.http.parts import Parts
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.management.metrics_port")
 
 SENT_BYTES_MAX: Final = 128 * 1024 * 1024
 """Length of the pages that are sent at a time; more readers than that are refused."""
@@ -38,6 +38,7 @@ class MetricsPort:
         version = compatible_version(settings.presented_version)
         identity = Identity(settings.node_name, version)
         self._pages = PageServer(parts.mirror, identity)
+        self._hosts = parts.hosts
         self._sent_bytes = 0
 
     async def serve(self, request: BaseRequest) -> StreamResponse:
@@ -68,6 +69,8 @@ class MetricsPort:
             return ApiError(500, "internal_error", "The log of the server says why").answer()
 
     async def _answer(self, request: BaseRequest) -> AnyAnswer:
+        peer = request.transport and request.transport.get_extra_info("peername")
+        self._hosts.check_scrape(request.headers, peer[0] if peer else "")
         raw_path, _, query = request.raw_path.partition("?")
         segments = parse_target(raw_path).segments
         if segments[:1] != ("metrics",):

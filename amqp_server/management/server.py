@@ -9,7 +9,7 @@ import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.child_reports import report
+from amqp_server.base.child_reports import report
 from amqp_server.management import resources
 from amqp_server.management.broker_client import BrokerClient
 from amqp_server.management.certificates import Certificates
@@ -17,6 +17,7 @@ from amqp_server.management.http.api_index import index_routes
 from amqp_server.management.http.exchange import Exchange
 from amqp_server.management.http.listeners import serve_listener
 from amqp_server.management.http.login import Logins
+from amqp_server.management.http.login_checks import LoginChecks
 from amqp_server.management.http.parts import Parts
 from amqp_server.management.http.routes import RouteTable
 from amqp_server.management.http.session_routes import session_routes
@@ -67,7 +68,9 @@ async def _listen(parts: Parts, certificates: Certificates | None, opened: Async
     settings = parts.settings
     connections_max = _connections_max()
     api_port = next((each.port for each in settings.listeners if each.kind == "http"), 0)
-    logins = Logins(parts.broker, api_port)
+    checks = LoginChecks(settings.storage_path)
+    opened.push_async_callback(checks.close)
+    logins = Logins(checks, parts.hosts, api_port)
     routes = [*resources.all_routes(parts), *session_routes(logins)]
     table = RouteTable([*routes, *index_routes(routes)])
     servers = {

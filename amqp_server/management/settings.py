@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from amqp_server.tls.settings import TlsSettings
+from amqp_server.connections.tls.settings import TlsSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class ManagementSettings:
         listeners: Sockets to serve.
         tls: Files of TLS.
         cors_origins: Origins whose pages may use the API; `*` for all.
+        hosts: Names by which clients may reach the server; empty: see `HostRule`.
+        guest_from_anywhere: Whether `guest` may log in from other machines.
         node_name: Name of the node: `rabbit@` and the short name of the host.
         server_version: Version of amqp-server.
         presented_version: Version that clients are shown.
@@ -52,6 +54,8 @@ class ManagementSettings:
     listeners: tuple[ListenerSettings, ...] = ()
     tls: TlsSettings = field(default_factory=TlsSettings)
     cors_origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    guest_from_anywhere: bool = False
     node_name: str = "rabbit@localhost"
     server_version: str = ""
     presented_version: str = ""
@@ -66,6 +70,7 @@ def decode_settings(line: bytes) -> ManagementSettings:
     tls = {name: _as_tuple(value) for name, value in values["tls"].items()}
     values["tls"] = TlsSettings(**tls)
     values["cors_origins"] = tuple(values["cors_origins"])
+    values["hosts"] = tuple(values["hosts"])
     values["amqp_listeners"] = tuple((h, p, k) for h, p, k in values["amqp_listeners"])
     known = {each.name for each in fields(ManagementSettings)}
     return ManagementSettings(**{name: values[name] for name in known & values.keys()})

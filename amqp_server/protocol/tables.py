@@ -53,6 +53,7 @@ __all__ = [
     "table_of",
     "table_to_json",
     "table_without",
+    "take_array",
 ]
 
 _LENGTH = Struct(">I")
@@ -103,8 +104,13 @@ _DOUBLE_EXPONENT = 0x7FF0000000000000
 _MANTISSA_BITS_MORE = 52 - 23
 
 
-def decode_table(data: bytes, position: int = 0) -> tuple[Table, int]:
+def decode_table(data: bytes, position: int = 0, depth: int = 1) -> tuple[Table, int]:
     """Decode the length-prefixed table at a position; return it and the position after it.
+
+    Args:
+        data: Octets with the table.
+        position: Where its length starts.
+        depth: Its level: 1, or more if it was taken out of other tables.
 
     Raises:
         FieldSyntaxError: The bytes end too early, have inconsistent lengths or an unknown kind, or
@@ -112,7 +118,7 @@ def decode_table(data: bytes, position: int = 0) -> tuple[Table, int]:
     """
     try:
         start, end = _extent(data, position)
-        return _decode_entries(data, start, end, 1), end
+        return _decode_entries(data, start, end, depth), end
     except struct.error as error:
         raise FieldSyntaxError("field table is cut short") from error
 
@@ -129,15 +135,19 @@ def decode_table_body(data: bytes) -> Table:
         raise FieldSyntaxError("field table is cut short") from error
 
 
-def encode_table(table: Table) -> bytes:
+def encode_table(table: Table, depth: int = 1) -> bytes:
     """Return the length-prefixed bytes of a table, with the entries in its own order.
+
+    Args:
+        table: The table.
+        depth: Its level: 1, or more if it goes into other tables.
 
     Raises:
         FieldSyntaxError: A key exceeds 255 bytes, a value does not fit its kind, or tables nest
             more than `TABLE_DEPTH_MAX` levels.
     """
     try:
-        return _encode_entries(table, 1)
+        return _encode_entries(table, depth)
     except (struct.error, OverflowError) as error:
         raise FieldSyntaxError(f"field table value out of range: {error}") from error
 
@@ -207,6 +217,64 @@ def table_without(table: bytes, name: str) -> bytes:
     except struct.error as error:
         raise FieldSyntaxError("field table is cut short") from error
     return encode_longstr(b"".join(kept))
+
+
+def take_array(table: bytes, name: str) -> tuple[bytes, list[bytes] | None]:
+    """Take the items of an array out of a table, without decoding any value.
+
+    Args:
+        table: The whole table with its length, and nothing after it.
+        name: Key of the array. If it is repeated, the last value counts.
+
+    Returns:
+        The table with a void value in the place of the array, and the octets of each item, with its
+        kind; None if the key is missing or its value no array.
+
+    Raises:
+        FieldSyntaxError: Lengths are inconsistent, or a kind is unknown. Values may be malformed.
+    """
+    items: list[bytes] | None = None
+    kept: list[bytes] = []
+    try:
+        position, end = _extent(table, 0)
+        while position < end:
+            start = position
+            key, position = decode_shortstr(table, position)
+            kind_at, position = position, _skip_value(table, position)
+            if key != name:
+                kept.append(table[start:position])
+            elif table[kind_at : kind_at + 1] == b"A":
+                kept.append(table[start:kind_at] + b"V")
+                items = _split_items(table, *_extent(table, kind_at + 1))
+            else:
+                kept.append(table[start:position])
+                items = None
+        if position != end:
+            raise FieldSyntaxError(f"field table entry passes the end of its table at byte {end}")
+    except struct.error as error:
+        raise FieldSyntaxError("field table is cut short") from error
+    return encode_longstr(b"".join(kept)), items
+
+
+def _split_items(data: bytes, position: int, end: int) -> list[bytes]:
+    items: list[bytes] = []
+    while position < end:
+        start, position = position, _skip_value(data, position)
+        items.append(data[start:position])
+    if position != end:
+        raise FieldSyntaxError(f"field array item passes the end of its array at byte {end}")
+    return items
+
+
+def _skip_value(data: bytes, position: int) -> int:
+    """Return the position after a value, of which only the kind and the length are looked at."""
+    kind = data[position : position + 1]
+    if kind in {b"S", b"x", b"F", b"A"}:
+        return _extent(data, position + 1)[1]
+    size = _SIZES.get(kind)
+    if size is None:
+        raise FieldSyntaxError(f"unknown field kind {kind!r} at byte {position}")
+    return position + 1 + size
 
 
 def _extent(data: bytes, position: int) -> tuple[int, int]:

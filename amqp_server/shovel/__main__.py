@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from amqp_server.child_main import is_child_of, read_settings
+from amqp_server.base.child_main import is_child_of, read_settings
 
 
 def main() -> int:
@@ -25,7 +25,7 @@ def main() -> int:
 
     import uvloop
 
-    from amqp_server.child_reports import ReportHandler
+    from amqp_server.base.child_reports import ReportHandler
     from amqp_server.shovel.workers import ShovelWorkers
 
     logging.basicConfig(level=logging.INFO, handlers=[ReportHandler()], force=True)

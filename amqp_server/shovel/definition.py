@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from amqp_server.erlang_text import erlang_text
+from amqp_server.base.erlang_text import erlang_text
 from amqp_server.shovel.link.ack_mode import PREFETCH_COUNT, AckMode
 from amqp_server.shovel.link.amqp_uri import DEFAULT_VHOST, AmqpUri
 from amqp_server.shovel.link.errors import UriError

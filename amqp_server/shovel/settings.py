@@ -2,8 +2,11 @@
 
 The first line is `ShovelSettings`. The others change the shovels:
 
-    {"set": {"vhost": "/", "name": "s", "serial": 4, "value": {...}}}
+    {"set": {"vhost": "/", "name": "s", "serial": 4, "value": {...}, "owner": null}}
     {"clear": {"vhost": "/", "name": "s"}}
+
+`owner` is the user who has set the shovel, with the back end of the login: `{"user": "ann",
+"backend": "internal"}`; null: an administrator.
 
 The process reports states, each with the serial number that it was given, so that a report of an
 earlier definition counts no more:
@@ -29,8 +32,8 @@ class ShovelSettings:
 
     Attributes:
         broker_pid: Process id of the broker.
-        host: Address of the door for shovels.
-        port: TCP port of that door.
+        host: Address of the listener for shovels.
+        port: TCP port of that listener.
         secret: Password there; it is for this process alone.
         node_name: Name of the broker.
     """

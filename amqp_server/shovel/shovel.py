@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.protocol.errors import AmqpError
@@ -14,6 +15,7 @@ from amqp_server.shovel.link.connection import connect
 from amqp_server.shovel.link.errors import LinkClosed, LinkError
 from amqp_server.shovel.link.pump import Pump, Route
 from amqp_server.shovel.moved_properties import rewriter
+from amqp_server.shovel.owner import why_refused_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from amqp_server.shovel.link.channel import LinkChannel
     from amqp_server.shovel.link.connection import LinkConnection
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.shovel.shovel")
 
 REFUSALS_LOGGED_SECONDS: Final = 60.0
 """Time after which refused messages of a shovel are logged again."""
@@ -40,6 +42,7 @@ class Shovel:
         local: Returns the address of this broker with a login, for a virtual host.
         node_name: Name of this broker, for `x-shovelled`.
         report: Is called with the members of its state that have changed.
+        is_owned: Whether a user who is no administrator has set it.
     """
 
     def __init__(
@@ -50,7 +53,10 @@ class Shovel:
         local: Callable[[AmqpUri], AmqpUri],
         node_name: str,
         report: Callable[[dict[str, Any]], None],
+        *,
+        is_owned: bool,
     ) -> None:
+        self._is_owned = is_owned
         self._vhost = vhost
         self._name = name
         self._definition = definition
@@ -81,10 +87,11 @@ class Shovel:
                 reason = str(error)
             else:
                 return True
+            # The state comes first: who reads the line and then looks sees what it says.
+            self._report({"state": "terminated", "reason": reason})
             logger.warning(
                 "shovel failed vhost=%r name=%r error=%s", self._vhost, self._name, reason
             )
-            self._report({"state": "terminated", "reason": reason})
             seconds = self._definition.reconnect_seconds
             if not seconds:
                 return False
@@ -137,9 +144,11 @@ class Shovel:
         random.shuffle(uris)
         last: LinkError | None = None
         for uri in uris:
-            target = self._local(uri) if side.is_ours(uri) else uri
+            is_ours = side.is_ours(uri)
+            target = self._local(uri) if is_ours else uri
+            check = partial(why_refused_from, target) if self._is_owned and not is_ours else None
             try:
-                link = await connect(target, {"connection_name": f"Shovel {self._name}"})
+                link = await connect(target, {"connection_name": f"Shovel {self._name}"}, check)
             except LinkError as error:
                 last = LinkError(f"{uri.without_login}: {error}")
                 continue
@@ -193,7 +202,8 @@ async def _source_queue(link: LinkConnection, channel: LinkChannel, side: Side) 
         LinkClosed: The broker refuses.
     """
     if side.queue is not None:
-        return side.queue, await _ensure_queue(link, side)
+        ready = await _ensure_queue(link, side)
+        return side.queue, ready
     # A queue of this connection, which gets what the exchange routes while it lives.
     declared = await channel.declare_queue("", is_durable=False, is_exclusive=True)
     assert side.exchange is not None, "a source has a queue or an exchange"

@@ -7,12 +7,14 @@ import logging
 import re
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from amqp_server.child_reports import report
+from amqp_server.base.child_reports import report
 from amqp_server.shovel.definition import ShovelError, parse_shovel, vhost_of
+from amqp_server.shovel.owner import check_owned, login_name
 from amqp_server.shovel.settings import LINE_BYTES_MAX
 from amqp_server.shovel.shovel import Shovel
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from amqp_server.shovel.link.amqp_uri import AmqpUri
     from amqp_server.shovel.settings import ShovelSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.shovel.workers")
 
 LOCAL_USER: Final = "none"
 """User of connections to our own broker, as RabbitMQ shows it."""
@@ -29,6 +31,11 @@ COUNTS_SECONDS: Final = 1.0
 REASON_CHARACTERS_MAX: Final = 500
 _LOGIN: Final = re.compile(r"(amqps?://)[^\s\"]*@")
 """User and password of an address in a text."""
+
+
+class _Owner(NamedTuple):
+    user: str
+    backend: str
 
 
 class ShovelWorkers:
@@ -61,9 +68,17 @@ class ShovelWorkers:
         tasks = [task for key in list(self._tasks) for task in self._clear(*key)]
         await asyncio.gather(counting, *tasks, return_exceptions=True)
 
-    def _set(self, vhost: str, name: str, serial: int, value: Any) -> None:  # noqa: ANN401 - JSON
+    def _set(
+        self,
+        vhost: str,
+        name: str,
+        serial: int,
+        value: Any,  # noqa: ANN401 - JSON
+        owner: dict[str, str] | None = None,
+    ) -> None:
         earlier = self._clear(vhost, name)
-        running = self._run(vhost, name, serial, value, earlier)
+        kept = None if owner is None else _Owner(**owner)
+        running = self._run(vhost, name, serial, value, kept, earlier)
         task = asyncio.create_task(running, name=f"shovel {name}")
         tasks = self._tasks[vhost, name] = {*earlier, task}
 
@@ -88,6 +103,7 @@ class ShovelWorkers:
         name: str,
         serial: int,
         value: object,
+        owner: _Owner | None,
         earlier: list[asyncio.Task[None]],
     ) -> None:
         if earlier:
@@ -101,31 +117,41 @@ class ShovelWorkers:
 
         try:
             definition = parse_shovel(name, value)
+            if owner is not None:
+                check_owned(definition, owner)
         except ShovelError as error:
             # An earlier version of the server kept what it was given.
             # Who may see states need not be allowed to see parameters.
             tell({"state": "terminated", "reason": _LOGIN.sub(r"\1", str(error))})
             return
-        shovel = Shovel(vhost, name, definition, self._local, self._settings.node_name, tell)
+        shovel = Shovel(
+            vhost,
+            name,
+            definition,
+            partial(self._local, LOCAL_USER if owner is None else login_name(owner.user)),
+            self._settings.node_name,
+            tell,
+            is_owned=owner is not None,
+        )
         self._shovels[vhost, name] = shovel, serial, 0
         try:
             if await shovel.run():
                 tell({"is_done": True, "forwarded": shovel.moved})
         except Exception as error:
-            logger.exception("shovel stopped vhost=%r name=%r", vhost, name)
             tell({"state": "terminated", "reason": f"internal error: {error}"})
+            logger.exception("shovel stopped vhost=%r name=%r", vhost, name)
         finally:
             del self._shovels[vhost, name]
 
-    def _local(self, uri: AmqpUri) -> AmqpUri:
-        """Return the address of the door for shovels, with the virtual host of an address."""
+    def _local(self, user: str, uri: AmqpUri) -> AmqpUri:
+        """Return the address of the listener for shovels, with the virtual host of an address."""
         settings = self._settings
         return replace(
             uri,
             is_tls=False,
             host=settings.host,
             port=settings.port,
-            user=LOCAL_USER,
+            user=user,
             password=settings.secret,
             mechanism="PLAIN",
             vhost=vhost_of(uri),

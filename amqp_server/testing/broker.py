@@ -15,8 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from amqp_server.base.config import Limits, ServerConfig
 from amqp_server.broker.vhost_changes import NoSuchVhostError, VhostExistsError
-from amqp_server.config import Limits, ServerConfig
 from amqp_server.start_and_stop import start
 from amqp_server.testing.clock import TurnedClock
 from amqp_server.testing.errors import BrokerStateError
@@ -75,13 +75,13 @@ class Broker:
             one.
         clock: Clock that the broker goes by, for a test that wants one that stands still. None: one
             that goes on at real speed.
-        settings: Other fields of `amqp_server.config.ServerConfig`. By default `port` is a free
-            one, no memory or disk alarm blocks publishers, and the broker asks clients for no
+        settings: Other fields of `amqp_server.base.config.ServerConfig`. By default `port` is a
+            free one, no memory or disk alarm blocks publishers, and the broker asks clients for no
             heartbeats, so that a debugger may stop the process.
 
     Raises:
         TypeError: There is no such setting.
-        amqp_server.config.ConfigError: A setting has an invalid value.
+        amqp_server.base.config.ConfigError: A setting has an invalid value.
     """
 
     def __init__(
@@ -285,7 +285,7 @@ class Broker:
 
         Raises:
             BrokerStateError: The broker runs already, or is closed.
-            amqp_server.errors.StartupError: The port or the data directory cannot be used.
+            amqp_server.base.errors.StartupError: The port or the data directory cannot be used.
         """
         starting = self._begin()
         try:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from amqp_server.broker.queue import Queue
-    from amqp_server.connections import Connection
+    from amqp_server.connections.open_connections import Connection
     from amqp_server.server import Server
 
 DELETED: Final = "a deleted queue"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqp_server.alarms import Reading
+from amqp_server.upkeep.alarms import Reading
 
 
 class CalmSensor:

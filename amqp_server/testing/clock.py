@@ -32,7 +32,7 @@ from amqp_server.testing.rest import ClockError, NotAtRestError, Rest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.clock import ClockedServer
+    from amqp_server.base.clock import ClockedServer
 
 __all__ = ["ClockError", "TurnedClock"]
 
@@ -203,7 +203,7 @@ class TurnedClock:
         else:
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(turning, loop))
 
-    # amqp_server.clock.Clock
+    # amqp_server.base.clock.Clock
 
     def monotonic(self) -> float:
         """Return seconds that never decrease."""

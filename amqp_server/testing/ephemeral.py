@@ -15,7 +15,7 @@ from amqp_server.testing.urls import amqp_url
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from amqp_server.config import ServerConfig
+    from amqp_server.base.config import ServerConfig
 
 
 def run_ephemeral(config: ServerConfig, parent: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
-from amqp_server.errors import StartupError
+from amqp_server.base.errors import StartupError
 
 
 class ReservedPort:

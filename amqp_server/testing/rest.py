@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.clock import ClockedServer
+    from amqp_server.base.clock import ClockedServer
 
 QUIET_TURNS: Final = 4
 """Turns of the event loop in a row without any work after which a broker is at rest.

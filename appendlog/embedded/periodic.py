@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from appendlog.errors import LogError
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("appendlog.embedded.periodic")
 
 
 class Periodic:

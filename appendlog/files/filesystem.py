@@ -7,15 +7,15 @@ All methods raise OSError; the caller translates it.
 """
 
 import errno
-import mmap
 import os
 import stat
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from appendlog.files.mapped_file import MappedFile
 from appendlog.files.open_files import OPEN_FILES
 
 FILE_MODE: Final = 0o600
@@ -27,6 +27,22 @@ _DSYNC: Final[int] = getattr(os, "RWF_DSYNC", 0)
 _VECTOR_MAX: Final = 512  # buffers in one pwritev; Linux allows 1024
 _NO_DSYNC: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _F_FULLFSYNC: Final = 51  # macOS: its fsync does not reach the platter
+
+
+class Room(NamedTuple):
+    """The room on a disk for this user.
+
+    Attributes:
+        free_bytes: Bytes that can be written.
+        block_bytes: Size of a block: a small file takes one.
+        free_files: Files and directories that can be created.
+        files: Most files that the file system can have; 0 if it has no such limit.
+    """
+
+    free_bytes: int
+    block_bytes: int
+    free_files: int
+    files: int
 
 
 class FileSystem:
@@ -99,7 +115,7 @@ class FileSystem:
         """Return the size of a file in bytes."""
         return path.stat().st_size
 
-    def map(self, descriptor: int, size: int, position: int = 0) -> mmap.mmap:
+    def map(self, descriptor: int, size: int, position: int = 0) -> MappedFile:
         """Map `size` bytes of a file for reading; the descriptor may then be closed.
 
         Args:
@@ -110,10 +126,7 @@ class FileSystem:
         Raises:
             ValueError: `size` is 0, or the file is shorter.
         """
-        # The mapping has a descriptor of its own.
-        return OPEN_FILES.run(
-            partial(mmap.mmap, descriptor, size, access=mmap.ACCESS_READ, offset=position)
-        )
+        return OPEN_FILES.run(partial(MappedFile.of, descriptor, size, position))
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename a file, atomically replacing `target`."""
@@ -150,6 +163,11 @@ class FileSystem:
         """Return the free space for this user on the disk of a file or directory, in bytes."""
         disk = os.statvfs(path)
         return disk.f_bavail * disk.f_frsize
+
+    def room(self, path: Path) -> Room:
+        """Return the room for this user on the disk of a file or directory."""
+        disk = os.statvfs(path)
+        return Room(self.free_bytes(path), disk.f_frsize, disk.f_favail, disk.f_files)
 
     def sync_directory(self, path: Path) -> None:
         """Sync a directory's entries: new, renamed and removed names."""

@@ -22,7 +22,7 @@ loses no confirmed message. Therefore use a window soon, and ask for it again af
 
 Only files that are never truncated may be mapped (invariant I6): an access after the end of a
 shortened file is a SIGBUS too. If a file is shorter nevertheless, the read before finds out, and
-the file is not mapped.
+the file is not mapped. Who keeps a window asks `MappedFile.is_whole` before each use.
 
 A mapping lives as long as a caller refers to its buffer, even if its file is unlinked. Python keeps
 a descriptor of the file for each mapping.
@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from appendlog.files.filesystem import FileSystem
+from appendlog.files.mapped_file import MappedFile
 from appendlog.files.open_files import (
     LOCK_SECONDS_MAX,
     OPEN_FILES,
@@ -63,7 +64,7 @@ class MappedWindow(NamedTuple):
         is_new: Whether the mapping was made for this window.
     """
 
-    buffer: mmap.mmap
+    buffer: MappedFile
     start: int
     is_new: bool
 
@@ -80,7 +81,7 @@ class _Mapping:
 
     __slots__ = ("buffer", "end", "start", "windows")
 
-    def __init__(self, buffer: mmap.mmap, start: int) -> None:
+    def __init__(self, buffer: MappedFile, start: int) -> None:
         self.buffer = buffer
         self.start = start
         self.end = start + len(buffer)

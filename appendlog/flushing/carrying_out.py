@@ -17,7 +17,7 @@ from appendlog.flushing.requests import (
 from appendlog.log import Log
 from appendlog.reclaim.compaction import CompactionAbandonedError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("appendlog.flushing.carrying_out")
 
 
 def carry_out(group: Sequence[Request]) -> tuple[LogFailedError | None, int]:

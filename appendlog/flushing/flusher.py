@@ -25,7 +25,7 @@ from appendlog.flushing.maintenance import Maintenance
 from appendlog.flushing.requests import FlushResult, Request
 from appendlog.flushing.write_order import Batch, WriteOrder
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("appendlog.flushing.flusher")
 
 PARALLEL_MAX: Final = 8
 """Maximum number of logs of one payer written in parallel.

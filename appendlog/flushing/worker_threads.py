@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("appendlog.flushing.worker_threads")
 
 Work = Callable[[], None]
 

@@ -258,10 +258,15 @@ class _Rewriting:
         self._buffered_bytes = 0
 
 
-def swap_in(context: CompactionContext, segments: SegmentList, compacted: Compacted) -> int:
-    """Replace the old segment with the rewritten one; return the bytes freed.
+def swap_in(
+    context: CompactionContext, segments: SegmentList, compacted: Compacted
+) -> tuple[int, list[Segment]]:
+    """Replace the old segment with the rewritten one.
 
     If that is not possible, the old segment stays in its place.
+
+    Returns:
+        The bytes freed, and the old segment if its files could not be removed.
 
     Args:
         context: Context of the log.
@@ -286,9 +291,10 @@ def swap_in(context: CompactionContext, segments: SegmentList, compacted: Compac
     _store_index(context, compacted)
     segments.replace(source, target)
     # If the old name comes back after a power cut, it is an older generation and is ignored.
+    left: list[Segment] = []
     with suppress(OSError):
-        remove_segments(context.directory, [source], filesystem, context.descriptors)
-    return source.size_bytes - target.size_bytes
+        left = remove_segments(context.directory, [source], filesystem, context.descriptors)
+    return source.size_bytes - target.size_bytes, left
 
 
 def _store_index(context: CompactionContext, compacted: Compacted) -> None:

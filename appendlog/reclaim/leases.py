@@ -24,7 +24,7 @@ from uuid import UUID, uuid4
 from appendlog.errors import LogError
 from appendlog.files.filesystem import FileSystem
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("appendlog.reclaim.leases")
 
 LEASES_FOLDER: Final = "leases"
 LEASES_MAX: Final = 1000

@@ -31,6 +31,7 @@ class LogReclaim:
         indexes: Indexes of the segments.
 
     Attributes:
+        unremoved: Segments that are no longer in the log, and whose files could not be removed.
         retention_bytes: Size of the segments removed whole since the log was opened.
         compaction_bytes: Bytes saved by rewriting segments.
         compacted_segments: Number of rewritten segments.
@@ -45,6 +46,7 @@ class LogReclaim:
         segments: SegmentList,
         indexes: SegmentIndexes,
     ) -> None:
+        self.unremoved: list[Segment] = []
         self.retention_bytes = 0
         self.compaction_bytes = 0
         self.compacted_segments = 0
@@ -56,20 +58,26 @@ class LogReclaim:
         self._indexes = indexes
 
     def remove(self, floor: int) -> int:
-        """Remove the oldest segments; see `Log.remove_settled`.
+        """Remove the oldest segments, and files that an earlier call could not remove.
+
+        See `Log.remove_settled`.
 
         Raises:
-            OSError: A file cannot be removed.
+            OSError: The directory cannot be synced.
         """
         context = self._context
-        removed: list[Segment] = []
+        known = self.unremoved
+        self.unremoved = removed = list(known)
         while (segment := self._segments.first) is not None and len(self._segments) > 1:
             if not segment.is_sealed or segment.end_offset > floor:
                 break
             removed.append(self._segments.remove_first())
-        remove_segments(context.directory, removed, context.filesystem, context.descriptors)
+        self.unremoved = remove_segments(
+            context.directory, removed, context.filesystem, context.descriptors, known
+        )
+        gone = [segment for segment in removed if segment not in self.unremoved]
         self._evict(removed)
-        freed_bytes = sum(segment.size_bytes for segment in removed)
+        freed_bytes = sum(segment.size_bytes for segment in gone)
         self.retention_bytes += freed_bytes
         return freed_bytes
 
@@ -91,7 +99,8 @@ class LogReclaim:
         if segment not in self._segments or segment is self._segments.last:
             return 0
         compacted = rewrite(self._context, segment, live, live_bytes_max)
-        freed_bytes = swap_in(self._context, self._segments, compacted)
+        freed_bytes, left = swap_in(self._context, self._segments, compacted)
+        self.unremoved += left
         self._evict([segment])
         self.compaction_bytes += freed_bytes
         self.compacted_segments += 1

@@ -7,6 +7,7 @@ processes only ignore them.
 Source: docs/log-format.md, section 10.
 """
 
+import logging
 import os
 import re
 from collections.abc import Collection, Sequence
@@ -17,6 +18,8 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.layout.segment_header import SEGMENT_HEADER_BYTES_MAX, decode_segment_header
 from appendlog.segments.sealed import read_footer
 from appendlog.segments.segment import COMPACTING_SUFFIX, SegmentName, segment_names
+
+logger: Final = logging.getLogger("appendlog.recovery.generations")
 
 _LEFTOVER: Final = re.compile(rf"\d{{20}}(-\d{{10}})?(\.index(\.new)?|{COMPACTING_SUFFIX})\Z")
 
@@ -47,7 +50,8 @@ def remove_leftovers(
     """Remove what crashes during compactions and removals left; return the number of files.
 
     Those are segments that are not in `names`, files that never got their names, and indexes of
-    missing segments.
+    missing segments. One that cannot be removed costs space and nothing else: whoever lists the
+    files passes it over, as now, and the next opening tries again.
 
     Args:
         directory: Directory of the log; must exist.
@@ -57,7 +61,7 @@ def remove_leftovers(
         foreign_files: Files that are not segments of this log; they and their indexes stay.
 
     Raises:
-        OSError: A file operation failed.
+        OSError: The directory cannot be synced.
     """
     staying = (*names, *foreign_files)
     counting = {name.file_name for name in staying} | {name.index_name for name in staying}
@@ -66,9 +70,16 @@ def remove_leftovers(
     if passed_over:
         # The name of the valid file may not be on the disk yet: the crash may precede its sync.
         filesystem.sync_directory(directory)
+    removed = 0
     for name in sorted([*passed_over, *rest]):
-        filesystem.unlink(directory / name)
-    return len(passed_over) + len(rest)
+        path = directory / name
+        try:
+            filesystem.unlink(path)
+        except OSError as error:
+            logger.warning("leftover not removed path=%s error=%s", path, error)
+        else:
+            removed += 1
+    return removed
 
 
 def _newest_valid(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("appendlog.segments.append_clock")
 
 AHEAD_NS_MAX: Final = 60 * 10**9
 """Limit, in ns, for an append time ahead of the clock: small steps back of clocks are common."""

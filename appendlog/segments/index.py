@@ -5,7 +5,6 @@ trust it: users of an entry check that a chunk of that offset is there (`Segment
 See docs/log-format.md, section 7.
 """
 
-import mmap
 import os
 from array import array
 from bisect import bisect_left, bisect_right
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from appendlog.files.filesystem import FileSystem
+from appendlog.files.mapped_file import MappedFile
 from appendlog.layout.format import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -59,7 +59,7 @@ class IndexTable:
         offsets: "array[int] | memoryview[int]",
         positions: "array[int] | memoryview[int]",
         times: "array[int] | memoryview[int]",
-        mapping: mmap.mmap | None = None,
+        mapping: MappedFile | None = None,
     ) -> None:
         self._base_offset = base_offset
         self._offsets = offsets
@@ -73,7 +73,7 @@ class IndexTable:
         return cls(base_offset, array("I"), array("I"), array("q"))
 
     @classmethod
-    def mapped(cls, base_offset: int, mapping: mmap.mmap) -> Self:
+    def mapped(cls, base_offset: int, mapping: MappedFile) -> Self:
         """Return the entries of an index file, whose size is a multiple of an entry's size.
 
         The views are little-endian like the file. On a big-endian machine all entries are wrong;

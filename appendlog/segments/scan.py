@@ -46,7 +46,10 @@ class SegmentScan:
         self._start = 0
 
     def read(self, position: int, size: int) -> bytes:
-        """Return `size` bytes at `position`; fewer only at the end of the scanned part."""
+        """Return `size` bytes at `position`; fewer only at the end of the scanned part.
+
+        The scanned part ends where the file does, if that was shortened meanwhile.
+        """
         size = max(min(size, self._size - position), 0)
         at = position - self._start
         if size and (at < 0 or at + size > len(self._data)):
@@ -54,6 +57,9 @@ class SegmentScan:
             self._data = self._filesystem.read_all(self._descriptor, window, position)
             self._start = position
             at = 0
+            if len(self._data) < window:
+                # The file was shortened: nothing follows, so no search must go on behind its end.
+                self._size = position + len(self._data)
         return self._data[at : at + size] if size else b""
 
     def header_at(self, position: int, minimum_offset: int) -> ChunkHeader | None:

@@ -25,7 +25,7 @@ class WrittenPages:
         self._places: deque[tuple[int, int]] = deque()
 
     def begin(self) -> None:
-        """Start with a new segment. The last file's cached pages stay in the cache."""
+        """Forget the places of the last segment, whose pages stay cached: a new one begins."""
         self._start = 0
         self._places.clear()
 

@@ -19,6 +19,7 @@ from bench.isolation.methods import (
     declare_queue,
     delete_exchange,
     delete_queue,
+    publish,
     set_qos,
 )
 
@@ -78,6 +79,38 @@ def _durable_bindings(stage: Stage, bindings: int) -> Iterator[None]:
     stage.attacker.ask([delete_queue(_QUEUE)], QUEUE_DELETED)
 
 
+def _long_keys_bound(stage: Stage, bindings: int, key_bytes: int, messages: int) -> Iterator[None]:
+    """Bind and unbind keys of many words, with publishes between: each word is a node."""
+    stage.attacker.ask([declare_queue(_QUEUE)], QUEUE_DECLARED)
+    stage.attacker.ask([declare_exchange(_EXCHANGE, "topic")], EXCHANGE_DECLARED)
+    keys = [(f"{n}." + "w." * key_bytes)[: key_bytes - 1] + "w" for n in range(bindings)]
+    binds = [bind_queue(_EXCHANGE, _QUEUE, key) for key in keys]
+    octets = b"".join(publish(_EXCHANGE, key) for key in keys[:messages])
+    yield
+    stage.attacker.ask(binds, QUEUE_BOUND)
+    stage.attacker.publish(octets)
+    stage.attacker.ask([delete_queue(_QUEUE)], QUEUE_DELETED)
+
+
+def _many_consumers(
+    stage: Stage, connections: int, consumers: int, messages: int
+) -> Iterator[None]:
+    """Each consumer has credit for one message: the next one goes to another consumer."""
+    stage.attacker.ask([declare_queue(_QUEUE)], QUEUE_DECLARED)
+    takers = [stage.connect() for _ in range(connections)]
+    for taker in takers:
+        taker.ask([set_qos(1)], QOS_SET)
+        taker.ask([consume(_QUEUE, f"c{n}") for n in range(consumers)], CONSUMED)
+    octets = publish("", _QUEUE)
+    yield
+    for _ in range(messages):
+        # Each message is a turn of the queue.
+        stage.attacker.publish(octets)
+    for taker in takers:
+        taker.lose()
+    stage.watcher.await_no_consumers(_QUEUE)
+
+
 def _exchange_bindings(stage: Stage, bindings: int) -> Iterator[None]:
     """Words make the exchange's matcher large too."""
     stage.attacker.ask([declare_queue(_QUEUE, is_durable=True)], QUEUE_DECLARED)
@@ -133,6 +166,20 @@ DEFINITION_ATTACKS: Final = (
         {"bindings": 60_000},
         {"bindings": 3_000},
         bytes_per_sync=4_096,
+    ),
+    Attack(
+        "long-keys-bound",
+        "a topic exchange gets many bindings with long keys, routes by them and loses them",
+        _long_keys_bound,
+        {"bindings": 10_000, "key_bytes": 240, "messages": 1_000},
+        {"bindings": 1_000, "key_bytes": 240, "messages": 100},
+    ),
+    Attack(
+        "many-consumers",
+        "messages to a queue with many consumers, whose connections are lost then",
+        _many_consumers,
+        {"connections": 4, "consumers": 5_000, "messages": 1_000},
+        {"connections": 4, "consumers": 1_000, "messages": 200},
     ),
     Attack(
         "exchange-bindings",

@@ -1,5 +1,7 @@
 """Attacks with very many messages that are unsettled, settled or requeued."""
 
+import itertools
+import threading
 import time
 from collections.abc import Iterator
 from random import Random
@@ -12,12 +14,14 @@ from bench.isolation.methods import (
     EXCHANGE_DECLARED,
     QUEUE_BOUND,
     QUEUE_DECLARED,
+    QUEUE_DELETED,
     QUEUE_PURGED,
     Value,
     ack,
     bind_queue,
     declare_exchange,
     declare_queue,
+    delete_queue,
     publish,
     purge_queue,
     requeue,
@@ -132,7 +136,45 @@ def _dead_letter_cycle(stage: Stage, queues: int, milliseconds: int) -> Iterator
     time.sleep(milliseconds / 1000)
 
 
-def _deadlines(stage: Stage, messages: int, milliseconds: int) -> Iterator[None]:
+def _requeue_and_purge(stage: Stage, messages: int, purges: int) -> Iterator[None]:
+    """Each nack requeues one message, and another client purges what has come back."""
+    _fill_two_levels(stage, messages)
+    holder = _hold(stage, messages)
+    holder.stop_consuming()
+    octets = b"".join(requeue(tag) for tag in range(messages, 0, -1))
+    yield
+    sent = threading.Thread(target=holder.send, args=(octets,), daemon=True)
+    sent.start()
+    for _ in range(purges):
+        stage.attacker.ask([purge_queue(_QUEUE)], QUEUE_PURGED)
+    sent.join()
+    holder.finish()
+    stage.attacker.ask([purge_queue(_QUEUE)], QUEUE_PURGED)
+
+
+def _dead_letter_chain(stage: Stage, queues: int, messages: int, ttl_ms: int) -> Iterator[None]:
+    """Each message expires in each queue, and goes on to the next one with one death more."""
+    names = [f"q{n}" for n in range(queues)]
+    requests = [
+        declare_queue(
+            name,
+            {
+                "x-message-ttl": ttl_ms,
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": following,
+            },
+        )
+        for name, following in itertools.pairwise(names)
+    ]
+    stage.attacker.ask([*requests, declare_queue(names[-1])], QUEUE_DECLARED)
+    octets = publish("", names[0]) * messages
+    yield
+    stage.attacker.publish(octets)
+    stage.watcher.await_ready(names[-1], messages)
+
+
+def _fill_due(stage: Stage, messages: int, milliseconds: int) -> float:
+    """Fill a queue with messages that expire at about the same time; return that time."""
     due = time.monotonic() + milliseconds / 1000
     stage.attacker.ask([declare_queue(_QUEUE)], QUEUE_DECLARED)
     for _ in range(messages // _BLOCK_MESSAGES):
@@ -140,12 +182,29 @@ def _deadlines(stage: Stage, messages: int, milliseconds: int) -> Iterator[None]
         some = b"".join(publish("", _QUEUE, expiration=str(left_ms - n)) for n in range(4))
         stage.attacker.send(some * (_BLOCK_MESSAGES // 4))
     stage.watcher.await_ready(_QUEUE, messages)
+    return due
+
+
+def _deadlines(stage: Stage, messages: int, milliseconds: int) -> Iterator[None]:
+    due = _fill_due(stage, messages, milliseconds)
     yield
+    _sleep_until(stage, due)
+    stage.watcher.await_ready(_QUEUE, 0)
+
+
+def _expired_deleted(stage: Stage, messages: int, milliseconds: int) -> Iterator[None]:
+    due = _fill_due(stage, messages, milliseconds)
+    yield
+    _sleep_until(stage, due)
+    stage.attacker.ask([delete_queue(_QUEUE)], QUEUE_DELETED)
+
+
+def _sleep_until(stage: Stage, due: float) -> None:
+    """Wait for the moment at which the messages expire, and begin the attack."""
     if time.monotonic() > due:
         raise BenchError("the messages expired before the setup ended")
     time.sleep(due - time.monotonic())
     stage.begin()
-    stage.watcher.await_ready(_QUEUE, 0)
 
 
 SETTLING_ATTACKS: Final = (
@@ -217,9 +276,30 @@ SETTLING_ATTACKS: Final = (
         for queues in (20, 100, 300)
     ),
     Attack(
+        "requeue-and-purge",
+        "held messages are nacked one by one, and another client purges the queue again and again",
+        _requeue_and_purge,
+        {"messages": 100_000, "purges": 200},
+        {"messages": 20_000, "purges": 40},
+    ),
+    Attack(
+        "dead-letter-chain",
+        "messages expire in one queue after the other, each with a death more than before",
+        _dead_letter_chain,
+        {"queues": 300, "messages": 1_000, "ttl_ms": 100},
+        {"queues": 100, "messages": 100, "ttl_ms": 10},
+    ),
+    Attack(
         "deadlines",
         "messages of one queue are due at the same time, and a passive declare asks for it",
         _deadlines,
+        {"messages": 300_000, "milliseconds": 15_000},
+        {"messages": 30_000, "milliseconds": 3_000},
+    ),
+    Attack(
+        "expired-deleted",
+        "messages of one queue are due at the same time, and the queue is deleted",
+        _expired_deleted,
         {"messages": 300_000, "milliseconds": 15_000},
         {"messages": 30_000, "milliseconds": 3_000},
     ),

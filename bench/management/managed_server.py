@@ -16,7 +16,7 @@ from bench.process_stats import process_tree
 
 _OPTIONS: Final = ("--management-port", "-1", "--metrics-port", "-1")
 _MODULE: Final = b"amqp_server.management"
-_URLS: Final = re.compile(r"management server started.*urls=\"?(http\S+) (http\S+?/metrics)\b")
+_URLS: Final = re.compile(r"management server started.*urls=[\"']?(http\S+) (http\S+?/metrics)\b")
 _START_SECONDS_MAX: Final = 30.0
 _LOOK_SECONDS: Final = 0.01
 
@@ -46,16 +46,17 @@ class ManagedServer:
 
 
 @contextmanager
-def start_managed_server(directory: Path) -> Iterator[ManagedServer]:
+def start_managed_server(directory: Path, options: tuple[str, ...] = ()) -> Iterator[ManagedServer]:
     """Run our server until the end of the `with`; the broker ends its management server.
 
     Args:
         directory: Empty directory for data and output.
+        options: Further options of the server.
 
     Raises:
         BrokerStartError: One of the two did not start.
     """
-    with start_our_server(OURS, directory, options=_OPTIONS) as broker:
+    with start_our_server(OURS, directory, options=(*_OPTIONS, *options)) as broker:
         assert broker.pid is not None
         url, metrics_url = _wait_for_urls(directory / "output.txt")
         pid = _find_management(broker.pid)

@@ -20,6 +20,7 @@ QUEUE_COLUMNS: Final = (
     *("policy", "effective_policy_definition", "messages", "messages_details.rate"),
     *("messages_ready", "messages_unacknowledged", "consumers", "consumer_capacity"),
     *("consumer_utilisation", "message_bytes", "message_stats.publish_details.rate"),
+    "message_stats.publish_refused_details.rate",
     *("message_stats.deliver_get_details.rate", "message_stats.deliver_no_ack_details.rate"),
     *("message_stats.get_no_ack_details.rate", "message_stats.ack_details.rate"),
     *("message_stats.redeliver_details.rate", "idle_since", "log_bytes", "oldest_message_age"),

@@ -11,8 +11,8 @@ from uuid import uuid4
 import click
 import uvloop
 
+from amqp_server.base.config import ServerConfig
 from amqp_server.broker.queue import Queue
-from amqp_server.config import ServerConfig
 from amqp_server.server import Server
 from amqp_server.server_process import SWITCH_INTERVAL_SECONDS
 from amqp_server.start_and_stop import start

@@ -13,7 +13,7 @@ from amqp_server.shovel.link.errors import UriError
 from cli.control import check_utf8, storage_path_option
 from cli.migrate.choice import Choice
 from cli.migrate.source_api import SourceApi
-from cli.parameters import DURATION
+from cli.units import DURATION
 
 WINDOW_MAX = 65_535
 """Most messages that a consumer of AMQP can have."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.broker.handlers.queue_arguments import QUEUE_ARGUMENTS
+from amqp_server.broker.declaring.queue_arguments import QUEUE_ARGUMENTS
 from amqp_server.broker.policies.keys import KEYS
 from amqp_server.broker.routing.matchers import MATCHERS
 from cli.shown import shown
@@ -106,14 +106,15 @@ def differences(definitions: Definitions, queues: Iterable[SourceQueue]) -> list
         definitions: What is taken over.
         queues: Chosen queues of the source; empty if its API is not used.
     """
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    # Names without their copies: two arguments of a queue may mean the same difference.
+    found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for entry in definitions.entries:
         name = str(entry.fields.get("name"))
         for key in _of_entry(entry):
-            found[key].append(name)
+            found[key][name] = None
     for queue in queues:
         for key in _of_queue(queue):
-            found[key].append(queue.name)
+            found[key][queue.name] = None
     made = [difference(kind, text, names) for (kind, text), names in sorted(found.items())]
     if definitions.shovels:
         text = (
@@ -122,7 +123,8 @@ def differences(definitions: Definitions, queues: Iterable[SourceQueue]) -> list
         )
         made.append(difference("shovel", text, definitions.shovels))
     made += [
-        Difference("refused", f"not taken over: {line}", (), 1) for line in definitions.refused
+        Difference("refused", f"not taken over: {line}", (), 1)
+        for line in dict.fromkeys(definitions.refused)
     ]
     return made
 
@@ -170,7 +172,7 @@ def _of_policy(definition: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if key in _FEDERATION:
             yield "federation", "federation: the parameters are kept, and there are no links here"
         elif key.startswith("ha-"):
-            yield "replicas", "queues have one copy here, on one machine"
+            yield "policy-replicas", "policies for mirrored queues: queues have one copy here"
         elif known is not None and not known.has_effect and key != "alternate-exchange":
             yield "policy-key", f"the key {key} of policies has no effect here"
 

@@ -5,7 +5,7 @@ loses nothing, and what was not acked, at most the window, may come twice. One c
 messages, so they keep their order.
 
 A stream is not drained: its messages are copied, and this server's record of the import
-(`amqp_server/imports/import_state.py`) knows the place, so each comes once.
+(`amqp_server/admin/imports/import_state.py`) knows the place, so each comes once.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from amqp_server.admin.imports.batch_file import BATCH_BYTES
 from amqp_server.control.client import ControlError, UnreachableError
 from amqp_server.control.messages import ErrorKind
-from amqp_server.imports.batch_file import BATCH_BYTES
 from amqp_server.protocol.field_values import FieldValue
 from amqp_server.shovel.link.errors import LinkClosed
 from appendlog.layout.message import PERSISTENT
@@ -147,8 +147,14 @@ class QueueMove:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to do now, as far as is known."""
-        return not self.is_busy and self.state in (State.EMPTY, State.COPIED, State.GONE)
+        """Whether nothing is left to do now, as far as is known.
+
+        A copied stream is looked at again and again, because its count does not tell what is new:
+        it stays copied until such a turn brings something.
+        """
+        if self.is_busy and not self.is_stream:
+            return False
+        return self.state in (State.EMPTY, State.COPIED, State.GONE)
 
     async def turn(self, means: Means, count: int) -> None:
         """Move as many messages as the source has now, or until nothing comes.
@@ -173,7 +179,8 @@ class QueueMove:
             async with means.pool.connection(self.vhost) as connection:
                 channel = await connection.open_channel()
                 await channel.set_prefetch(means.window)
-                self.state, self.note = State.MOVING, ""
+                if self.state is not State.COPIED:
+                    self.state, self.note = State.MOVING, ""
                 began = time.monotonic()
                 deliveries = await channel.consume(self.name, self._place(work))
                 taken = 0
@@ -183,6 +190,7 @@ class QueueMove:
                             some = await deliveries.next_batch()
                     except TimeoutError:
                         break
+                    self.state, self.note = State.MOVING, ""
                     taken += len(some)
                     await self._put_all(means, channel, some)
                     now = time.monotonic()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from amqp_server.resource_sensor import available_memory_bytes
+from amqp_server.upkeep.resource_sensor import available_memory_bytes
 from cli.rabbitmq_conf import values
 from cli.rabbitmq_conf.entries import Entry, find_files, read_entries
 from cli.rabbitmq_conf.keys import (
@@ -492,10 +492,8 @@ def _put_management(found: _Entries, result: Translation) -> list[Entry]:
         result.put("management-cors-origin", ",".join(entry.value for entry in origins), origins[0])
     encrypted, plain = found.get("management.ssl.port"), found.get("management.tcp.port")
     if encrypted is not None and plain is None:
-        result.warnings.append(
-            f"{encrypted.place}: the API listens without TLS as well, on --management-port; "
-            "RabbitMQ would not"
-        )
+        # As in RabbitMQ: the API listens without TLS only where the file says so.
+        result.put("management-port", "0", encrypted)
     return []
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from amqp_server.config import BOUNDS
+from amqp_server.base.config import BOUNDS
 
 _MEMORY: Final = re.compile(r"([0-9]{1,18}) ?([A-Za-z]*)", re.ASCII)
 _MEMORY_UNITS: Final[Mapping[str, int]] = MappingProxyType(

@@ -1,7 +1,7 @@
 """Asks the running server: the control socket with what the standard library has.
 
-`amqp_server.control.client` does the same with more checks, but its imports take longer than a
-probe may.
+`amqp_server.control.client` does the same with more checks, but its imports take longer than
+a probe may.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from cli.rabbitmq_tools.call import Call
 
 BUILT_IN = (
+    "rabbitmq_auth_backend_http",
+    "rabbitmq_auth_backend_oauth2",
     "rabbitmq_consistent_hash_exchange",
     "rabbitmq_event_exchange",
     "rabbitmq_management",
@@ -22,7 +24,6 @@ BUILT_IN = (
     "rabbitmq_shovel_management",
 )
 """Plugins of RabbitMQ whose work the server always does."""
-_KNOWN_PREFIX = "rabbitmq_"
 
 
 def list(call: Call) -> Message:  # noqa: A001 - named as the verb
@@ -67,7 +68,7 @@ def set(call: Call) -> Message | None:  # noqa: A001 - named as the verb
 
 def disable(call: Call) -> Message | None:
     """Accept the names of plugins; what the server does stays."""
-    return _switch(call, "Disabling plugins")
+    return _switch(call, "Disabling plugins", refuses=False)
 
 
 def is_enabled(call: Call) -> Message:
@@ -92,13 +93,14 @@ def directories(_call: Call) -> Message:
     )
 
 
-def _switch(call: Call, what: str) -> Message | None:
+def _switch(call: Call, what: str, *, refuses: bool = True) -> Message | None:
+    """Accept plugins; `refuses` those whose work the server does not do."""
     names = [name for word in call.arguments for name in word.split(",") if name]
     call.banner(f"{what} on node {call.node}:")
     for name in names:
         call.banner(name)
-    unknown = [name for name in names if not name.startswith(_KNOWN_PREFIX)]
-    if unknown:
+    unknown = [name for name in names if name not in BUILT_IN]
+    if refuses and unknown:
         atoms = ", ".join(f":{name}" for name in unknown)
         raise ToolFailedError(SOFTWARE, f"{{:plugins_not_found, [{atoms}]}}")
     lines = ["The following plugins have been configured:"]

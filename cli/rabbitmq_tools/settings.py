@@ -80,7 +80,7 @@ def set_disk_free_limit(call: Call) -> None:
         if times is None:
             raise _bad()
         call.banner(f"{about} {rest[0]} times the total RAM ...")
-        from amqp_server.resource_sensor import available_memory_bytes
+        from amqp_server.upkeep.resource_sensor import available_memory_bytes
 
         limit = int(times * available_memory_bytes())
     else:

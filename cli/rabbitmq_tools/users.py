@@ -32,7 +32,7 @@ def list_users(call: Call) -> Rows:
 def add_user(call: Call) -> Message | None:
     """Add a user without permissions."""
     name = call.arguments[0]
-    password = _password(call)
+    password = _password(call, without=DATA)
     call.banner(f'Adding user "{name}" ...')
     try:
         call.ask("users.add", name=name, tags=[], **_hash(call, password))
@@ -114,14 +114,21 @@ def list_node_auth_attempt_stats(call: Call) -> Rows | Message:
     return Rows(("protocol", *names), rows)
 
 
-def _password(call: Call) -> str:
-    """Return the password from the command line, or from a line of standard input."""
+def _password(call: Call, *, without: int = SOFTWARE) -> str:
+    """Return the password from the command line, or from a line of standard input.
+
+    Args:
+        call: The call.
+        without: Exit code when standard input has ended; a line without text is a blank password.
+    """
     if len(call.arguments) > 1:
         password = call.arguments[1]
     else:
         if sys.stdin.isatty():
             sys.stderr.write("Password: ")
         octets = sys.stdin.buffer.readline(_PASSWORD_BYTES_MAX + 2)
+        if not octets:
+            raise ToolFailedError(without, "Password is not provided via argument or stdin")
         password = octets.decode("utf-8", "surrogateescape").rstrip("\r\n")
     if len(password.encode("utf-8", "surrogateescape")) > _PASSWORD_BYTES_MAX:
         text = f"a password has at most {_PASSWORD_BYTES_MAX} bytes"

@@ -31,7 +31,7 @@ from metadata.names import encode_name, is_encoded_name, log_directory, vhost_di
 from metadata.paths import DOCUMENT_SUFFIX, document_path
 from offsets.errors import InvalidLogNameError
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("offsets.consuming.catalog")
 
 DEFAULT_VHOST: Final = "/"
 LOGS_MAX: Final = 100_000

@@ -18,7 +18,7 @@ from offsets.consuming.batch import ConsumedBatch
 if TYPE_CHECKING:
     from offsets.consuming.consumer import Consumer
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("offsets.consuming.processing")
 
 POLL_SECONDS_MAX: Final = 3600.0
 

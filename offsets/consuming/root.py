@@ -46,7 +46,7 @@ from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from offsets.errors import LogNotFoundError, OffsetsError
 from offsets.group_checkpoint import GroupCheckpoint
 
-logger: Final = logging.getLogger(__name__)
+logger: Final = logging.getLogger("offsets.consuming.root")
 
 
 class LogRoot:

@@ -6,10 +6,12 @@ from functools import partial
 
 import pytest
 
+from amqp_server.access import login_line
 from amqp_server.access.login_line import WAITING_PER_ADDRESS_MAX, FullLineError, LoginLine
 from amqp_server.access.logins import REMEMBERED_SECONDS, Logins
 from amqp_server.access.passwords import PasswordHash
 from amqp_server.access.user import User
+from tests.limits import HANG_SECONDS
 
 
 class Gate:
@@ -97,10 +99,27 @@ async def test_a_check_that_fails_ends_no_other_login() -> None:
     await asyncio.sleep(0)
     gate.opened.set()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_SECONDS):
         assert await last
         with pytest.raises(MemoryError):
             await failing
+    line.close()
+
+
+async def test_refused_addresses_leave_nothing_in_the_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(login_line, "WAITING_MAX", 1)
+    line, gate = LoginLine(), Gate()
+    first = asyncio.ensure_future(line.run(lambda: gate.check("x"), "10.0.0.1"))
+    await asyncio.sleep(0)
+    for number in range(100):
+        with pytest.raises(FullLineError):
+            await line.run(lambda: True, f"10.1.0.{number}")
+
+    assert len(line._waiting) <= 1
+    gate.opened.set()
+    await first
     line.close()
 
 
@@ -124,7 +143,11 @@ async def test_an_accepted_login_is_remembered_for_a_while_and_not_after_a_chang
     assert not await logins.check("u", b"two", "::1")
     assert not logins.is_known("u", b"two")
 
-    clock.seconds = REMEMBERED_SECONDS + 1
+    # Each use counts: who comes again and again never waits for a slow check.
+    for _ in range(3):
+        clock.seconds += REMEMBERED_SECONDS
+        assert logins.is_known("u", b"one")
+    clock.seconds += REMEMBERED_SECONDS + 1
     assert not logins.is_known("u", b"one")
     assert await logins.check("u", b"one", "::1")
     users["u"] = User("u", PasswordHash.of(b"two"))

@@ -9,6 +9,7 @@ from appendlog import DurableDirectories, Log, LogOptions
 from appendlog.files.descriptors import Descriptors
 from tests.appendlog.builders import IDENTITY, OPENED, append, expected, open_log, read_all
 from tests.faults.faulty_filesystem import FaultyFileSystem
+from tests.limits import HANG_SECONDS
 
 
 def open_in(
@@ -108,7 +109,7 @@ def test_threads_that_make_the_same_parents_all_succeed(tmp_path: Path) -> None:
     begin = threading.Barrier(8)
 
     def make(number: int) -> None:
-        begin.wait(30)
+        begin.wait(HANG_SECONDS)
         try:
             for queue in range(20):
                 directories.make(filesystem, tmp_path / "v" / str(queue) / str(number))

@@ -8,6 +8,7 @@ import pytest
 
 from appendlog import Descriptors, DurableDirectories, FileSystem
 from tests.faults.faulty_filesystem import FaultyFileSystem
+from tests.limits import HANG_SECONDS
 
 
 class Stingy(FileSystem):
@@ -125,7 +126,7 @@ def test_a_held_sync_waits_for_the_gate(tmp_path: Path) -> None:
     filesystem.sync_gate.clear()
     thread = threading.Thread(target=filesystem.sync_directory, args=(tmp_path,))
     thread.start()
-    assert filesystem.sync_waiting.wait(30)
+    assert filesystem.sync_waiting.wait(HANG_SECONDS)
     filesystem.sync_gate.set()
-    thread.join(30)
+    thread.join(HANG_SECONDS)
     assert not thread.is_alive()

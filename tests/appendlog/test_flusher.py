@@ -22,6 +22,7 @@ from appendlog.flushing.flusher import PARALLEL_MAX, SPARE_THREADS
 from appendlog.flushing.requests import Request
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all
 from tests.faults.faulty_filesystem import FaultyFileSystem
+from tests.limits import HANG_SECONDS
 
 
 def taken(reports: SimpleQueue[list[FlushResult]]) -> list[FlushResult]:
@@ -81,14 +82,14 @@ def test_requests_that_wait_for_the_disk_become_one_append(tmp_path: Path) -> No
     flusher.start()
     filesystem.sync_gate.clear()
     flusher.submit(FlushRequest(log, Append([chunk(3, 6)], 6, sync=True)))
-    assert filesystem.sync_waiting.wait(30)
+    assert filesystem.sync_waiting.wait(HANG_SECONDS)
     assert log.recovery_point == 3
     for n in range(6, 30, 3):
         flusher.submit(FlushRequest(log, Append([chunk(n, n + 3)], n + 3, sync=True)))
     before = len(filesystem.operations)
     filesystem.sync_gate.set()
-    assert len(rounds.get(timeout=30)) == 1
-    assert len(rounds.get(timeout=30)) == 8
+    assert len(rounds.get(timeout=HANG_SECONDS)) == 1
+    assert len(rounds.get(timeout=HANG_SECONDS)) == 8
     assert filesystem.operations[before:] == ["pwrite", "pwritev", "pwrite"]
     flusher.close()
     assert log.recovery_point == 30
@@ -159,7 +160,7 @@ class SlowRemoval(FaultyFileSystem):
 
     def unlink(self, path: Path) -> None:
         self.is_removing.set()
-        assert self.may_remove.wait(30)
+        assert self.may_remove.wait(HANG_SECONDS)
         super().unlink(path)
 
 
@@ -175,16 +176,16 @@ def test_a_log_that_takes_long_to_remove_holds_nobody_up(tmp_path: Path) -> None
     flusher.start()
     flusher.submit(DeleteRequest(gone))
     flusher.submit(RemoveSettledRequest(shrinking, 7))
-    assert slow.is_removing.wait(30)
+    assert slow.is_removing.wait(HANG_SECONDS)
 
     for log, end in ((other, 3), (shrinking, 18), (other, 6)):
         request = FlushRequest(log, Append([chunk(end - 3, end)], end, sync=True))
         flusher.submit(request)
-        (result,) = rounds.get(timeout=30)
+        (result,) = rounds.get(timeout=HANG_SECONDS)
         assert (result.request, result.error) == (request, None)
 
     slow.may_remove.set()
-    late = [rounds.get(timeout=30)[0] for _ in range(2)]
+    late = [rounds.get(timeout=HANG_SECONDS)[0] for _ in range(2)]
     flusher.close()
     assert {type(result.request) for result in late} == {DeleteRequest, RemoveSettledRequest}
     assert not gone.directory.exists()
@@ -204,7 +205,7 @@ def test_the_logs_of_a_round_wait_for_the_disk_together(tmp_path: Path) -> None:
             self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
         ) -> int:
             if sync:
-                meeting.wait(30)
+                meeting.wait(HANG_SECONDS)
             return super().pwritev(descriptor, buffers, position, sync)
 
     filesystem = Meeting(tmp_path)
@@ -259,7 +260,7 @@ def test_results_that_are_not_taken_do_not_end_the_thread(
     flusher.start()
     for end in (3, 6):
         flusher.submit(FlushRequest(log, Append([chunk(end - 3, end)], end, sync=True)))
-        assert seen.acquire(timeout=30)
+        assert seen.acquire(timeout=HANG_SECONDS)
     flusher.close()
     assert log.recovery_point == 6
     assert "results not taken" in caplog.text
@@ -278,7 +279,7 @@ class StuckSyncs(FaultyFileSystem):
     ) -> int:
         if sync:
             self.stuck.release()
-            assert self.may_sync.wait(30)
+            assert self.may_sync.wait(HANG_SECONDS)
         return super().pwritev(descriptor, buffers, position, sync)
 
 
@@ -298,11 +299,11 @@ def test_a_lone_log_is_written_while_those_of_another_payer_wait_for_the_disk(
     for log in many:
         flusher.submit(first_append(log), "many")
     for _ in range(PARALLEL_MAX):
-        assert slow.stuck.acquire(timeout=30)
+        assert slow.stuck.acquire(timeout=HANG_SECONDS)
 
     for end in (3, 6, 9):
         flusher.submit(FlushRequest(lone, Append([chunk(end - 3, end)], end, sync=True)), "lone")
-        (result,) = reports.get(timeout=30)
+        (result,) = reports.get(timeout=HANG_SECONDS)
         assert (result.request.log, result.error) == (lone, None)
     assert lone.recovery_point == 9
 
@@ -324,8 +325,8 @@ def test_a_log_is_reported_while_another_one_of_its_payer_waits_for_the_disk(
     for log in (stuck, other):
         flusher.submit(first_append(log))
     flusher.start()
-    assert slow.stuck.acquire(timeout=30)
-    (result,) = reports.get(timeout=30)
+    assert slow.stuck.acquire(timeout=HANG_SECONDS)
+    (result,) = reports.get(timeout=HANG_SECONDS)
     assert result.request.log is other
     slow.may_sync.set()
     flusher.close()
@@ -349,11 +350,11 @@ def test_a_close_beside_writes_reports_each_request_once(tmp_path: Path) -> None
     flusher.start()
     for at, request in enumerate(requests):
         flusher.submit(request, at % 3)
-    assert slow.stuck.acquire(timeout=30)
+    assert slow.stuck.acquire(timeout=HANG_SECONDS)
     closing = threading.Thread(target=flusher.close)
     closing.start()
     slow.may_sync.set()
-    closing.join(30)
+    closing.join(HANG_SECONDS)
     assert not closing.is_alive()
     results = taken(reports)
     assert len(results) == len(requests)
@@ -405,7 +406,7 @@ class OneAtATime(FaultyFileSystem):
     ) -> int:
         if sync:
             self.is_writing.release()
-            assert self.may_go_on.acquire(timeout=30)
+            assert self.may_go_on.acquire(timeout=HANG_SECONDS)
         return super().pwritev(descriptor, buffers, position, sync)
 
 
@@ -420,10 +421,10 @@ def test_a_result_is_not_kept_during_the_write_of_another_payer(tmp_path: Path) 
         flusher.submit(first_append(log), payer)
     flusher.start()
     for _ in range(SPARE_THREADS):
-        assert slow.stuck.acquire(timeout=30)
-    assert lone_disk.is_writing.acquire(timeout=30)
+        assert slow.stuck.acquire(timeout=HANG_SECONDS)
+    assert lone_disk.is_writing.acquire(timeout=HANG_SECONDS)
     lone_disk.may_go_on.release()
-    (result,) = reports.get(timeout=30)
+    (result,) = reports.get(timeout=HANG_SECONDS)
     assert result.request.log is lone
     slow.may_sync.set()
     flusher.close()
@@ -442,8 +443,8 @@ def test_a_result_that_is_late_is_not_kept_during_another_write(
         flusher.submit(first_append(log))
     flusher.start()
     for log in logs:
-        assert disk.is_writing.acquire(timeout=30)
+        assert disk.is_writing.acquire(timeout=HANG_SECONDS)
         disk.may_go_on.release()
-        (result,) = reports.get(timeout=30)
+        (result,) = reports.get(timeout=HANG_SECONDS)
         assert result.request.log is log
     flusher.close()

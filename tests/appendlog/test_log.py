@@ -1,3 +1,5 @@
+import errno
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -249,15 +251,34 @@ def test_many_sequential_readers_keep_their_places(tmp_path: Path) -> None:
     assert log.last_timestamp_ns == 1_000 + 297
 
 
-def test_a_file_that_cannot_be_removed_fails_the_log(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_removed_fails_the_log_only_if_it_is_deleted(
+    tmp_path: Path,
+) -> None:
     filesystem = FaultyFileSystem(tmp_path)
     log, _ = open_log(tmp_path / "q", filesystem, segment_bytes=600)
     append(log, 0, 30)
     filesystem.fail_at = 0
-    with pytest.raises(LogFailedError):
-        log.remove_settled(30)
+    assert log.remove_settled(30) == 0
+    assert log.reclaim.unremoved
+    assert log.failed is None
     with pytest.raises(LogFailedError):
         log.delete()
+    assert log.failed is not None
+
+
+def test_a_removal_that_cannot_be_synced_fails_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    log, _ = open_log(tmp_path / "q", filesystem, segment_bytes=600)
+    append(log, 0, 30)
+
+    def refuse(path: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    monkeypatch.setattr(filesystem, "sync_directory", refuse)
+    with pytest.raises(LogFailedError):
+        log.remove_settled(30)
     assert log.failed is not None
 
 

@@ -9,7 +9,7 @@ from struct import Struct
 import pytest
 from crc32c import crc32c
 
-from amqp_server.config import BOUNDS
+from amqp_server.base.config import BOUNDS
 from appendlog import Append, FileSystem, encode_chunk
 from appendlog.checking.log_check import check_log
 from appendlog.embedded.log_writer import MESSAGE_BYTES_MAX

@@ -1,6 +1,7 @@
 """A log that failed for want of room is taken into use again, with what it promised and no more."""
 
 import errno
+import os
 import random
 from contextlib import suppress
 from pathlib import Path
@@ -76,16 +77,22 @@ def test_nothing_of_a_refused_append_is_left(tmp_path: Path) -> None:
     assert LogReader(tmp_path / "q").log_end_offset == 6
 
 
-def test_what_was_appended_without_a_sync_stays_when_a_removal_fails(tmp_path: Path) -> None:
+def test_what_was_appended_without_a_sync_stays_when_a_removal_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It was taken back like an append that had failed, though it had been confirmed."""
     filesystem = FaultyFileSystem(tmp_path)
     log, _ = open_log(tmp_path / "q", filesystem, SEGMENT_BYTES)
     append(log, 0, 30)
     append(log, 30, 36, sync=False)
-    filesystem.fail_at, filesystem.error = len(filesystem.operations), errno.ENOSPC
-    with pytest.raises(LogFailedError):
-        log.remove_settled(20)
-    filesystem.fail_at = None
+
+    def refuse(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(filesystem, "sync_directory", refuse)
+        with pytest.raises(LogFailedError):
+            log.remove_settled(20)
     assert log.reopen().lost == []
     assert read_all(log, 20) == expected(20, 36)
 

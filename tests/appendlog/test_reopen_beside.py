@@ -31,6 +31,7 @@ from tests.appendlog.builders import (
     read_all,
 )
 from tests.faults.faulty_filesystem import FaultyFileSystem
+from tests.limits import HANG_SECONDS
 
 SEGMENT_BYTES = 700
 
@@ -93,7 +94,7 @@ def test_a_reopen_waits_for_the_compaction_that_is_under_way(tmp_path: Path) -> 
     ]
     for request in requests:
         flusher.submit(request)
-    assert filesystem.sync_waiting.wait(30)
+    assert filesystem.sync_waiting.wait(HANG_SECONDS)
     assert rounds.empty()
     assert log.failed is not None
     filesystem.sync_gate.set()
@@ -172,7 +173,7 @@ def test_reads_go_on_while_a_log_is_opened_anew(tmp_path: Path) -> None:
         log.reopen()
     is_over.set()
     for reader in readers:
-        reader.join(30)
+        reader.join(HANG_SECONDS)
     assert wrong == []
 
 

@@ -7,13 +7,14 @@ import json
 import os
 import resource
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from amqp_server.audit import entry
 from amqp_server.audit.actor import Actor, acting, os_actor
 from amqp_server.audit.audit_files import AuditFiles
 from amqp_server.audit.audit_log import AuditLog
@@ -99,6 +100,22 @@ def test_no_name_breaks_a_line_or_reaches_the_terminal(name: str) -> None:
     assert entry["event"] == "queue.declared"
     assert (entry["user"], entry["vhost"], entry["object"]) == (expected,) * 3
     assert entry["details"] == {expected: expected, "list": [expected]}
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: {"k": inner}, lambda inner: [inner]])
+def test_values_are_cut_below_some_depth(wrap: Callable[[object], object]) -> None:
+    """A client may nest a table as deep as its frames allow."""
+    value: object = "inmost"
+    for _ in range(10_000):
+        value = wrap(value)
+
+    found = json.loads(encode_entry(1, "queue.declared", GUEST, "/", "q", {"deep": value}))
+
+    depth, inner = 0, found["details"]
+    while isinstance(inner, dict | list):
+        (inner,) = inner.values() if isinstance(inner, dict) else inner
+        depth += 1
+    assert (depth, inner) == (entry.DEPTH_MAX, entry._CUT)
 
 
 def test_a_line_is_never_long() -> None:

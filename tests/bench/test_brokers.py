@@ -10,6 +10,7 @@ from bench import rabbitmq
 from bench.errors import BrokerStartError
 from bench.rabbitmq import start_rabbitmq
 from bench.running_broker import server_process, wait_until_ready
+from tests.limits import HANG_SECONDS
 
 
 def test_a_broker_that_is_not_installed_is_named(
@@ -32,7 +33,7 @@ def test_a_server_that_ends_while_it_starts_is_reported_with_its_output(tmp_path
         server_process("it", command, os.environ, output, tmp_path) as process,
         pytest.raises(BrokerStartError, match="exit status 1: the port is taken"),
     ):
-        wait_until_ready("it", process, output, lambda: None, seconds_max=20)
+        wait_until_ready("it", process, output, lambda: None, seconds_max=HANG_SECONDS)
 
 
 def test_a_server_is_stopped_at_the_end(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ from bench.broker_url import BrokerUrl
 from bench.errors import BenchError, UnexpectedFrameError
 from bench.rows.connection_churn import ShortConnection
 from bench.stub_broker import StubBroker
+from tests.limits import HANG_SECONDS
 
 
 def finish(connection: ShortConnection) -> None:
     """Advance a connection until it is closed."""
     while not connection.is_closed:
-        assert select.select([connection.socket], [], [], 10)[0]
+        assert select.select([connection.socket], [], [], HANG_SECONDS)[0]
         connection.advance()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server.limits import Limits
+from amqp_server.base.limits import Limits
 from bench.broker_url import BrokerUrl
 from bench.errors import BenchError
 from bench.isolation.attack import Attack, Stage
@@ -25,19 +25,23 @@ TINY = {
     "acks": 500,
     "bindings": 12,
     "body_bytes": 300_000,
+    "connections": 2,
     "consumers": 3,
     "exchanges": 3,
+    "key_bytes": 20,
     "keys": 4,
     "logins": 3,
     "messages": 1_000,
     "milliseconds": 50,
     "nacks": 500,
+    "purges": 3,
     "queues": 3,
     "requests": 3,
     "sockets": 2,
+    "ttl_ms": 1,
     "words": 20,
 }
-LONGER = {"deadlines": {"milliseconds": 2_000}}
+LONGER = {"deadlines": {"milliseconds": 2_000}, "expired-deleted": {"milliseconds": 2_000}}
 """Messages must not be due before they are published."""
 
 READY = {
@@ -61,6 +65,10 @@ READY = {
     "purge": ("attacked", 0),
     "alternate-acks": ("attacked", 500),
     "requeue-backwards": ("attacked", 500),
+    "requeue-and-purge": ("attacked", 0),
+    "dead-letter-chain": ("q2", 1_000),
+    # Six consumers with a prefetch of 1 had a message each, and are gone.
+    "many-consumers": ("attacked", 1_000),
     # The other half is still held, or settled.
     "random-acks": ("attacked", 0),
     "ack-multiple": ("attacked", 0),
@@ -107,7 +115,13 @@ def test_an_attack_leaves_what_it_says(name: str, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "queue"), [("exclusive-queues", "q0"), ("durable-bindings", "attacked")]
+    ("name", "queue"),
+    [
+        ("exclusive-queues", "q0"),
+        ("durable-bindings", "attacked"),
+        ("long-keys-bound", "attacked"),
+        ("expired-deleted", "attacked"),
+    ],
 )
 def test_an_attack_that_removes_queues_leaves_none(name: str, queue: str, stage: Stage) -> None:
     run(ATTACKS[name], stage)
@@ -124,7 +138,13 @@ def test_no_wrong_password_logs_in(tmp_path: Path) -> None:
 
 
 def test_every_attack_is_tried_and_has_two_sizes() -> None:
-    others = {"exclusive-queues", "durable-bindings", "wrong-passwords"}
+    others = {
+        "exclusive-queues",
+        "durable-bindings",
+        "expired-deleted",
+        "long-keys-bound",
+        "wrong-passwords",
+    }
     assert {*READY, *others} == set(ATTACKS)
     for attack in ATTACKS.values():
         assert attack.full.keys() == attack.quick.keys()

@@ -20,9 +20,9 @@ from bench.isolation.probes import (
     StopSign,
     measure_round_trips,
 )
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
-READY_SECONDS_MAX = 15.0
 STOPPED_SECONDS = 0.3
 
 
@@ -33,14 +33,14 @@ def probing(
     sign = StopSign()
     url = BrokerUrl(*server.address, "guest", "guest", "/")
     with PhasedProcess(measure_round_trips, url, sign, last_answer_seconds_max) as probes:
-        assert probes.wait(READY_SECONDS_MAX) is None
+        assert probes.wait(HANG_SECONDS) is None
         probes.go()
         yield probes, sign
 
 
 def report_of(probes: PhasedProcess[ProbeReport | None], sign: StopSign) -> ProbeReport:
     sign.set()
-    report = probes.wait(READY_SECONDS_MAX)
+    report = probes.wait(HANG_SECONDS)
     assert report is not None
     return report
 
@@ -100,7 +100,7 @@ def test_a_lost_connection_is_an_error(server: RunningServer) -> None:
     with probing(server) as (probes, _):
         server.kill()
         with pytest.raises(BenchError, match="measure_round_trips failed"):
-            probes.wait(READY_SECONDS_MAX)
+            probes.wait(HANG_SECONDS)
 
 
 def test_round_trips_of_another_time_do_not_count() -> None:

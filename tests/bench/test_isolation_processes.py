@@ -11,8 +11,7 @@ import pytest
 from bench.errors import BenchError
 from bench.isolation.load import burn_cpu, write_disk
 from bench.isolation.phased_process import PhasedProcess, PhaseTimeoutError
-
-SECONDS_MAX = 15.0
+from tests.limits import HANG_SECONDS
 
 
 def count(number: int, step: int) -> Iterator[tuple[int, int]]:
@@ -38,9 +37,9 @@ def wait_for_ever() -> Iterator[None]:
 
 def test_each_phase_waits_for_its_order_and_reports() -> None:
     with PhasedProcess(count, 5, step=2) as process:
-        pid, first = process.wait(SECONDS_MAX)
+        pid, first = process.wait(HANG_SECONDS)
         process.go()
-        again, second = process.wait(SECONDS_MAX)
+        again, second = process.wait(HANG_SECONDS)
         with pytest.raises(PhaseTimeoutError, match="count did not end in 0 s"):
             process.wait(0.01)
 
@@ -50,10 +49,10 @@ def test_each_phase_waits_for_its_order_and_reports() -> None:
 
 def test_a_failure_is_raised_with_its_traceback() -> None:
     with PhasedProcess(fail_second) as process:
-        assert process.wait(SECONDS_MAX) == "ready"
+        assert process.wait(HANG_SECONDS) == "ready"
         process.go()
         with pytest.raises(BenchError, match=r"fail_second failed:(?s:.*)the broker went away"):
-            process.wait(SECONDS_MAX)
+            process.wait(HANG_SECONDS)
 
 
 def test_a_process_that_vanishes_is_noticed() -> None:
@@ -61,17 +60,17 @@ def test_a_process_that_vanishes_is_noticed() -> None:
         PhasedProcess(vanish) as process,
         pytest.raises(BenchError, match="vanish ended without a report"),
     ):
-        process.wait(SECONDS_MAX)
+        process.wait(HANG_SECONDS)
 
 
 def test_a_process_that_does_not_end_is_stopped() -> None:
     with PhasedProcess(wait_for_ever) as process:
-        process.wait(SECONDS_MAX)
+        process.wait(HANG_SECONDS)
         process.go()
 
 
 def test_the_load_uses_the_cpu_that_it_is_told_to() -> None:
-    load = burn_cpu(0.05, SECONDS_MAX)
+    load = burn_cpu(0.05, HANG_SECONDS)
     next(load)
     # `os.times` counts in hundredths of a second, and each of its parts is cut off there.
     before = time.process_time()

@@ -35,6 +35,7 @@ from bench.traffic.shape import (
     unbounded_routing_key,
 )
 from bench.traffic.topology import Topology
+from tests.limits import HANG_SECONDS
 
 SEED = 20_261_122
 SECOND = 1_793_000_000
@@ -50,7 +51,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 def connect(broker: RunningBroker) -> pika.BlockingConnection:
     return pika.BlockingConnection(
-        pika.ConnectionParameters(broker.url.host, broker.url.port, blocked_connection_timeout=10)
+        pika.ConnectionParameters(
+            broker.url.host, broker.url.port, blocked_connection_timeout=HANG_SECONDS
+        )
     )
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from queue import SimpleQueue
 from uuid import UUID
 
+from amqp_server.base.clock import Timer
+from amqp_server.base.config import Durability
 from amqp_server.broker.storing.group_commit import WaitingWrites
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
 from amqp_server.broker.storing.store_progress import StoreProgress
 from amqp_server.broker.storing.store_settings import StoreSettings
 from amqp_server.broker.turn import Line, Turn, TurnTask
-from amqp_server.clock import Timer
-from amqp_server.config import Durability
 from appendlog import (
     FileSystem,
     FlushResult,
@@ -36,7 +36,7 @@ from ring import PagePool, Ring
 
 RING_SLOTS = 1024
 RING_BYTES = 64 * 1024
-ANSWER_SECONDS_MAX = 30.0
+ANSWER_SECONDS_MAX = 60.0
 IDENTITY = LogIdentity("/", "q", UUID(int=1))
 
 

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from amqp_server.base.config import Limits
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.consuming.consumer import ConsumedQueue
@@ -16,7 +17,6 @@ from amqp_server.broker.inner_client import InnerClient
 from amqp_server.broker.rights import ROUNDS_MAX, AnswerAwaited, when_answered
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.virtual_host import VirtualHost
-from amqp_server.config import Limits
 from amqp_server.protocol.methods import BasicGet, QueueDeclare
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic
 
+from amqp_server.base.config import Durability
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.queue_settings import Overflow, QueueSettings, QueueType
-from amqp_server.config import Durability
 from appendlog import Compression
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.conformance.polling import eventually

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from amqp_server.base.config import Limits
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.counters import channel_counters
@@ -23,7 +24,6 @@ from amqp_server.broker.publishing.publish_targets import PublishTarget
 from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.virtual_host import VirtualHost
-from amqp_server.config import Limits
 from tests.broker.bindings import an_exchange
 
 STEP: int = 2

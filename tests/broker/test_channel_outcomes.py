@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from amqp_server.base.config import Limits
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.consuming.consumer import Consumer
@@ -18,7 +19,6 @@ from amqp_server.broker.queue import Queue
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.turn import Turn, TurnTask
 from amqp_server.broker.virtual_host import VirtualHost
-from amqp_server.config import Limits
 
 
 class Loop:

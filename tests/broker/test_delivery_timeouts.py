@@ -5,13 +5,13 @@ from typing import cast
 
 import pytest
 
+from amqp_server.base.clock import Clock
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.delivery_timeouts import MARKS_PER_TIMEOUT, DeliveryTimeouts
 from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.turn import Turn
-from amqp_server.clock import Clock
 from amqp_server.protocol.errors import SoftError
 from tests.broker.set_clock import SetClock
 

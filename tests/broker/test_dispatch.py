@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import (
     RUN_BYTES_MAX,
     RUN_MESSAGES_MAX,
+    STEP_ABLE,
     STEP_CONSUMERS,
     dispatch,
 )
 from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.queue import Queue
-from amqp_server.time_slice import TimeSlice
 
 
 @dataclass(eq=False)
@@ -27,6 +28,8 @@ class TakingConsumer:
     credit: int
     exclusive: bool = False
     priority: int = 0
+    prefetch: int = 0
+    unacked: int = 0
     taken: list[tuple[int, bool]] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
 
@@ -250,6 +253,93 @@ def test_what_came_back_goes_before_what_is_new_and_is_marked() -> None:
         pass
 
     assert consumer.taken == [(1, True), (3, True), (5, True), (6, False), (7, False)]
+
+
+class CountedConsumer(TakingConsumer):
+    """Counts how often any of its kind is asked for its credit."""
+
+    asked = 0
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "credit":
+            CountedConsumer.asked += 1
+        return super().__getattribute__(name)
+
+
+def test_a_message_to_many_consumers_costs_what_it_costs_with_a_few() -> None:
+    """Consumers of other clients would wait until all thousands of them were looked at."""
+    consumers = [CountedConsumer(credit=1) for _ in range(20 * STEP_ABLE)]
+    queue = ready_queue(1, *consumers)
+    CountedConsumer.asked = 0
+
+    assert queue.dispatch() is False
+    assert CountedConsumer.asked <= 2 * STEP_ABLE
+    assert [bool(consumer.taken) for consumer in consumers[:3]] == [True, False, False]
+
+
+def test_consumers_with_all_their_messages_unacked_are_passed_quickly() -> None:
+    full = [CountedConsumer(credit=0, prefetch=2, unacked=2) for _ in range(1_000)]
+    able = CountedConsumer(credit=1, prefetch=2, unacked=1)
+    queue = ready_queue(1, *full, able)
+    CountedConsumer.asked = 0
+
+    assert queue.dispatch() is False
+    assert len(able.taken) == 1
+    assert CountedConsumer.asked <= 5
+
+
+@pytest.mark.parametrize("ready_count", [1, STEP_ABLE, STEP_ABLE + 1, 3 * STEP_ABLE])
+def test_many_consumers_are_served_in_turn_whatever_one_turn_looks_at(ready_count: int) -> None:
+    consumers = [TakingConsumer(credit=1 << 30) for _ in range(3 * STEP_ABLE + 7)]
+    queue = ready_queue(ready_count, *consumers)
+
+    while queue.dispatch():
+        pass
+
+    assert len(queue.ready) == 0
+    counts = [len(consumer.taken) for consumer in consumers]
+    assert counts == [1] * ready_count + [0] * (len(consumers) - ready_count)
+
+
+def test_of_many_messages_each_of_many_consumers_gets_some() -> None:
+    consumers = [TakingConsumer(credit=1 << 30) for _ in range(3 * STEP_ABLE)]
+    queue = ready_queue(30 * STEP_ABLE, *consumers)
+
+    while queue.dispatch():
+        pass
+
+    counts = [len(consumer.taken) for consumer in consumers]
+    assert sum(counts) == 30 * STEP_ABLE
+    # What a turn leaves is shared out again, as after a slice that is over.
+    assert min(counts) >= 3
+
+
+def test_consumers_behind_those_that_one_turn_looks_at_get_what_these_cannot_take() -> None:
+    """Consumers of one channel share its credit: the first ones use it up."""
+
+    class Sharing(TakingConsumer):
+        left = 3
+
+        def __getattribute__(self, name: str) -> object:
+            if name == "credit":
+                return Sharing.left
+            return super().__getattribute__(name)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "credit" and hasattr(self, "runs"):
+                Sharing.left = cast("int", value)
+            super().__setattr__(name, value)
+
+    sharing = [Sharing(credit=0) for _ in range(STEP_ABLE)]
+    behind = TakingConsumer(credit=100)
+    queue = ready_queue(10, *sharing, behind)
+
+    while queue.dispatch():
+        pass
+
+    assert len(queue.ready) == 0
+    assert sum(len(consumer.taken) for consumer in sharing) == 3
+    assert len(behind.taken) == 7
 
 
 def test_what_must_be_read_first_stops_the_turn() -> None:

@@ -5,11 +5,11 @@ from typing import cast
 
 import pytest
 
+from amqp_server.base.clock import Clock
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.rules.expiry_timer import ExpiryTimer
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.virtual_host import VirtualHost
-from amqp_server.clock import Clock
 from tests.broker.set_clock import SetClock
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from amqp_server.broker.transfers import transfer_order
-from amqp_server.broker.transfers.forwarder import STEP_COPIES, Copy, Forwarder
+from amqp_server.broker.transfers.forwarder import STEP_BYTES, STEP_COPIES, Copy, Forwarder
 from amqp_server.broker.transfers.transfer_order import TransferOrder
 from amqp_server.broker.turn import Line
 
@@ -111,10 +111,15 @@ class ToOne:
 
     def __init__(self, queue: FakeQueue) -> None:
         self.queue = cast("Queue", queue)
+        self.remembered: list[bytes] = []
 
     def forward(self, message: bytes, reason: str) -> Steps[Copy]:
+        self.remembered.append(message)
         return Copy((self.queue,), 0, message)
         yield
+
+    def forget(self) -> None:
+        self.remembered.clear()
 
 
 def test_a_queue_is_not_woken_again_and_again_while_there_is_no_room_for_what_leaves_it() -> None:
@@ -302,6 +307,28 @@ def test_what_was_read_of_the_log_is_let_go_when_all_have_left_or_none_leaves_an
     turn.run(forwarder)
     forwarder.stop()
     assert [reader.is_closed for reader in store.given] == [True, True]
+
+
+def test_a_rule_remembers_no_message_when_none_waits() -> None:
+    """Each queue of a chain kept the headers of the last message, which grow from queue to queue.
+
+    It also looks at one message of many deaths in a step: to change their headers takes long.
+    """
+    source, rule, turn = FakeQueue(), ToOne(RoomyQueue()), FakeTurn()
+    source.store.messages = [bytes(STEP_BYTES)] * 3
+    turn.time_slice.is_over = True
+    forwarder = Forwarder(cast("Queue", source), rule, cast("Turn", turn), turn.order)
+    forwarder.add(0, 1, "rejected")
+    turn.run(forwarder)
+    turn.run(forwarder)
+    assert (forwarder.is_sending, len(rule.remembered)) == (False, 0)
+    forwarder.add(1, 3, "rejected")
+    looked_at: list[int] = []
+    while source.settled_count < 3:
+        turn.run(forwarder)
+        looked_at.append(len(rule.remembered))
+    assert looked_at[0] == 1
+    assert rule.remembered == []
 
 
 def test_forwarders_share_a_turn_in_rotation(monkeypatch: pytest.MonkeyPatch) -> None:

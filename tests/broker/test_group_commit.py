@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from amqp_server.base.clock import Timer
+from amqp_server.base.config import Durability
 from amqp_server.broker.storing.group_commit import (
     GROWTH_SECONDS_MAX,
     STEP_STORES,
@@ -13,8 +15,6 @@ from amqp_server.broker.storing.group_commit import (
 )
 from amqp_server.broker.storing.store_settings import StoreSettings
 from amqp_server.broker.turn import Turn
-from amqp_server.clock import Timer
-from amqp_server.config import Durability
 
 INTERVAL_SECONDS = 4 * GROWTH_SECONDS_MAX
 MESSAGE_BYTES = 100.0

@@ -70,7 +70,7 @@ def by_offset(log: Log) -> dict[int, bytes]:
 
 @pytest.fixture
 def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amqp_server.time_slice.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("amqp_server.base.time_slice.SLICE_SECONDS", 0.0)
 
 
 @settings(max_examples=settings().max_examples * 3 // 10, deadline=None)
@@ -97,7 +97,7 @@ def test_messages_of_any_sizes_are_written_in_order_and_within_bounds(sizes: lis
 
 
 def test_small_messages_fill_their_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amqp_server.time_slice.SLICE_SECONDS", 1_000.0)
+    monkeypatch.setattr("amqp_server.base.time_slice.SLICE_SECONDS", 1_000.0)
     messages = [numbered_message(number) for number in range(10_000)]
     log, made = requests_for(tmp_path / "log", messages)
     assert len(made) == 1

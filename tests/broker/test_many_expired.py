@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pamqp import frame
 from pamqp.commands import Basic, Queue
 
+from amqp_server.base.clock import SystemClock
 from amqp_server.broker import queue as queue_module
 from amqp_server.broker.rules import deadlines, queue_rules
-from amqp_server.clock import SystemClock
 from tests.amqp_client import AmqpClient, connect
+from tests.cutting import together
 from tests.threaded_server import ThreadedServer
 
 STEP = 4
@@ -30,7 +32,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(SystemClock, "monotonic_ms", lambda _: clock.milliseconds)
-    monkeypatch.setattr("amqp_server.time_slice.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("amqp_server.base.time_slice.SLICE_SECONDS", 0.0)
     for module in (queue_rules, deadlines):
         monkeypatch.setattr(module, "DUE_RUNS_MAX", STEP)
     bring_up_to_date = queue_module.Queue.bring_up_to_date
@@ -110,6 +112,52 @@ def test_a_purge_counts_what_is_left(client: AmqpClient, waited: list[str]) -> N
 
 def test_a_delete_counts_what_is_left(client: AmqpClient) -> None:
     assert client.call(Queue.Delete(queue=NAME), Queue.DeleteOk).message_count == 1
+
+
+def test_a_delete_removes_them_in_many_turns(
+    client: AmqpClient, server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = server.server.broker.turn
+    turns = list[int]()
+    bring_up_to_date = queue_module.Queue.bring_up_to_date
+
+    def noted(self: queue_module.Queue) -> bool:
+        turns.append(turn.number)
+        return bring_up_to_date(self)
+
+    monkeypatch.setattr(queue_module.Queue, "bring_up_to_date", noted)
+
+    client.call(Queue.Delete(queue=NAME, if_empty=False), Queue.DeleteOk)
+
+    # The last look is the delete's own.
+    assert max(map(turns.count, turns)) <= 2
+    assert len(turns) >= COUNT // STEP // 2
+
+
+def test_a_delete_of_an_empty_queue_counts_what_is_left(client: AmqpClient) -> None:
+    client.send(Queue.Delete(queue=NAME, if_empty=True))
+    assert "not empty" in client.expect_channel_close(406).reply_text
+    client.open_channel()
+    assert client.ready_count(NAME) == 1
+
+
+def test_a_declare_behind_a_delete_makes_a_new_queue(client: AmqpClient) -> None:
+    client.send(Queue.Delete(queue=NAME))
+    client.send(Queue.Declare(queue=NAME))
+    assert client.expect(Queue.DeleteOk).message_count == 1
+    assert client.expect(Queue.DeclareOk).message_count == 0
+
+
+def test_a_queue_that_two_clients_delete_is_gone_once(
+    client: AmqpClient, server: ThreadedServer
+) -> None:
+    delete = frame.marshal(Queue.Delete(queue=NAME), 1)
+    with connect(server.address) as other:
+        other.open_channel()
+        together(server, (client, delete), (other, delete))
+
+        assert client.expect(Queue.DeleteOk).message_count in (0, 1)
+        assert other.expect(Queue.DeleteOk).message_count in (0, 1)
 
 
 def test_a_consumer_begins_with_what_is_left(client: AmqpClient, waited: list[str]) -> None:

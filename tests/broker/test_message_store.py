@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from amqp_server.base.config import Durability
 from amqp_server.broker.storing.spilling import SPILL_FILL
-from amqp_server.config import Durability
 from appendlog import FileSystem
 from appendlog.segments.written_pages import STEP_BYTES
 from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench, StoreBench

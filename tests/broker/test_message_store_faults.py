@@ -5,12 +5,13 @@ import errno
 import os
 from itertools import pairwise
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
-from amqp_server.config import Durability
+from amqp_server.base.config import Durability
 from appendlog.files.filesystem import FileSystem
-from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench
+from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench, StoreBench
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
 both_kinds = pytest.mark.parametrize("is_journaled", [True, False], ids=["durable", "transient"])
@@ -325,3 +326,45 @@ async def test_make_durable_gives_up_on_a_failed_disk(tmp_path: Path, bench: Mak
     await waiting
 
     assert queue.store.is_failed
+
+
+# A disk that was full
+
+
+@pytest.mark.parametrize("in_transactions", [False, True], ids=["single", "in transactions"])
+def test_a_log_that_has_kept_a_part_of_a_failed_write_goes_on_behind_it(
+    tmp_path: Path, in_transactions: bool
+) -> None:
+    """A segment that the write had sealed stays: the log ends later than the store knows."""
+    kept = 0
+    for at in range(12):
+        filesystem = FaultyFileSystem(tmp_path / str(at), failing_operations=None)
+        filesystem.root.mkdir()
+        queue = StoreBench(
+            filesystem.root, is_journaled=True, filesystem=filesystem, segment_bytes=10_000
+        )
+        queue.publish(1)
+        queue.settle_down()
+        filesystem.fail_at, filesystem.error = len(filesystem.operations) + at, errno.ENOSPC
+        queue.publish(600, 40)
+        for start in range(1, 601, 50) if in_transactions else ():
+            queue.store.mark_transaction(start, start + 50, UUID(int=start).bytes)
+        while not queue.store.is_failed:
+            queue.run_turns()
+            queue.take_report()
+        known = queue.store.written_end
+        filesystem.fail_at = None
+
+        queue.store.reopen()
+        queue.take_report()
+        kept += queue.log.log_end_offset > known
+        assert queue.store.written_end == queue.log.log_end_offset
+        queue.settle_down()
+
+        assert queue.store.written_end == queue.log.log_end_offset == 601
+        assert queue.logged() == queue.expected
+        if in_transactions:
+            counts = queue.log.transaction_counts(0)
+            assert counts == {UUID(int=start).bytes: 50 for start in range(1, 601, 50)}
+        queue.close()
+    assert kept > 3

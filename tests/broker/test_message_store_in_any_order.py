@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from amqp_server.config import Durability
+from amqp_server.base.config import Durability
 from appendlog import Log
 from ring import PAGE_SLOTS
 from tests.broker.store_bench import IDENTITY, RING_BYTES, RING_SLOTS, StoreBench

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from amqp_server.broker.handlers.queue_arguments import QUEUE_ARGUMENTS
+from amqp_server.broker.declaring.queue_arguments import QUEUE_ARGUMENTS
 from amqp_server.broker.policies.applied_arguments import applied_arguments
 from amqp_server.broker.policies.effective_policy import NO_POLICY, merged
 from amqp_server.broker.policies.errors import InvalidPolicyError

@@ -16,9 +16,9 @@ from amqp_server.broker.rules.queue_rules import QueueRules
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
+    from amqp_server.base.clock import Timer
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.turn import Turn, TurnTask
-    from amqp_server.clock import Timer
 
 
 class FakeQueue:

@@ -20,7 +20,7 @@ from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import BasicPublish
 from amqp_server.protocol.properties import Properties
 from amqp_server.protocol.tables import table_of
-from appendlog.layout.message import encode_message
+from appendlog.layout.message import HAS_HEADERS, encode_message
 
 BINDINGS = 40
 STEP = 4
@@ -324,3 +324,33 @@ def test_nodes_without_bindings_take_steps_too() -> None:
     steps = matcher._destinations(end, envelope)
 
     assert len(list(steps)) >= 2**5 // STEP
+
+
+def steps_of(exchange: Exchange, fields: dict[str, Any]) -> int:
+    """Return how many steps one message with these headers takes."""
+    properties = Properties(headers=table_of(fields)).encode()
+    message = encode_message(HAS_HEADERS, b"source", b"", properties, b"")
+    return sum(1 for _ in exchange.matcher.match_in_steps(Envelope(("",), message)))
+
+
+@pytest.mark.parametrize("value", [1, None], ids=["by value", "by name"])
+def test_bindings_with_many_arguments_are_compared_in_many_steps(
+    value: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(headers, "STEP_VISITS", 100)
+    place = Place("headers")
+    fields = dict.fromkeys((f"f{n}" for n in range(400)), value)
+    for number in range(BINDINGS):
+        place.bind(f"q{number}", **fields, last=0)
+
+    # All but the last argument fit.
+    steps = steps_of(place.exchange, dict.fromkeys(fields, 1) | {"last": 1})
+
+    assert steps >= BINDINGS * 400 // 8 // 100
+
+
+def test_many_headers_of_one_message_are_looked_up_in_steps() -> None:
+    place = Place("headers")
+    place.bind("q", a=1)
+
+    assert steps_of(place.exchange, {f"f{n}": n for n in range(1_000)}) >= 2_000 // (2 * STEP)

@@ -3,6 +3,8 @@
 import errno
 from pathlib import Path
 
+import pytest
+
 from tests.broker.store_bench import RING_SLOTS, MakeBench
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
@@ -87,3 +89,32 @@ def test_lost_records_are_reported_once_and_in_a_turn(bench: MakeBench) -> None:
     ((start, end),) = queue.lost
     assert start == 0 < end
     assert (queue.answers, queue.store.take_progress().lost) == (answers, ())
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_a_log_that_ends_later_than_before_goes_on_behind_its_end(
+    tmp_path: Path, bench: MakeBench, in_transaction: bool
+) -> None:
+    """The segment that a failed append has sealed stays, with records that nobody confirmed."""
+    filesystem = FaultyFileSystem(tmp_path, error=errno.ENOSPC)
+    queue = bench(is_journaled=True, filesystem=filesystem, flush_bytes=1_000, segment_bytes=4_096)
+    queue.publish(10)
+    queue.settle_down()
+    filesystem.fail_at = len(filesystem.operations) + 12
+    queue.publish(600)
+    if in_transaction:
+        # It ends below where the log will end.
+        queue.store.mark_transaction(10, 12, b"t" * 16)
+    queue.until(lambda: queue.progress.is_failed)
+    filesystem.fail_at = None
+    assert queue.store.written_end == 10
+    queue.store.reopen()
+    while queue.store.is_failed:
+        queue.take_report()
+    # Offsets below the end of the log are never written again.
+    assert queue.store.written_end == queue.log.log_end_offset > 10
+    assert queue.store.recovery_point == queue.log.recovery_point
+    queue.publish(30)
+    queue.settle_down()
+    assert sorted(queue.logged()) == list(range(queue.store.end_offset))
+    queue.assert_all_readable()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from amqp_server.base.limits import Limits
 from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
 from amqp_server.broker.publishing.publish_targets import PublishTarget
 from amqp_server.broker.queue import Queue
@@ -16,7 +17,6 @@ from amqp_server.broker.transactions.transaction import (
     Transaction,
     TransactionBudget,
 )
-from amqp_server.limits import Limits
 from amqp_server.protocol.errors import PreconditionFailed
 
 QUEUE = cast("Queue", object())

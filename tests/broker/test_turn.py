@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from amqp_server.base.time_slice import SLICE_SECONDS
 from amqp_server.broker.turn import TURN_SECONDS, Line, Turn
-from amqp_server.time_slice import SLICE_SECONDS
 
 
 class Timer:
@@ -61,7 +61,11 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds = 0.0
-        monkeypatch.setattr("amqp_server.broker.turn.perf_counter", lambda: self.seconds)
+        # Those of other programs, which had the processor.
+        self.others_seconds = 0.0
+        turn = "amqp_server.broker.turn"
+        monkeypatch.setattr(f"{turn}.perf_counter", lambda: self.seconds)
+        monkeypatch.setattr(f"{turn}.thread_time", lambda: self.seconds - self.others_seconds)
 
 
 class Busy(Task):
@@ -218,7 +222,8 @@ def test_a_line_that_was_empty_saves_up_no_time(clock: Clock) -> None:
     turn = Turn(loop.call_soon, loop.call_later)
     idle, busy = turn.new_line(), turn.new_line()
     tasks = {
-        line: Busy(name, ran, clock, SLICE_SECONDS) for line, name in ((busy, "b"), (idle, "i"))
+        line: Busy(name, ran, clock, SLICE_SECONDS)
+        for line, name in ((busy, "busy"), (idle, "idle"))
     }
     for task in tasks.values():
         task.turn = turn
@@ -230,7 +235,75 @@ def test_a_line_that_was_empty_saves_up_no_time(clock: Clock) -> None:
     for _ in range(20):
         loop.run_once()
 
-    assert abs(ran.count("sleeper") - ran.count("worker")) <= 2
+    assert ran.count("idle") >= 9
+    assert ran.count("busy") >= 9
+
+
+def test_a_client_whose_input_is_handled_at_once_saves_up_no_time_either(clock: Clock) -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    idle = turn.new_line()
+    for _ in range(9):
+        busy = Busy("busy", ran, clock, SLICE_SECONDS)
+        busy.turn = turn
+        turn.mark(busy, turn.new_line())
+    for _ in range(200):
+        loop.run_once()
+    ran.clear()
+    for _ in range(100):
+        turn.run_now(Busy("idle", ran, clock, SLICE_SECONDS), idle)
+        loop.run_once()
+
+    # A tenth of the time, as each of the others.
+    assert ran.count("idle") <= len(ran) / 10 + 2
+    assert ran.count("idle") >= len(ran) / 10 - 2
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_client_does_not_pay_for_other_programs(clock: Clock, *, is_read: bool) -> None:
+    """On a busy machine it would wait until others have used as much time as it has lost."""
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    modest = turn.new_line()
+    greedy = Busy("greedy", ran, clock, SLICE_SECONDS)
+    greedy.turn = turn
+    turn.mark(greedy, turn.new_line())
+    for _ in range(10):
+        loop.run_once()
+
+    class Interrupted(Busy):
+        def run_turn(self) -> None:
+            super().run_turn()
+            clock.seconds += 1.0
+            clock.others_seconds += 1.0
+
+    interrupted = Interrupted("interrupted", ran, clock, SLICE_SECONDS / 10)
+    if is_read:
+        assert turn.run_now(interrupted, modest)
+    else:
+        turn.mark(interrupted, modest)
+    while "interrupted" not in ran:
+        loop.run_once()
+    ran.clear()
+    turn.mark(Busy("modest", ran, clock, SLICE_SECONDS), modest)
+    while "modest" not in ran:
+        loop.run_once()
+
+    assert ran.count("greedy") <= 4
+
+
+def test_a_client_pays_for_a_long_task(clock: Clock) -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    long, short = turn.new_line(), turn.new_line()
+    for name, line, seconds in (("long", long, 50), ("short", short, 1)):
+        task = Busy(name, ran, clock, seconds * SLICE_SECONDS)
+        task.turn = turn
+        turn.mark(task, line)
+    for _ in range(510):
+        loop.run_once()
+
+    assert 9 <= ran.count("long") <= 11
 
 
 def test_a_client_gains_nothing_by_leaving_and_coming_back(clock: Clock) -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqp_server.base.clock import Clock
 from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.rules import unloaded_attributes
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
-from amqp_server.clock import Clock
 from appendlog import Append, encode_chunk
 from appendlog.layout.message import (
     HAS_EXPIRATION,

@@ -19,7 +19,7 @@ from amqp_server.broker.virtual_host import (
     VirtualHost,
 )
 from amqp_server.protocol.methods import BasicPublish
-from amqp_server.protocol.tables import table_of
+from amqp_server.protocol.tables import Table, encode_table, table_of
 from appendlog.sharding import pick_shard
 from tests.broker.bindings import a_queue, an_exchange, remove, sent
 from tests.broker.test_matchers import fits, words_of
@@ -487,3 +487,24 @@ def test_no_message_goes_on_through_a_deleted_exchange(kind: str) -> None:
     vhost.remove_exchange(hub)
 
     assert routed(vhost, hub, "k") == routed(vhost, source, "k") == []
+
+
+def test_the_arguments_of_a_new_binding_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be thousands."""
+    encoded = list[Table]()
+
+    def counted(table: Table) -> bytes:
+        encoded.append(table)
+        return encode_table(table)
+
+    monkeypatch.setattr("amqp_server.broker.binding.encode_table", counted)
+    vhost, arguments = VirtualHost("/"), table_of({"a": 1})
+    source, queue = vhost.exchanges["amq.headers"], a_queue("q")
+
+    assert vhost.bind(source, queue, "", arguments) is not None
+    assert len(encoded) == 1
+    identity = binding_identity(source, queue, "k", arguments)
+    binding = vhost.bind(source, queue, "k", arguments, identity=identity)
+    assert binding is not None
+    assert binding.identity is identity
+    assert len(encoded) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable
 from mmap import mmap
@@ -154,6 +155,19 @@ def test_a_window_that_was_kept_for_long_is_read_again(
     reader = Reader(log)
     reader.read(0)
     monkeypatch.setattr(log_window, "WINDOW_SECONDS", -1.0)
+    assert reader.windows.get(0, 3) is None
+    assert reader.windows.end_offset == 0
+
+
+def test_a_window_whose_file_has_become_shorter_is_not_used(tmp_path: Path) -> None:
+    """Using it would end the process with SIGBUS."""
+    options = LogOptions(segment_bytes=8_000, descriptors=Descriptors(4), mappings=Mappings())
+    log, _ = Log.open(tmp_path / "log", IDENTITY, options)
+    for start in range(0, 100, 10):
+        log.append(Append([_large_chunk(start, start + 10)], start + 10, sync=False))
+    reader = Reader(log)
+    assert isinstance(reader.read(0)._records.buffer, mmap)
+    os.truncate(log.segments[0].path, log.segments[0].data_bytes - 1)
     assert reader.windows.get(0, 3) is None
     assert reader.windows.end_offset == 0
 

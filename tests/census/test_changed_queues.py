@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from amqp_server.admin.census.look import Look
 from amqp_server.broker import changed_queues
 from amqp_server.broker.changed_queues import ChangedQueues
-from amqp_server.census.look import Look
 
 
 @dataclass(eq=False)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from amqp_server.census.known_objects import KnownObjects
-from amqp_server.census.look import Look
+import pytest
+
+from amqp_server.admin.census import known_objects
+from amqp_server.admin.census.known_objects import KnownObjects
+from amqp_server.admin.census.look import Look
 
 
 class Objects:
@@ -93,3 +96,20 @@ def test_after_a_forgetting_every_reader_begins_anew() -> None:
     assert objects.known.lost_until >= since
     _, rows = objects.look(0)
     assert [row[1] for row in rows] == [{"name": "a"}, {"name": "b"}]
+
+
+def test_of_many_that_have_gone_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_objects, "GONE_MAX", 2)
+    objects = Objects()
+    first, _ = objects.look(0)
+    for name in "abc":
+        objects.values[name] = 1
+    since, _ = objects.look(first)
+    del objects.values["a"], objects.values["b"]
+    second, _ = objects.look(since)
+    assert objects.known.lost_until == 0
+    del objects.values["c"]
+    objects.look(second)
+    # A reader whose last look was before that one has to be told everything.
+    assert objects.known.lost_until == second
+    assert objects.known.gone_since(second) == [3]

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from amqp_server.config import ServerConfig
+from amqp_server.base.config import ServerConfig
 from cli.main import main
 
 Start = Callable[..., ServerConfig]

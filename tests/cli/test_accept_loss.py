@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Queue
 
-from amqp_server.errors import StartupError
+from amqp_server.base.errors import StartupError
 from cli.main import main
 from offsets import Consumer, LogRoot
 from tests.amqp_client import connect

@@ -19,6 +19,7 @@ from offsets import LogRoot
 from tests.amqp_client import connect
 from tests.conftest import StartServer
 from tests.data_directories import fill, log_of, segments_of, snapshot, take
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
@@ -141,7 +142,7 @@ def traffic(server: RunningServer) -> Iterator[list[int]]:
         yield committed
     finally:
         ending.set()
-        thread.join(30)
+        thread.join(HANG_SECONDS)
     assert not failures
 
 
@@ -152,7 +153,7 @@ def numbers(bodies: list[bytes]) -> list[int]:
 def test_beside_traffic_the_copy_has_all_that_was_committed_before_it_and_no_half_of_anything(
     start_server: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = start_server("--offset-checkpoint-interval", "200ms")
+    server = start_server("--offset-checkpoint-interval", "1s")
     with connect(server.address) as client:
         client.open_channel()
         client.declare("a")
@@ -198,11 +199,11 @@ def churn(server: RunningServer) -> Iterator[None]:
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert started.wait(30)
+        assert started.wait(HANG_SECONDS)
         yield
     finally:
         ending.set()
-        thread.join(30)
+        thread.join(HANG_SECONDS)
 
 
 def test_segments_that_vanish_meanwhile_are_no_damage_neither_here_nor_in_the_copy(
@@ -294,11 +295,11 @@ def publishing(server: RunningServer, names: list[str]) -> Iterator[None]:
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert started.wait(30)
+        assert started.wait(HANG_SECONDS)
         yield
     finally:
         ending.set()
-        thread.join(30)
+        thread.join(HANG_SECONDS)
 
 
 @pytest.mark.parametrize("is_anew", [False, True])

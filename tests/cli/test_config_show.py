@@ -161,3 +161,37 @@ def test_an_option_before_the_command_is_refused(
 ) -> None:
     assert main(["--port", "1", "config", "show"]) == 2
     assert "--port before 'config'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            ("--tls-certificate", "none.pem"),
+            "cannot read the TLS certificate none.pem: No such file or directory",
+        ),
+        (
+            ("--management-tls-certificate", "none.pem"),
+            "cannot read the TLS certificate none.pem: No such file or directory "
+            "(for the management server)",
+        ),
+        (("--load-definitions", "none.json"), "--load-definitions none.json: "),
+    ],
+)
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_missing_file_is_refused_as_by_a_start(
+    clean_environment: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    options: tuple[str, ...],
+    expected: str,
+    form: tuple[str, ...],
+) -> None:
+    clean_environment.chdir(tmp_path)
+
+    assert main(["config", "show", *form, *options]) == 2
+
+    written = capsys.readouterr()
+    assert expected in written.err
+    # The settings are shown all the same: they say where the name of the file comes from.
+    assert options[0].removeprefix("--") in written.out

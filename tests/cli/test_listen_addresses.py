@@ -13,8 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server.config import ConfigError, ServerConfig
-from amqp_server.listen_addresses import ADDRESSES_MAX, ListenAddress, hosts_of, parse_addresses
+from amqp_server.base.config import ConfigError, ServerConfig
+from amqp_server.base.listen_addresses import (
+    ADDRESSES_MAX,
+    ListenAddress,
+    hosts_of,
+    parse_addresses,
+)
+from cli.exit_codes import EXIT_TRY_AGAIN
 from cli.main import main
 from cli.rabbitmq_tools.asking import Server
 from tests.amqp_client import connect
@@ -83,6 +89,10 @@ def test_the_same_address_by_port_and_by_name_is_refused() -> None:
         ServerConfig(host="127.0.0.1,127.0.0.1:5672")
     with pytest.raises(ConfigError, match="management-port"):
         ServerConfig(management_host="127.0.0.1:15672")
+    for bad in ("rabbit:15672", "http://rabbit", "a..b", "*a", "a.*", "[::1]", "a/b", "é"):
+        with pytest.raises(ConfigError, match="management_hosts"):
+            ServerConfig(management_hosts=f"good.example,{bad}")
+    assert ServerConfig(management_hosts="*, *.a-b.example,x.").management_hosts
     assert ServerConfig(host="127.0.0.1:0,127.0.0.1:0").plain_addresses == (("127.0.0.1", 0),) * 2
 
 
@@ -90,7 +100,7 @@ def test_hosts_of_tls_and_of_the_management_are_those_of_the_server() -> None:
     config = ServerConfig(host="127.0.0.1:5673,[::1]:5674", tls_certificate="c", tls_port=5)
     assert config.plain_addresses == (("127.0.0.1", 5673), ("::1", 5674))
     assert config.tls_addresses == (("127.0.0.1", 5), ("::1", 5))
-    assert config.management_hosts == ("127.0.0.1", "::1")
+    assert config.management_addresses == ("127.0.0.1", "::1")
     apart = ServerConfig(tls_host="::1,127.0.0.2:7", tls_certificate="c", tls_port=5)
     assert apart.tls_addresses == (("::1", 5), ("127.0.0.2", 7))
     assert ServerConfig(tls_only=True, tls_certificate="c").plain_addresses == ()
@@ -178,7 +188,7 @@ def test_one_address_that_cannot_be_had_stops_the_start(tmp_path: Path) -> None:
                 text=True,
                 check=False,
             )
-            assert (done.returncode, done.stdout) == (2, "")
+            assert (done.returncode, done.stdout) == (EXIT_TRY_AGAIN, "")
             assert done.stderr.endswith(f"cannot listen on {reason}\n")
             # It never touched the data directory.
             assert not (tmp_path / "d").exists()

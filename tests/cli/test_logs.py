@@ -7,11 +7,14 @@ import math
 import re
 import sys
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from amqp_server.base.log_fields import KEY, split_event
+from amqp_server.base.log_text import record_text
 from cli.logs import JsonFormatter, KeyValueFormatter, configure_logging
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -28,7 +31,7 @@ def test_a_line_has_time_level_logger_and_the_event() -> None:
     line = KeyValueFormatter().format(make_record("recovered queue=%s records=%d", "q", 3))
 
     assert line == (
-        "time=1970-01-01T00:00:00.000Z level=info logger=amqp_server recovered queue=q records=3"
+        "time=1970-01-01T00:00:00.000Z level=info logger=amqp_server recovered queue='q' records=3"
     )
 
 
@@ -37,7 +40,7 @@ def test_a_name_with_control_characters_cannot_write_a_line_of_its_own() -> None
 
     line = KeyValueFormatter().format(make_record("declared queue=%s", name))
 
-    assert line.endswith(r"queue=q\r\ntime=now level=error\x1b[31m\x85\u2028")
+    assert line.endswith(r"queue='q\r\ntime=now level=error\x1b[31m\x85\u2028'")
     assert len(line.splitlines()) == 1
 
 
@@ -51,7 +54,141 @@ def test_a_traceback_follows_below_the_line() -> None:
     line, *traceback = KeyValueFormatter().format(record).splitlines()
 
     assert line.endswith("logger=amqp_server failed")
-    assert traceback[-1] == "OSError: [Errno 28] No space left on device"
+    assert traceback[-1] == "  OSError: [Errno 28] No space left on device"
+
+
+def test_a_name_in_an_exception_cannot_write_a_line_of_its_own() -> None:
+    record = make_record("failed")
+    try:
+        raise ValueError("no queue a\ntime=now level=error forged\rb")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+
+    lines = KeyValueFormatter().format(record).splitlines()
+
+    assert [line for line in lines if line.startswith("time=")] == lines[:1]
+    assert lines[-2:] == ["  ValueError: no queue a", r"  time=now level=error forged\rb"]
+
+
+@pytest.mark.parametrize(
+    ("template", "arguments", "text"),
+    [
+        ("stopping", (), "stopping"),
+        ("%s set vhost=%s name=%r", ("policy", "/", "p"), "policy set vhost='/' name='p'"),
+        ("user added user=%r tags=%s", ("ann's", ""), "user added user=\"ann's\" tags=''"),
+        ("loss accepted part=%s: %s", ("logs", "gone"), "loss accepted part='logs': 'gone'"),
+        ("set aside: n=%d path=%s: look", (2, Path("/x")), "set aside: n=2 path='/x': look"),
+        ("upgraded %s documents=%d", (Path("/a b=c"), 2), "upgraded '/a b=c' documents=2"),
+        ("refused peer=%s reason=too many", ("p",), "refused peer='p' reason='too many'"),
+        ("at place=%s to %s end=%d", ("a", 2, 3), "at place='a to 2' end=3"),
+        ("x a=%s b=%s c=%.2f d=%s", (True, None, 1.5, 1), "x a=True b=None c=1.50 d=1"),
+        ("failed error=%s", (ValueError("a b"),), "failed error='a b'"),
+        ("lost ranges=%s", ([(1, 2)],), "lost ranges='[(1, 2)]'"),
+        ("100%% done part=%s", ("a",), "100% done part='a'"),
+        ("%(a)s k=%(b)d", ({"a": "x", "b": 2},), "x k=2"),
+    ],
+)
+def test_values_that_are_text_are_quoted(
+    template: str, arguments: tuple[object, ...], text: str
+) -> None:
+    assert record_text(make_record(template, *arguments)) == text
+
+
+HOSTILE = "a b' level=error user='root' \" \\ \x1b=\n\udcff: x=1, y"
+
+
+def read_back(text: str) -> tuple[str, dict[str, object]]:
+    """Return the event and the fields of a line, read as the pages say how: quotes first."""
+    event, fields = re.split(r" ?(?=\b\w+=)", text, maxsplit=1)[0], {}
+    at = len(event)
+    while found := FIELD.match(text, at):
+        fields[found[1]] = ast.literal_eval(found[2]) if found[2][0] in "'\"" else found[2]
+        at = found.end()
+        # What follows after a colon is advice; texts in it are quoted too.
+        if advice := re.match(rf"[:,;] (?:{STRING}|[^'\"=])*?(?= \w+=|$)", text[at:]):
+            at += advice.end()
+    assert at == len(text), text[at:]
+    return event.rstrip(" :"), fields
+
+
+STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+FIELD = re.compile(rf" ?(\w+)=({STRING}|[^ :,;]+)")
+
+
+@cache
+def log_templates() -> list[tuple[Path, str]]:
+    """Return the format strings of all log lines of the project, with the files that have them."""
+    return [
+        (path, argument.value)
+        for room in ("amqp_server", "appendlog", "cli", "metadata", "offsets", "ring")
+        for path in (REPOSITORY / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in LOGGING and re.match(r".*(log|announce)", ast.unparse(node.func))
+        for argument in node.args[:2]
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
+
+
+def templates_of_the_server() -> list[tuple[Path, str]]:
+    """Return the format strings without those of the Spark reader, which go into Spark's log."""
+    return [each for each in log_templates() if "spark" not in each[0].parts]
+
+
+def test_no_line_of_the_project_lets_a_name_forge_a_field() -> None:
+    templates = templates_of_the_server()
+    assert len(templates) > 150
+    for place, template in templates:
+        conversions = re.findall(r"%[.\d]*([a-z])", template)
+        of_the_event = re.match(r".*?(?=\b\w+=|$)", template)
+        assert of_the_event is not None
+        words = len(re.findall(r"%[.\d]*([a-z])", of_the_event[0]))
+        arguments = [
+            7 if kind in "df" else "word" if at < words else HOSTILE
+            for at, kind in enumerate(conversions)
+        ]
+        record = make_record(template, *arguments)
+        event, fields = read_back(record_text(record))
+
+        expected_event, expected = split_event(record)
+        assert event == expected_event, (place, template)
+        assert list(fields) == list(expected), (place, template)
+        for key, value in fields.items():
+            if f"{key}=%s" in template or f"{key}=%r" in template:
+                assert value == HOSTILE, (place, template)
+
+
+WORDS_IN_EVENTS = {
+    "%s": "a variable of the environment, or what is said of a configuration file: one text",
+    "%s: %s": "a process of ours, and its line, which it has quoted",
+    "%s ended reason=": "a process of ours",
+    "%s interrupted reason=": "a command of ours",
+    "%s waits for its port address=": "a protocol",
+    "%s port is free now address=": "a protocol",
+    "%s set vhost=": "a kind of policy",
+    "%s cleared vhost=": "a kind of policy",
+    "%s queue=": "what was done to a group",
+    "%s vhost=": "what is missing",
+    "move %s queue=": "an outcome",
+    "replay %s queue=": "an outcome",
+    "return of dead letters %s queue=": "an outcome",
+    "open files limit %d leaves room for %d connections and %d files of logs, all need %d: %s": "",
+    "cannot remove checkpoint in %s cause=": "a path: quoted",
+    "upgrade of %s is not finished error=": "a path: quoted",
+    "upgrade of %s is not finished: %d definitions cannot be read, first %s; the next start "
+    "resumes it": "paths: quoted",
+    "upgraded %s documents=": "a path: quoted",
+    "upgrading %s documents=": "a path: quoted",
+}
+
+
+def test_events_have_no_names() -> None:
+    """What stands before the first field is not quoted, so no user may choose it."""
+    up_to_a_field = re.compile(r"(?:(?!\b\w+=).)*(?:\w+=)?")
+    events = {
+        found for _, each in templates_of_the_server() for found in up_to_a_field.findall(each)[:1]
+    }
+    assert {each for each in events if re.search(r"%[.\d]*[sr]", each)} == WORDS_IN_EVENTS.keys()
 
 
 def as_json(record: logging.LogRecord) -> dict[str, Any]:
@@ -139,20 +276,10 @@ def test_a_traceback_is_a_member_of_the_json_line() -> None:
 
 
 def test_no_log_line_of_the_project_names_a_field_twice() -> None:
-    twice = []
-    seen = 0
-    for room in ("amqp_server", "appendlog", "cli", "metadata", "offsets", "ring"):
-        for path in (REPOSITORY / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                    for argument in node.args[:2]:
-                        if node.func.attr in LOGGING and isinstance(argument, ast.Constant):
-                            keys = re.findall(r"(?:^| )(\w+)=", str(argument.value))
-                            seen += bool(keys)
-                            if len(keys) != len(set(keys)):
-                                twice.append(f"{path.name}: {argument.value!r}")
+    named = [(path, template, KEY.findall(template)) for path, template in log_templates()]
+    twice = [(path, text) for path, text, keys in named if len(keys) != len(set(keys))]
 
-    assert seen > 50
+    assert sum(bool(keys) for *_, keys in named) > 50
     assert twice == []
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import appendlog  # noqa: F401 - loaded before a test takes one of its modules away
 from amqp_server import __version__
-from amqp_server.config import ServerConfig
-from amqp_server.errors import StartupError
+from amqp_server.base.config import ServerConfig
+from amqp_server.base.errors import StartupError
 from cli.commands import COMMANDS, missing_library
 from cli.main import command, main
 from cli.option_groups import OPTION_GROUPS
@@ -98,11 +98,11 @@ def test_a_startup_error_is_one_line_and_exit_code_2(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(_config: ServerConfig) -> int:
-        raise StartupError("cannot listen on 127.0.0.1:5672:\nAddress already in use")
+        raise StartupError("cannot use the data directory d:\nPermission denied")
 
     monkeypatch.setattr(sys.modules["amqp_server.server_process"], "run", run)
 
-    assert refuse() == "cannot listen on 127.0.0.1:5672: Address already in use"
+    assert refuse() == "cannot use the data directory d: Permission denied"
 
 
 def test_the_exit_code_of_the_server_is_that_of_the_command(

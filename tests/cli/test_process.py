@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.exit_codes import EXIT_REFUSED, EXIT_TRY_AGAIN
 from metadata.directory_lock import DirectoryLock
+from tests.limits import HANG_SECONDS
 from tests.servers import NO_MANAGEMENT, RunningServer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -31,7 +33,7 @@ def run(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG_SECONDS,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -73,17 +75,19 @@ def test_the_command_line_is_read_without_loading_an_event_loop_or_spark(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG_SECONDS,
         check=False,
     )
 
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def refused(*arguments: str, environment: dict[str, str], directory: Path) -> str:
+def refused(
+    *arguments: str, environment: dict[str, str], directory: Path, code: int = EXIT_REFUSED
+) -> str:
     """Start a server that must be refused; returns its one line on standard error."""
     ended = run("--port", "0", *arguments, environment=environment, directory=directory)
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (code, "")
     *log, complaint = ended.stderr.splitlines()
     assert all(line.startswith("time=") for line in log)
     assert complaint.startswith("amqp-server: error: ")
@@ -94,7 +98,9 @@ def test_a_taken_port_is_refused_by_name(environment: dict[str, str], tmp_path: 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
 
-        complaint = refused("--port", port, environment=environment, directory=tmp_path)
+        complaint = refused(
+            "--port", port, environment=environment, directory=tmp_path, code=EXIT_TRY_AGAIN
+        )
 
     assert port in complaint
 
@@ -114,7 +120,10 @@ def test_a_data_directory_of_a_running_server_is_refused_with_its_process(
     path = tmp_path / "data"
     with DirectoryLock.acquire(path):
         complaint = refused(
-            "--storage-path", str(path), environment=environment, directory=tmp_path
+            *("--storage-path", str(path)),
+            environment=environment,
+            directory=tmp_path,
+            code=EXIT_TRY_AGAIN,
         )
 
     assert str(path) in complaint
@@ -208,7 +217,7 @@ def test_the_start_is_complete_for_programs_that_wait_for_rabbitmq(
         assert process.stdout is not None
         line = process.stdout.readline()
         process.terminate()
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=HANG_SECONDS)
     if log_format == "json":
         written = json.loads(line)
         assert written["level"] == "info"
@@ -228,7 +237,7 @@ def test_a_closed_standard_output_is_nobody_s_fault(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -247,7 +256,7 @@ def test_a_reader_that_has_gone_ends_a_command_in_silence(
             stdout=writer,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=30,
+            timeout=HANG_SECONDS,
             check=False,
         )
     finally:

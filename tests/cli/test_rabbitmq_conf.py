@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server.config import ServerConfig
-from amqp_server.resource_sensor import available_memory_bytes
+from amqp_server.base.config import ServerConfig
+from amqp_server.upkeep.resource_sensor import available_memory_bytes
 from cli.main import command, main
 from cli.rabbitmq_conf.keys import KNOWN, OPTIONS, TLS, matches, nearest
 from cli.rabbitmq_conf.without_effect import REASONS
@@ -456,12 +456,27 @@ def test_every_key_without_effect_has_one_reason_and_stands_in_the_documentation
 
 
 def test_what_differs_from_rabbitmq_unsaid_is_warned_of(tmp_path: Path) -> None:
-    path = write_conf(tmp_path, "heartbeat = 1\nheartbeat = 2\nmanagement.ssl.port = 15671\n")
+    path = write_conf(tmp_path, "heartbeat = 1\nheartbeat = 2\n")
 
-    repeated, unreachable, plain = warnings("--rabbitmq-conf", path)
+    repeated, unreachable = warnings("--rabbitmq-conf", path)
     assert repeated == f"{path}:2: heartbeat: replaces the value of line 1"
     assert "the server is reached from this machine only" in unreachable
-    assert "the API listens without TLS as well" in plain
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("management.ssl.port = 443", (443, 0)),
+        ("management.ssl.port = 443\nmanagement.tcp.port = 80", (443, 80)),
+    ],
+)
+def test_the_api_listens_without_tls_only_where_the_file_says_so(
+    start: Start, tmp_path: Path, text: str, expected: tuple[int, int]
+) -> None:
+    files = "management.ssl.certfile = c\nmanagement.ssl.keyfile = k\n"
+    config = start("--rabbitmq-conf", write_conf(tmp_path, f"{files}{text}\n"))
+
+    assert (config.management_tls_port, config.management_port) == expected
 
 
 def test_the_tables_name_options_that_exist_and_no_key_twice() -> None:

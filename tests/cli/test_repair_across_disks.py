@@ -12,7 +12,7 @@ import pytest
 from amqp_server.maintenance.directory_check import check_directory
 from amqp_server.maintenance.repair import RepairOptions, repair_directory
 from amqp_server.maintenance.stored_queues import load_stored_queues
-from amqp_server.quarantine import Quarantine
+from amqp_server.recovery.quarantine import Quarantine
 from appendlog import FileSystem
 from appendlog.segments.segment import segment_names
 from cli.main import main

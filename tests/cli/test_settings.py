@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server.config import BOUNDS, Durability, ServerConfig
+from amqp_server.base.config import BOUNDS, Durability, ServerConfig
 from appendlog import Compression
 from cli.main import command
 from cli.settings import ServerOption, unknown_variables
@@ -56,6 +56,7 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         *("--tls-ciphers", "HIGH", "--proxy-protocol-trusted", "10.0.0.0/8, ::1"),
         *("--management-port", "-1", "--metrics-port", "0", "--management-tls-port", "8443"),
         *("--management-host", "::", "--management-cors-origin", "*"),
+        *("--management-hosts", "rabbit.example,*.corp.example"),
         *("--management-tls-certificate", "m.pem", "--management-tls-key", "m.key"),
     )
 
@@ -109,6 +110,7 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         management_tls_port=8443,
         management_host="::",
         management_cors_origin="*",
+        management_hosts="rabbit.example,*.corp.example",
         management_tls_certificate="m.pem",
         management_tls_key="m.key",
     )

@@ -30,6 +30,7 @@ from tests.data_directories import (
     take,
     tear,
 )
+from tests.limits import HANG_SECONDS
 from tests.servers import REPOSITORY
 
 Spoil = Callable[[Path], None]
@@ -233,7 +234,7 @@ def test_nobody_reads_the_output_any_more(storage: Path) -> None:
         ["sh", "-c", '"$@" | true', "sh", *command],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         stderr=subprocess.PIPE,
-        timeout=20,
+        timeout=HANG_SECONDS,
         check=True,
     )
     assert pipe.stderr == b""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 EVERY_COMMAND = (["vhosts", "list"], ["vhosts", "add", "x"], ["vhosts", "delete", "x", "--yes"])
@@ -112,7 +113,7 @@ def test_somebody_at_a_terminal_is_asked(
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
         )
         os.write(controller, answer.encode() + b"\n")
-        out, err = asking.communicate(timeout=30)
+        out, err = asking.communicate(timeout=HANG_SECONDS)
     finally:
         os.close(controller)
         os.close(terminal)

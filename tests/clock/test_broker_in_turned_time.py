@@ -11,10 +11,11 @@ import pytest
 from pamqp.commands import Basic, Channel, Exchange, Queue
 from pamqp.heartbeat import Heartbeat
 
-from amqp_server.checkpointer import CheckpointReport
 from amqp_server.testing.clock import TurnedClock
+from amqp_server.upkeep.checkpointer import CheckpointReport
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.clock.test_turned_clock import HOUR_MS, bodies, dead_letters_to, lifetime
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 BODY = bytes(10_000)
@@ -152,10 +153,10 @@ def test_a_consumer_in_a_thread_retries_within_one_span(
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    assert is_ready.wait(30)
+    assert is_ready.wait(HANG_SECONDS)
     client.publish(b"task", "work")
     clock.advance(hours=1, minutes=1, answer_seconds=10)
-    thread.join(30)
+    thread.join(HANG_SECONDS)
     assert bodies(client, "failed") == [b"task"]
     gaps = [(after - before).total_seconds() for before, after in pairwise(attempts)]
     assert gaps == pytest.approx([60 * minutes for minutes in BACK_OFF_MINUTES], abs=1)

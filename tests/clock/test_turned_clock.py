@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Exchange
 
-from amqp_server.config import ServerConfig
+from amqp_server.base.config import ServerConfig
 from amqp_server.start_and_stop import start
 from amqp_server.testing.clock import ClockError, TurnedClock
 from tests.amqp_client import PERSISTENT, AmqpClient, ConnectionLostError, connect

@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from tests.limits import HANG_SECONDS
+
 URL_VARIABLE: Final = "AMQP_URL"
-SECONDS_MAX: Final = 8.0 if URL_VARIABLE in os.environ else 120.0
-"""Long enough for any machine; of another broker we know that some things never come."""
+SECONDS_MAX: Final = 8.0 if URL_VARIABLE in os.environ else float(HANG_SECONDS)
+"""Short for another broker: of some things that tests wait for we know that it never does them."""
 _LOOK_SECONDS: Final = 0.01
 ValueT = TypeVar("ValueT")
 

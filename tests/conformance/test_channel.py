@@ -7,6 +7,7 @@ from pamqp.commands import Basic, Channel, Queue
 from tests.amqp_client import AmqpClient, frame_octets
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_channel_error, expect_connection_error
+from tests.conformance.marks import ours_only
 
 
 def test_one_channel_more_than_negotiated(connect: Connect) -> None:
@@ -69,9 +70,11 @@ def test_a_ticket_has_no_effect(client: AmqpClient, name: str) -> None:
     assert client.expect(Queue.DeclareOk).queue == name
 
 
+@ours_only("RabbitMQ 3.10 requeues what basic.get took in its own time")
 def test_the_unacked_messages_of_a_channel_are_requeued_before_its_close_ok(
     connect: Connect, name: str
 ) -> None:
+    """For consumers both promise it: `test_requeueing.py`."""
     client = connect(channels=2, confirms=True)
     client.declare(name)
     client.publish(b"held", name)

@@ -71,6 +71,17 @@ OPERATIONS: Final = {
         ],
         Exchange.DeclareOk,
     ),
+    "declare exchange with an empty alternate": Operation(
+        lambda n: Exchange.Declare(
+            exchange=n.free, exchange_type="direct", arguments={"alternate-exchange": ""}
+        ),
+        lambda n: [
+            ("configure", "exchange", n.free),
+            ("read", "exchange", n.free),
+            ("write", "exchange", "amq.default"),
+        ],
+        Exchange.DeclareOk,
+    ),
     "declare queue": Operation(
         lambda n: Queue.Declare(queue=n.free, auto_delete=True),
         lambda n: [("configure", "queue", n.free)],

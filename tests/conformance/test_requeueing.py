@@ -16,8 +16,7 @@ from tests.conformance.consuming import (
 )
 from tests.conformance.errors import expect_connection_error
 from tests.conformance.marks import differs
-from tests.conformance.polling import eventually
-from tests.conformance.queues import leave
+from tests.conformance.queues import await_ready_count, leave
 
 
 class TestPlace:
@@ -210,7 +209,7 @@ class TestLoss:
         consume(client, name)
         expect_bodies(client, 3)
         client.socket.close()
-        assert eventually(lambda: onlooker.ready_count(name)) == 3
+        await_ready_count(onlooker, name, 3)
         seen = [onlooker.get(name) for _ in range(3)]
         assert [each and (each.body, each.redelivered) for each in seen] == [
             (b"0", True),
@@ -224,7 +223,7 @@ class TestLoss:
         take_unacked(client, name, 2)
         client.send(Basic.Ack(9))
         client.expect_channel_close(406)
-        assert eventually(lambda: onlooker.ready_count(name) == 3)
+        await_ready_count(onlooker, name, 3)
         assert drain(onlooker, name) == [b"0", b"1", b"2"]
 
 

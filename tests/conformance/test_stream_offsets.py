@@ -78,15 +78,16 @@ def test_in_an_empty_stream_every_place_is_the_same(
 
 @differs(rabbitmq="`last` is the last chunk, here all of them", reason="it is exact")
 def test_the_last_message_is_the_last_of_those_published_together(
-    client: AmqpClient, connect: Connect, name: str
+    connect: Connect, new_name: NewName
 ) -> None:
-    declare_stream(client, name)
-    fill_stream_at_once(client, name, 50)
-    reader = connect()
-    read_from(reader, name, FIRST)
-    expect_offsets(reader, 50)  # all of it can be read
-    read_from(client, name, LAST)
-    assert expect_offsets(client, 1) == [49]
+    for _ in range(8):  # RabbitMQ makes a chunk of what waits: now and then that is one message
+        client, reader, name = connect(), connect(), new_name()
+        declare_stream(client, name)
+        fill_stream_at_once(client, name, 50)
+        read_from(reader, name, FIRST)
+        expect_offsets(reader, 50)  # all of it can be read
+        read_from(client, name, LAST)
+        assert expect_offsets(client, 1) == [49]
 
 
 @pytest.mark.parametrize("kind", "bBsuIil")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from amqp_server.census.row import STEP_ROWS
+from amqp_server.admin.census.row import STEP_ROWS
 from amqp_server.control import changes, listener
 from amqp_server.control.client import follow
 from tests.amqp_client import connect

@@ -17,10 +17,10 @@ from amqp_server.control.client import UnreachableError, ask
 from amqp_server.control.listener import CONNECTIONS_MAX
 from amqp_server.control.messages import LINE_BYTES_MAX
 from tests.conftest import StartServer
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
-SECONDS_MAX = 30.0
 LIST = b'{"version":1,"command":"vhosts.list"}\n'
 
 
@@ -50,7 +50,7 @@ class Talk:
 @contextmanager
 def talk(storage_path: Path) -> Iterator[Talk]:
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(SECONDS_MAX)
+    connection.settimeout(HANG_SECONDS)
     connection.connect(str(storage_path / "control.sock"))
     talking = Talk(connection)
     try:
@@ -221,7 +221,7 @@ def test_a_request_beyond_the_limit_is_refused(
         busy = [open_ones.enter_context(talk(tmp_path)) for _ in range(CONNECTIONS_MAX)]
         for client in busy:
             client.send(LIST)
-            assert at_work.acquire(timeout=30)
+            assert at_work.acquire(timeout=HANG_SECONDS)
 
         with talk(tmp_path) as one_more:
             assert one_more.reply()["error"] == "limit_reached"

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from pamqp.commands import Basic, Queue
 
-from amqp_server import time_slice
+from amqp_server.base import time_slice
 from amqp_server.control import exports as exports_command
 from amqp_server.control.client import ask
 from appendlog.export_records import begin_record, end_record

@@ -19,10 +19,9 @@ from amqp_server.control import following
 from amqp_server.control.client import ask
 from amqp_server.control.listener import CONNECTIONS_MAX, FOLLOWERS_MAX
 from tests.amqp_client import AmqpClient, AnyDeclare, connect
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
-
-SECONDS_MAX = 30.0
 
 
 class Following:
@@ -30,7 +29,7 @@ class Following:
 
     def __init__(self, storage_path: Path, command: str, **arguments: object) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(SECONDS_MAX)
+        self.socket.settimeout(HANG_SECONDS)
         self.socket.connect(str(storage_path / "control.sock"))
         self._lines = self.socket.makefile("rb")
         request = {"version": 1, "command": command, "arguments": arguments}

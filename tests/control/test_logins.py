@@ -49,6 +49,23 @@ def test_a_refused_login_says_no_more_than_that(
     assert (error.kind, error.reason, error.details) == ("refused", reason, {"reason": reason})
 
 
+def test_a_known_login_is_told_at_once_and_another_is_not(asking: Asking) -> None:
+    def known(user: str, password: str, host: str = LOOPBACK) -> object:
+        return asking.ask("logins.known", user=user, password=password, peer_host=host)
+
+    assert check(asking, "guest", "guest") == known("guest", "guest")
+    # From everywhere but for `guest`.
+    assert known("guest", "guest", ELSEWHERE) is None
+    asking.ask("users.set", name="u", tags=["monitoring"], password="secret")
+    assert known("u", "secret", ELSEWHERE) is None
+    assert check(asking, "u", "secret") == known("u", "secret", ELSEWHERE)
+    assert known("u", "secret" + "x" * 40_000) is None
+    for user, password in (("guest", "wrong"), ("guest", ""), ("nobody", "guest"), ("", "")):
+        assert known(user, password) is None
+    asking.ask("users.set", name="u", tags=["monitoring"], password="other")
+    assert known("u", "secret") is None
+
+
 def test_logins_are_recorded_once_a_minute_and_refusals_each(tmp_path: Path) -> None:
     storage_path = tmp_path / "data"
     with ThreadedServer(storage_path):

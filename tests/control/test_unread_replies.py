@@ -16,9 +16,9 @@ from pamqp import frame
 from amqp_server.control import listener
 from amqp_server.control.client import ask
 from tests.amqp_client import AmqpClient, AnyDeclare, connect
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
-SECONDS_MAX: Final = 30.0
 SOME_QUEUES: Final = 2_000
 EVERYTHING: Final[dict[str, Any]] = {
     "since": 0,
@@ -40,7 +40,7 @@ def declare_many(client: AmqpClient, count: int) -> None:
 def asked(storage_path: Path, command: str, **arguments: object) -> Iterator[socket.socket]:
     """Send a request; return the socket, from which nothing was read."""
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(SECONDS_MAX)
+        client.settimeout(HANG_SECONDS)
         client.connect(str(storage_path / "control.sock"))
         request = {"version": 1, "command": command, "arguments": arguments}
         client.sendall(orjson.dumps(request) + b"\n")
@@ -66,7 +66,7 @@ def test_who_does_not_read_is_cut_off(
             # The end of a connection that is cut off comes while there is more to read.
             ended = select.poll()
             ended.register(slow, select.POLLHUP)
-            assert ended.poll(SECONDS_MAX * 1000)
+            assert ended.poll(HANG_SECONDS * 1000)
             received = b"".join(iter(lambda: slow.recv(1 << 20), b""))
 
         assert b'{"ok":' not in received or not received.endswith(b"\n")

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from amqp_server.alarms import Reading
+from amqp_server.upkeep.alarms import Reading
 from appendlog.files.filesystem import FileSystem
 
 

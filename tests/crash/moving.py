@@ -4,6 +4,7 @@ from pamqp.commands import Basic, Channel, Tx
 
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.power import Power
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 QUEUES = ("source", "left", "right")
@@ -56,7 +57,7 @@ def committed_in_the_journal_only(power: Power) -> None:
             prepare(client)
             power.sync_gate.clear()
             client.call(Tx.Commit(), Tx.CommitOk)
-            assert power.sync_waiting.wait(30)
+            assert power.sync_waiting.wait(HANG_SECONDS)
             power.unplug()
         server.abandon()
     power.lose()

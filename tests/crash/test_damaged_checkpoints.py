@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server.start_report import Outcome
+from amqp_server.recovery.start_report import Outcome
 from cli.data_directory import EXIT_CODES
 from cli.main import main
 from tests.conftest import StartServer

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Tx
 
-from amqp_server.config import Limits
-from amqp_server.disk_reserve import RESERVE_BYTES, RESERVE_NAME, DiskReserve
+from amqp_server.base.config import Limits
+from amqp_server.upkeep.disk_reserve import RESERVE_BYTES, RESERVE_NAME, DiskReserve
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.crash.budget_disk import BudgetDisk

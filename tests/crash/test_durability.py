@@ -10,10 +10,11 @@ from collections.abc import Iterator
 import pytest
 from pamqp.commands import Basic, Channel, Exchange, Queue
 
-from amqp_server.config import Durability
+from amqp_server.base.config import Durability
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.messages import drain, flags, publish_confirmed
 from tests.crash.power import Power
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 pytestmark = pytest.mark.crash
@@ -51,7 +52,7 @@ def expect_nothing(client: AmqpClient) -> None:
 def test_a_held_sync_holds_the_confirm_and_releases_it(power: Power, client: AmqpClient) -> None:
     power.sync_gate.clear()
     client.publish(b"held", "q")
-    assert power.sync_waiting.wait(30)
+    assert power.sync_waiting.wait(HANG_SECONDS)
     expect_nothing(client)
     power.sync_gate.set()
     assert client.expect(Basic.Ack).delivery_tag == 1
@@ -84,7 +85,7 @@ def test_confirms_keep_their_order_behind_a_held_sync(power: Power, client: Amqp
     client.declare("memory", durable=False)
     power.sync_gate.clear()
     client.publish(b"on its way to the disk", "q")
-    assert power.sync_waiting.wait(30)
+    assert power.sync_waiting.wait(HANG_SECONDS)
     client.publish(b"needs no disk", "memory")
     client.publish(b"needs the disk too", "q")
     client.send(Channel.Flow(active=True))
@@ -139,7 +140,7 @@ def test_a_nack_answers_all_publishes_that_wait(
 ) -> None:
     power.sync_gate.clear()
     client.publish(b"0", "q")
-    assert power.sync_waiting.wait(30)
+    assert power.sync_waiting.wait(HANG_SECONDS)
     for number in range(1, 20):
         client.publish(str(number).encode(), "q")
     expect_nothing(client)
@@ -181,7 +182,7 @@ def test_a_power_cut_loses_no_confirmed_message(power: Power, seed: int | None) 
             power.sync_gate.clear()
             for number in range(400, 500):
                 client.publish(str(number).encode(), "q")
-            assert power.sync_waiting.wait(30)
+            assert power.sync_waiting.wait(HANG_SECONDS)
             expect_nothing(client)
             power.unplug()
         server.abandon()

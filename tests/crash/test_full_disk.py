@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Exchange, Queue, Tx
 
+from amqp_server.base.config import Limits
 from amqp_server.broker.queue import Queue as BrokerQueue
-from amqp_server.config import Limits
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.full_disk import FullDisk
 from tests.crash.messages import drain, publish_confirmed

@@ -22,12 +22,12 @@ from tests.crash.churner import Churn, Churner
 from tests.crash.ledger import NOTHING, Ledger, Verdict
 from tests.crash.messages import stop_cleanly
 from tests.crash.workers import Consumer, Pinner, Publisher, Worker
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "20"))
 SEED = int(os.environ.get("KILL_SEED", "1"))
 SECONDS_A_ROUND = 9
-ROUND_SECONDS_MAX = 120.0
 DRAIN_ROUNDS = 25
 """Rounds after which all queues are emptied: what the consumers do not manage would grow for ever,
 and a long run would try nothing but starts on a backlog of millions."""
@@ -154,8 +154,8 @@ def work_until_killed(
         Pinner(server.address, ledger, next(seeds), PINNED),
         churner,
     ]
-    assert churner.has_checked.wait(ROUND_SECONDS_MAX)
-    ledger.wait_until_confirmed(wanted, ROUND_SECONDS_MAX)
+    assert churner.has_checked.wait(HANG_SECONDS)
+    ledger.wait_until_confirmed(wanted, HANG_SECONDS)
     pass_time(chance.uniform(0, 0.03))
     server.kill()
     for worker in workers:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Channel, Queue
 
+from amqp_server.base.config import Limits
+from amqp_server.base.errors import StartupError
 from amqp_server.broker.queue import Queue as BrokerQueue
-from amqp_server.config import Limits
-from amqp_server.errors import StartupError
 from appendlog.files.descriptors import SHARED_DESCRIPTORS
 from appendlog.files.filesystem import FILE_MODE
 from tests.amqp_client import AmqpClient, connect
@@ -135,9 +135,12 @@ def test_a_queue_continues_by_itself_and_loses_nothing(
         assert numbers(client, "fresh") == list(range(10, 20))
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT])
 def test_a_declare_is_refused_on_its_channel_and_may_be_tried_again(
-    files: FewFiles, server: ThreadedServer
+    files: FewFiles, server: ThreadedServer, number: int
 ) -> None:
+    """For want of descriptors, of inodes, or of room."""
+    files.number = number
     with connect(server.address) as client:
         client.open_channel()
         client.open_channel(2)

@@ -11,9 +11,11 @@ from pamqp.commands import Basic, Channel, Queue
 from tests.amqp_client import AmqpClient, connect
 from tests.conformance.polling import eventually
 from tests.conftest import StartServer
+from tests.crash.full_disk import FullDisk
 from tests.crash.messages import channel_to, drain, flags, publish_confirmed
 from tests.crash.moving import serve
 from tests.crash.power import Power, powered
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 pytestmark = pytest.mark.crash
@@ -89,7 +91,7 @@ def test_a_purge_of_a_queue_that_is_being_saved_waits_for_it(tmp_path: Path) -> 
             second.open_channel()
             gate, is_saving = held_definitions(server)
             first.send(Queue.Declare(queue="q", durable=True))
-            assert is_saving.wait(30)
+            assert is_saving.wait(HANG_SECONDS)
             for number in range(COUNT):
                 second.publish(b"%d" % number, "q")
             second.send(Queue.Purge(queue="q"))
@@ -132,6 +134,59 @@ def test_a_purge_of_a_queue_with_a_failed_log_is_refused(tmp_path: Path) -> None
             client.send(Queue.Purge(queue="q"))
             assert "may come back" in client.expect_channel_close(406).reply_text
         server.abandon()
+
+
+CHECKPOINTS = "/offsets/"
+"""Where the disk is full: all else can be written."""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> FullDisk:
+    (tmp_path / "data").mkdir()
+    return FullDisk(tmp_path / "data")
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["refused", "refused, and sent again"])
+def test_a_purge_without_a_checkpoint_is_done_and_refused_until_one_is_written(
+    disk: FullDisk, again: bool
+) -> None:
+    with ThreadedServer(disk.root, disk, offset_checkpoint_interval_seconds=0) as server:
+        with connect(server.address) as client:
+            client.open_channel(confirms=True)
+            client.declare("q")
+            publish_confirmed(client, "q", range(COUNT))
+            disk.full = CHECKPOINTS
+            client.send(Queue.Purge(queue="q"))
+            reply = client.expect_channel_close(406).reply_text
+            assert "queue 'q' in vhost '/' is purged, but" in reply
+            client.open_channel()
+            assert client.ready_count("q") == 0
+            if again:
+                disk.full = None
+                assert client.call(Queue.Purge(queue="q"), Queue.PurgeOk).message_count == 0
+                # Nothing that comes later, such as the end of the connection, may help.
+                disk.full = CHECKPOINTS
+        server.abandon()
+    disk.full = None
+    with ThreadedServer(disk.root, disk) as server, connect(server.address) as client:
+        client.open_channel()
+        assert [body for body, _ in drain(client, "q")] == ([] if again else ALL)
+
+
+def test_a_delete_needs_no_checkpoint(disk: FullDisk) -> None:
+    with ThreadedServer(disk.root, disk, offset_checkpoint_interval_seconds=0) as server:
+        with connect(server.address) as client:
+            client.open_channel(confirms=True)
+            client.declare("q")
+            publish_confirmed(client, "q", range(COUNT))
+            disk.full = CHECKPOINTS
+            assert client.call(Queue.Delete(queue="q"), Queue.DeleteOk).message_count == COUNT
+        server.abandon()
+    disk.full = None
+    with ThreadedServer(disk.root, disk) as server, connect(server.address) as client:
+        client.open_channel()
+        client.send(Queue.Declare(queue="q", passive=True))
+        client.expect_channel_close(404)
 
 
 @pytest.mark.parametrize("how", ["delete", "delete with what is unacked", "no consumer left"])

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Queue
 
-from amqp_server.config import Durability
+from amqp_server.base.config import Durability
 from appendlog import LogReader
 from tests.amqp_client import connect
 from tests.crash.messages import channel_to, drain, publish_confirmed
 from tests.crash.power import Power
 from tests.faults.checker import Warnings, check_nothing_is_missing
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
@@ -41,7 +42,7 @@ def test_a_confirm_means_the_durability_of_its_queue(power: Power) -> None:
         publish_confirmed(client, "none", range(1, 10))
         publish_confirmed(client, "write", range(1, 10))
         client.publish(b"1", "fsync", channel=2)
-        assert power.sync_waiting.wait(30)
+        assert power.sync_waiting.wait(HANG_SECONDS)
         publish_confirmed(client, "none", range(10, 20))
         power.sync_gate.set()
         client.expect_confirmed(2)

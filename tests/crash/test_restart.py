@@ -5,6 +5,7 @@ import signal
 import pytest
 from pamqp.commands import Basic, Connection, Exchange, Queue, Tx
 
+from cli.exit_codes import EXIT_TRY_AGAIN
 from tests.amqp_client import connect
 from tests.conftest import StartServer
 from tests.crash.messages import channel_to, drain, flags, publish_confirmed, stop_cleanly
@@ -336,7 +337,7 @@ def test_a_second_server_on_the_directory_is_refused_with_the_process_that_uses_
 ) -> None:
     with RunningServer(server.storage_path) as second:
         second.begin()
-        assert second.wait() == 2
+        assert second.wait() == EXIT_TRY_AGAIN
         assert len(second.messages) == 1
         assert str(server.pid) in second.messages[0]
         assert str(server.storage_path) in second.messages[0]
@@ -345,13 +346,13 @@ def test_a_second_server_on_the_directory_is_refused_with_the_process_that_uses_
     assert server.restart().is_running
 
 
-def test_a_port_in_use_stops_the_start_with_one_line_and_exit_code_2(
+def test_a_port_in_use_stops_the_start_with_one_line_and_an_exit_code_of_its_own(
     server: RunningServer, start_server: StartServer
 ) -> None:
     storage_path = server.storage_path.parent / "second"
     with RunningServer(storage_path, "--port", str(server.port)) as second:
         second.begin()
-        assert second.wait() == 2
+        assert second.wait() == EXIT_TRY_AGAIN
         assert len(second.messages) == 1
         assert str(server.port) in second.messages[0]
     # It gave its directory back.
@@ -367,7 +368,7 @@ def test_a_start_on_a_port_in_use_leaves_a_clean_stop_clean(
     stop_cleanly(server)
     with RunningServer(server.storage_path, "--port", str(start_server().port)) as hindered:
         hindered.begin()
-        assert hindered.wait() == 2
+        assert hindered.wait() == EXIT_TRY_AGAIN
     server.restart()
     with channel_to(server) as client:
         assert drain(client, "q") == flags(range(6), redelivered=False)

@@ -26,12 +26,12 @@ from tests.crash.test_kill_loop import (
     server_options,
 )
 from tests.crash.workers import Worker
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "6"))
 SEED = int(os.environ.get("KILL_SEED", "1"))
 SECONDS_A_ROUND = 6
-ROUND_SECONDS_MAX = 120.0
 PUBLISHERS = 3
 MOVERS = 2
 EXCHANGE = "everywhere"
@@ -180,7 +180,7 @@ def work_until_killed(
         ),
         *(Mover(server.address, ledger, next(seeds)) for _ in range(MOVERS)),
     ]
-    ledger.wait_until_confirmed(wanted, ROUND_SECONDS_MAX)
+    ledger.wait_until_confirmed(wanted, HANG_SECONDS)
     pass_time(chance.uniform(0, 0.03))
     server.kill()
     for worker in workers:

@@ -8,8 +8,8 @@ import pytest
 from crc32c import crc32c
 from pamqp.commands import Basic, Channel, Tx
 
+from amqp_server.base.errors import StartupError
 from amqp_server.broker.storing.storage_settings import StorageSettings
-from amqp_server.errors import StartupError
 from appendlog import LogOptions
 from appendlog.reclaim.leases import HeldLease
 from tests.amqp_client import connect
@@ -23,6 +23,7 @@ from tests.crash.moving import (
     transactional,
 )
 from tests.crash.power import Power, powered
+from tests.limits import HANG_SECONDS
 
 OPERATIONS_MAX = 400
 
@@ -155,7 +156,7 @@ def test_the_journal_keeps_a_commit_until_the_logs_have_it_on_the_disk(power: Po
             queue = server.server.broker.vhosts["/"].queues["q"]
             server.wait_until(lambda: queue.store.written_end == 1)
             server.run(server.server.checkpointer.write_round)
-            assert power.sync_waiting.wait(30)
+            assert power.sync_waiting.wait(HANG_SECONDS)
             power.unplug()
         server.abandon()
     power.lose()
@@ -176,7 +177,7 @@ def test_messages_settled_by_a_commit_hide_no_later_ones(power: Power) -> None:
             # Delivered, and acknowledged in the transaction, before the disk has them.
             client.publish(b"1", "q")
             client.publish(b"2", "q")
-            assert power.sync_waiting.wait(30)
+            assert power.sync_waiting.wait(HANG_SECONDS)
             consumer.consume("q")
             tags = [consumer.expect_delivery().tag for _ in range(2)]
             consumer.send(Basic.Ack(tags[-1], multiple=True))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Channel, Tx
 
-from amqp_server import committer
+from amqp_server.upkeep import committer
 from appendlog import LogReader
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.message import PERSISTENT
@@ -26,6 +26,7 @@ from tests.crash.moving import (
     transactional,
 )
 from tests.crash.power import Power, powered
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 OPERATIONS_MAX = 400
@@ -40,7 +41,7 @@ def test_a_commit_has_no_effect_before_its_record_is_on_the_disk(power: Power) -
             prepare(client)
             power.sync_gate.clear()
             client.send(Tx.Commit())
-            assert power.sync_waiting.wait(30)
+            assert power.sync_waiting.wait(HANG_SECONDS)
             watcher.open_channel()
             assert [watcher.ready_count(queue) for queue in QUEUES] == [0, 1, 1]
             power.unplug()
@@ -121,7 +122,7 @@ def test_a_channel_that_closes_during_a_commit_has_committed(power: Power) -> No
             prepare(client)
             power.sync_gate.clear()
             client.send(Tx.Commit())
-            assert power.sync_waiting.wait(30)
+            assert power.sync_waiting.wait(HANG_SECONDS)
             (connection,) = server.server.connections
             server.call(lambda: connection.abandon("test"))
             server.wait_until(lambda: not server.server.connections)
@@ -137,7 +138,7 @@ def test_a_stop_waits_for_the_commits_that_are_under_way(power: Power) -> None:
         prepare(client)
         power.sync_gate.clear()
         client.send(Tx.Commit())
-        assert power.sync_waiting.wait(30)
+        assert power.sync_waiting.wait(HANG_SECONDS)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
         client.await_connection_close()
@@ -155,7 +156,7 @@ def test_a_commit_is_kept_when_no_log_has_a_byte_of_it(power: Power, seed: int |
             prepare(client)
             power.sync_gate.clear()
             client.call(Tx.Commit(), Tx.CommitOk)
-            assert power.sync_waiting.wait(30)
+            assert power.sync_waiting.wait(HANG_SECONDS)
             power.unplug()
         server.abandon()
     power.lose(None if seed is None else random.Random(seed))
@@ -179,7 +180,7 @@ def test_transient_messages_of_a_commit_are_kept_in_a_stream_that_has_no_byte_of
             client.call(Channel.Flow(active=True), Channel.FlowOk)
             power.sync_gate.clear()
             client.call(Tx.Commit(), Tx.CommitOk)
-            assert power.sync_waiting.wait(10)
+            assert power.sync_waiting.wait(HANG_SECONDS)
             power.unplug()
         server.abandon()
     power.lose()
@@ -267,7 +268,7 @@ def test_a_commit_waits_until_the_messages_that_it_settles_are_on_the_disk(power
             client.declare("other")
             power.sync_gate.clear()
             client.publish(b"1", "q")
-            assert power.sync_waiting.wait(30)
+            assert power.sync_waiting.wait(HANG_SECONDS)
             assert consumer.get("q", no_ack=False) is not None
             consumer.send(Basic.Ack(1))
             consumer.publish(b"1", "other")
@@ -313,7 +314,7 @@ def test_commits_of_many_connections_share_a_sync(power: Power) -> None:
             client.call(Channel.Flow(active=True), Channel.FlowOk)
         power.sync_gate.clear()
         clients[0].send(Tx.Commit())
-        assert power.sync_waiting.wait(30)
+        assert power.sync_waiting.wait(HANG_SECONDS)
         for client in clients[1:]:
             client.send(Tx.Commit())
         commits = server.server.committer

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
-from amqp_server.config import ServerConfig
-from amqp_server.errors import StartupError
+from amqp_server.base.config import ServerConfig
+from amqp_server.base.errors import StartupError
 from amqp_server.start_and_stop import start
 from appendlog.files.filesystem import FILE_MODE, FileSystem
 from tests.amqp_client import AmqpClient, connect

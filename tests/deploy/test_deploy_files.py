@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
-from amqp_server.config import ServerConfig
-from cli.exit_codes import EXIT_REFUSED
+from amqp_server.base.config import ServerConfig
+from cli.exit_codes import EXIT_REFUSED, EXIT_TRY_AGAIN
 from cli.main import command
 from cli.settings import ENVIRONMENT_PREFIX, ServerOption
 from tests.docs.test_commands import unknown_words
 from tests.docs.test_readme import REPOSITORY
+from tests.limits import HANG_SECONDS
 from tests.servers import NO_MANAGEMENT, RunningServer
 
 DEPLOY = REPOSITORY / "deploy"
@@ -83,6 +84,7 @@ def test_the_unit_starts_the_server_as_the_service_manager_expects() -> None:
     assert Path(program).name == "amqp-server"
     assert unknown_words(shlex.join(["amqp-server", *options])) == []
     assert settings["RestartPreventExitStatus"] == [str(EXIT_REFUSED)]
+    assert str(EXIT_TRY_AGAIN) not in settings["RestartPreventExitStatus"]
     (variable,) = settings["Environment"]
     assert variable == f"AMQP_SERVER_STORAGE_PATH=/var/lib/{settings['StateDirectory'][0]}"
 
@@ -100,7 +102,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--man=no", str(unit)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=HANG_SECONDS,
         check=False,
     )
     complaints = [line for line in ended.stderr.splitlines() if "amqp-server" in line]
@@ -157,7 +159,7 @@ def test_systemd_rates_the_unit_as_well_protected() -> None:
         ["systemd-analyze", "security", "--offline=yes", "--threshold=15", unit],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert rated.returncode == 0, rated.stdout.splitlines()[-1:] + rated.stderr.splitlines()
@@ -235,7 +237,7 @@ def start_container(tmp_path: Path, *arguments: str, **variables: str) -> tuple[
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=HANG_SECONDS,
         check=False,
     )
     return ended.returncode, ended.stdout, ended.stderr
@@ -270,7 +272,7 @@ def test_a_container_with_data_needs_no_user(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "data").start():
         code, _, error = start_container(tmp_path, AMQP_SERVER_PORT="0", **NO_MANAGEMENT)
     # It goes on to the server, which finds the directory in use.
-    assert code == 2
+    assert code == EXIT_TRY_AGAIN
     assert "in use" in error
 
 

@@ -10,8 +10,7 @@ import pytest
 from amqp_server.service_manager import ServiceManager
 from tests.amqp_client import connect
 from tests.conftest import StartServer
-
-SECONDS_MAX = 20.0
+from tests.limits import HANG_SECONDS
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def notices(tmp_path: Path) -> Iterator[socket.socket]:
     """Listen as the service manager does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(tmp_path / "notify"))
-        receiver.settimeout(SECONDS_MAX)
+        receiver.settimeout(HANG_SECONDS)
         yield receiver
 
 
@@ -75,7 +74,7 @@ def test_a_server_works_without_the_service_manager_that_started_it(
 ) -> None:
     server = start_server(environment={"NOTIFY_SOCKET": str(tmp_path / "absent")})
 
-    server.wait_for_message("service manager not reached what=READY")
+    server.wait_for_message("service manager not reached what='READY'")
     with connect(server.address):
         pass
     assert server.terminate() == 0
@@ -96,7 +95,7 @@ def test_processes_of_the_server_do_not_inherit_the_socket(tmp_path: Path) -> No
 def test_an_abstract_socket_is_one_too() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind("")  # the kernel chooses an abstract name
-        receiver.settimeout(SECONDS_MAX)
+        receiver.settimeout(HANG_SECONDS)
         name = receiver.getsockname()[1:].decode()
         ServiceManager.of({"NOTIFY_SOCKET": f"@{name}"}).ready("listening")
 

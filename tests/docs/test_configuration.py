@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from amqp_server.config import BOUNDS, Bounds, ServerConfig
+from amqp_server.base.config import BOUNDS, Bounds, ServerConfig
 from cli.default_user import default_user_values
 from cli.main import command
 from cli.option_groups import OPTION_GROUPS
-from cli.parameters import DURATION, SIZE, format_duration, format_size
 from cli.settings import ServerOption, build_config
+from cli.units import DURATION, SIZE, format_duration, format_size
 from tests.docs.test_readme import REPOSITORY, code_blocks
 
 PAGE = REPOSITORY / "docs" / "configuration.md"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_readme import REPOSITORY, code_blocks
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 PAGE = REPOSITORY / "docs" / "control.md"
@@ -22,7 +23,12 @@ def test_the_program_of_the_page_asks_a_real_server(tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=HANG_SECONDS,
             check=False,
         )
     assert (ended.stdout, ended.stderr, ended.returncode) == (printed, "", 0)
+
+
+def test_a_command_has_one_row() -> None:
+    rows = [line.split("|")[1] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    assert sorted(rows) == sorted(set(rows))

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = [REPOSITORY / "docs" / "guarantees.md", REPOSITORY / "docs" / "architecture.md"]
+DOCS = REPOSITORY / "docs"
+PAGES = [DOCS / "guarantees.md", DOCS / "architecture.md", *sorted(DOCS.glob("architecture/*.md"))]
 REFERENCE = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 

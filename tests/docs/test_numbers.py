@@ -106,6 +106,22 @@ def test_the_page_of_benchmarks_quotes_every_row_of_its_results() -> None:
             check_quoted(cell, value)
 
 
+MEASURED = re.compile(
+    r"Measured on (\d{4}-\d\d-\d\d) at commit (\w+), medians of (\d+) alternating runs"
+)
+
+
+def test_the_readme_says_when_and_on_which_commit_its_figures_were_measured() -> None:
+    text = README.read_text().partition("## Numbers")[2].replace("\n", " ")
+    real, alike = MEASURED.findall(text)
+    (name,) = set(re.findall(r"([\w-]+)-traffic\.json", BENCHMARKS.read_text()))
+    runs = {len(each["runs"]) for each in real_traffic(BENCHMARKS).values()}
+    assert real == (name[:10], name[11:], str(max(runs)))
+    results = linked_results(README)
+    counts = {len(figure["runs"]) for row in results["rows"] for figure in row["figures"].values()}
+    assert alike == (results["date"], results["commit"], str(max(counts)))
+
+
 def test_figures_that_the_readme_quotes_in_words_stand_on_the_page_of_benchmarks() -> None:
     quoted = README.read_text().partition("### Alike messages")[2].partition("\n## ")[0]
     page = BENCHMARKS.read_text()

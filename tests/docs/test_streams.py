@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_readme import PLACE, REPOSITORY, code_blocks
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 PAGE = REPOSITORY / "docs" / "streams.md"
@@ -29,7 +30,7 @@ def test_the_program_of_the_page_runs_against_a_real_server(tmp_path: Path) -> N
             [sys.executable, "-c", program],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=HANG_SECONDS,
             check=False,
         )
     assert (ended.stdout, ended.stderr, ended.returncode) == (PRINTED, "", 0)

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.limits import HANG_SECONDS
+
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -59,7 +61,7 @@ class Process:
 
     def wait(self) -> int:
         """Return its exit code once it has ended by itself."""
-        return self._process.wait(timeout=30)
+        return self._process.wait(timeout=HANG_SECONDS)
 
     def __enter__(self) -> Self:
         return self

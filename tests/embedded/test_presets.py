@@ -8,6 +8,7 @@ import pytest
 from appendlog import DURABLE, EDGE, STORAGE, THROUGHPUT, EmbeddedOptions
 from offsets import Consumer, LogCatalog, LogRoot
 from tests.embedded.logs import payloads
+from tests.limits import HANG_SECONDS
 
 RECORDS = 5_000
 
@@ -73,7 +74,7 @@ def test_the_one_for_the_edge_is_on_the_disk_soon(tmp_path: Path) -> None:
         assert before.poll() is None
         root.append("events", b"a reading")
         with Consumer(tmp_path, "h", "events") as after:
-            batch = after.poll(timeout_seconds=30.0)
+            batch = after.poll(timeout_seconds=HANG_SECONDS)
         assert batch is not None
         assert batch.payloads == [b"a reading"]
 

@@ -4,6 +4,7 @@ from types import FrameType
 from typing import Any
 
 from offsets.consuming.stop_signal import StopSignal
+from tests.limits import HANG_SECONDS
 
 
 def told_at(line: int) -> bool | None:
@@ -34,7 +35,7 @@ def told_at(line: int) -> bool | None:
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(HANG_SECONDS)
     assert waited, "it waits for itself"
     return waited[0] if lines >= line else None
 
@@ -53,7 +54,7 @@ def test_who_waits_is_woken_and_nobody_waits_afterwards() -> None:
     thread = threading.Thread(target=lambda: stop.wait(60))
     thread.start()
     stop.set()
-    thread.join(30)
+    thread.join(HANG_SECONDS)
     assert not thread.is_alive()
     assert stop.is_set()
     assert stop.wait(60)

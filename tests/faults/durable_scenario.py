@@ -7,6 +7,8 @@ from tests.faults.scenario import EXPIRING, TRANSIENT, Scenario
 
 FORCE_SECONDS = 30
 """Age in seconds at which retention removes unsettled segments of one queue."""
+LOG_TURNS = 60
+"""More turns of the loop than a round of checkpoints takes."""
 
 
 def play(scenario: Scenario) -> bool:
@@ -23,6 +25,24 @@ def play(scenario: Scenario) -> bool:
         return False
     _go_on(scenario)
     scenario.note_offsets()
+    return scenario.stop()
+
+
+def play_unsynced_commit(scenario: Scenario) -> bool:
+    """Commit to a queue that does not sync what it writes; return whether the stop was clean.
+
+    Until a checkpoint has let its log be synced, only the redo file has the transaction. Here the
+    log is slow: the rest of the checkpoint is done before its sync.
+    """
+    if not scenario.start():
+        return False
+    scenario.declare("plain")
+    scenario.declare("written", **{"x-durability": "write"})
+    scenario.publish(2, "plain")
+    scenario.server.loop.log_turns = LOG_TURNS
+    scenario.commit("plain", "written", "plain")
+    for _ in range(3):
+        scenario.checkpoint()
     return scenario.stop()
 
 

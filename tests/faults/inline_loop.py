@@ -42,9 +42,13 @@ class InlineLoop(asyncio.SelectorEventLoop):
 
     Args:
         seed: Decides when answers come.
+
+    Attributes:
+        log_turns: How many turns writes and syncs of logs come later than anything else.
     """
 
     def __init__(self, seed: int = 0) -> None:
+        self.log_turns = 0
         self._waited_seconds = 0.0
         super().__init__(_TimelessSelector(self._pass_wait))
         self.chance = random.Random(seed)
@@ -92,6 +96,10 @@ class InlineLoop(asyncio.SelectorEventLoop):
     def after_turns(self, function: Callable[..., object], *args: object) -> None:
         """Call a function after a number of turns."""
         self._wait_turns(self.chance.randrange(TURNS_MAX), function, args)
+
+    def after_log_turns(self, function: Callable[..., object]) -> None:
+        """Call a function after a number of turns, as many more as logs are slow."""
+        self._wait_turns(self.chance.randrange(TURNS_MAX) + self.log_turns, function, ())
 
     def run_some_turns(self) -> None:
         """Run for a few turns, or none: so what is sent next comes while something goes on."""
@@ -175,7 +183,7 @@ class InlineFlusher:
         if self._is_started and self._waiting:
             loop = asyncio.get_running_loop()
             assert isinstance(loop, InlineLoop), "another loop"
-            loop.after_turns(self._run)
+            loop.after_log_turns(self._run)
 
     def _run(self) -> None:
         requests, self._waiting = self._waiting, []

@@ -24,13 +24,13 @@ from pamqp import body, frame, header
 from pamqp.base import Frame
 from pamqp.commands import Basic, Channel, Confirm, Connection
 
+from amqp_server.base.config import ServerConfig
 from amqp_server.broker.storing.storage_settings import StorageSettings
-from amqp_server.checkpointer import CheckpointReport
-from amqp_server.client_connection import ClientConnection
-from amqp_server.config import ServerConfig
+from amqp_server.connections.client_connection import ClientConnection
 from amqp_server.server import Server
 from amqp_server.start_and_stop import RunningServer, start
 from amqp_server.testing.unsynced_files import UnsyncedFileSystem
+from amqp_server.upkeep.checkpointer import CheckpointReport
 from appendlog import LogOptions
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import PERSISTENT, PROTOCOL_HEADER, AnyFrame, FrameReader
@@ -90,9 +90,9 @@ class InlineServer:
             self.loop.clocks(),
             mock.patch("amqp_server.server.ThreadFlusher", InlineFlusher),
             # Long work gives way at every step, and not when some time has passed.
-            mock.patch("amqp_server.time_slice.SLICE_SECONDS", 0),
+            mock.patch("amqp_server.base.time_slice.SLICE_SECONDS", 0),
             # Segments are so small that little is worth while.
-            mock.patch("amqp_server.compactor.FREED_BYTES_MIN", 1),
+            mock.patch("amqp_server.upkeep.compactor.FREED_BYTES_MIN", 1),
             mock.patch.object(StorageSettings, "log_options", _with_small_segments()),
         ):
             self._patches.enter_context(patch)

@@ -18,7 +18,9 @@ OUTCOMES = int(os.environ.get("FAULT_OUTCOMES", "1"))
 STRIDE = int(os.environ.get("FAULT_STRIDE", "24"))
 
 
-def crashes(changes: list[Change], seed: int) -> Iterator[tuple[int, str, Survivors]]:
+def crashes(
+    changes: list[Change], seed: int, outcomes: int = OUTCOMES
+) -> Iterator[tuple[int, str, Survivors]]:
     """Yield each operation with what a crash in it may leave: number, which outcome, files."""
     disk = Disk()
     waiting = iter(changes)
@@ -29,7 +31,7 @@ def crashes(changes: list[Change], seed: int) -> Iterator[tuple[int, str, Surviv
             # In the middle of an operation: it may be done, and nothing of it is sure.
             (syncs.append if change.is_sync else lambda each: each.apply(disk))(change)
             change = next(waiting, None)
-        for outcome in range(OUTCOMES):
+        for outcome in range(outcomes):
             # Of every four operations one loses all, one keeps all, and two are in between.
             way = (number + outcome) % 4
             if way == 0 and outcome < 4:

@@ -12,8 +12,8 @@ from typing import Any
 
 from pamqp.commands import Basic, Channel, Exchange, Queue, Tx
 
+from amqp_server.base.errors import StartupError
 from amqp_server.broker.queue import Queue as BrokerQueue
-from amqp_server.errors import StartupError
 from appendlog.reclaim.leases import HeldLease
 from offsets.errors import OffsetsError
 from tests.amqp_client import PERSISTENT

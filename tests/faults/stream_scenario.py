@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pamqp import body, header
 from pamqp.commands import Basic, Queue
 
-from amqp_server.errors import StartupError
+from amqp_server.base.errors import StartupError
 from offsets.errors import OffsetsError
 from tests.faults.checker import Warnings, check_nothing_is_missing
 from tests.faults.faulty_filesystem import FaultyFileSystem

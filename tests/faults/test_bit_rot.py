@@ -2,7 +2,7 @@
 
 Every byte of a small data directory is flipped, every file is cut, removed, lengthened, and
 segments change places; then a server starts. `ROT_STRIDE` says which bytes: every one with 1,
-every 997th (and the first ones of each file) with 997, as in CI.
+every 2,999th (and the first ones of each file) with 2999, as in CI.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server.errors import StartupError
+from amqp_server.base.errors import StartupError
 from tests.faults.checker import Content, Found, Warnings, look
 from tests.faults.disk import Disk, Survivors
 from tests.faults.every_operation import played
@@ -22,7 +22,7 @@ from tests.faults.inline_server import InlineServer
 from tests.faults.power_cuts import leave, own_root
 from tests.faults.test_every_operation import PLAN
 
-STRIDE = int(os.environ.get("ROT_STRIDE", "997"))
+STRIDE = int(os.environ.get("ROT_STRIDE", "2999"))
 HEAD_BYTES = 2
 """Bytes at the beginning of each file that are always flipped."""
 RESERVE = Path("reserve")

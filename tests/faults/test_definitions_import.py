@@ -9,11 +9,11 @@ import pytest
 from pamqp.commands import Queue
 
 from amqp_server.access.permissions import FULL
+from amqp_server.base.errors import StartupError
 from amqp_server.broker.virtual_host import EVENT_EXCHANGES, PREDECLARED_EXCHANGES
 from amqp_server.definitions_file.errors import ImportFailedError
 from amqp_server.definitions_file.file_content import FileContent, parse_definitions
 from amqp_server.definitions_file.import_report import Outcome
-from amqp_server.errors import StartupError
 from tests.faults.every_operation import Plan, fail_each_operation
 from tests.faults.faulty_filesystem import FaultyFileSystem
 from tests.faults.inline_server import InlineServer
@@ -107,6 +107,10 @@ def play(importing: Importing) -> bool:
         importing.has_failed = True
         assert set(server.server.broker.vhosts) == {"/"}
         assert set(server.server.broker.vhosts["/"].queues) <= {KEPT}
+        # Also of the virtual host that nobody could reach: its queues are stopped and discarded.
+        churn = server.server.broker.churn
+        kept = len(server.server.broker.vhosts["/"].queues)
+        assert churn.queue_created - churn.queue_deleted == kept
     else:
         importing.done_at = importing.now()
         assert report.counts["queues"][Outcome.CREATED] == 12

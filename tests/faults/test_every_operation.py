@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.checker import check
-from tests.faults.durable_scenario import play
+from tests.faults.durable_scenario import play, play_unsynced_commit
 from tests.faults.every_operation import (
     ERRORS,
     SECONDS_MAX,
@@ -15,7 +15,9 @@ from tests.faults.every_operation import (
     fail_each_operation,
     played,
 )
-from tests.faults.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import Change, FaultyFileSystem
+from tests.faults.history import NEVER
+from tests.faults.power_cuts import crashes, leave, own_root
 from tests.faults.scenario import Scenario
 
 pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(SECONDS_MAX)]
@@ -26,11 +28,41 @@ def check_promises(storage_path: Path, scenario: Scenario, at: int, has_failed: 
 
 
 PLAN = Plan(Scenario, play, check_promises)
+OUTCOME_KINDS = 4
+"""Of a power cut: all is lost that was not synced, nothing is, and two in between."""
+
+
+def is_redo_file(change: Change) -> bool:
+    """Tell whether the name that a change is about is that of a file of the redo journal."""
+    (path,) = change.arguments
+    return isinstance(path, Path) and path.parent.name == "transactions"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_power_cut_in_any_operation_breaks_no_promise(tmp_path: Path, seed: int) -> None:
     assert cut_power_in_each_operation(PLAN, tmp_path, seed) > 150
+
+
+def test_a_power_cut_takes_no_part_of_a_commit_to_a_queue_that_does_not_sync(
+    tmp_path: Path,
+) -> None:
+    """commit-ok promises the whole of it, whatever the durability of its queues."""
+    plan = Plan(Scenario, play_unsynced_commit, check_promises)
+    scenario, changes = played(plan, tmp_path / "played", 0)
+    (together,) = scenario.history.transactions
+    assert all(placed.sure != NEVER for placed in together.coming), "no commit-ok came"
+    removed = [each.operation for each in changes if each.name == "remove" and is_redo_file(each)]
+    assert removed, "the redo file was kept to the end"
+    for number, outcome, survivors in crashes(changes, 0, OUTCOME_KINDS):
+        if number < together.begun:
+            continue
+        with own_root(tmp_path / f"{number} {outcome}") as root:
+            leave(survivors, tmp_path / "played", root)
+            try:
+                check(root / "data", scenario.history, number)
+            except AssertionError as error:
+                error.add_note(f"operation={number} outcome={outcome} redo file gone at {removed}")
+                raise
 
 
 @ERRORS

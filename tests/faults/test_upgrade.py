@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server.errors import StartupError
+from amqp_server.base.errors import StartupError
 from metadata.data_format import DataFormat, read_format
 from metadata.document import Document, decode_document
 from tests.faults.faulty_filesystem import FaultyFileSystem

@@ -12,12 +12,12 @@ from uuid import UUID
 import pytest
 from pamqp.commands import Basic, Channel, Queue
 
+from amqp_server.base.clock import SystemClock
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.subscriptions.delivery_marks import MARKS_MAX, DeliveryMarks
 from amqp_server.broker.subscriptions.group import Group, GroupStats
 from amqp_server.broker.subscriptions.groups import Groups
-from amqp_server.clock import SystemClock
-from amqp_server.group_rounds import GroupRounds
-from amqp_server.time_slice import TimeSlice
+from amqp_server.upkeep.group_rounds import GroupRounds
 from appendlog import FileSystem
 from offsets import (
     CheckpointFailedError,
@@ -235,7 +235,7 @@ def test_the_loop_goes_on_between_the_groups_that_are_looked_at(
     queue = server.server.broker.vhosts["/"].queues[STREAM]
     for number in range(5):
         groups_of(server).commit(f"g{number}", 1)
-    monkeypatch.setattr("amqp_server.time_slice.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("amqp_server.base.time_slice.SLICE_SECONDS", 0.0)
     turns = 0
 
     async def look() -> GroupRounds:

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from tests.limits import HANG_SECONDS
 from tests.servers import REPOSITORY
 
 READY_SECONDS_MAX = 60
 PING_SECONDS = 1.0
-STOP_SECONDS_MAX = 20
 
 
 class CeleryWorker:
@@ -79,7 +79,7 @@ class CeleryWorker:
         """Stop it as an operator would; it has to end by itself."""
         self._process.terminate()
         try:
-            self._process.wait(STOP_SECONDS_MAX)
+            self._process.wait(HANG_SECONDS)
         finally:
             self.kill()
 

@@ -15,9 +15,9 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
-CLOSE_SECONDS_MAX = 30.0
 Address = tuple[str, int]
 Connect = Callable[..., pika.BlockingConnection]
 
@@ -82,4 +82,4 @@ def _close(connection: pika.BlockingConnection) -> None:
     if connection.is_open:
         closing = Thread(target=connection.close, daemon=True)
         closing.start()
-        closing.join(CLOSE_SECONDS_MAX)
+        closing.join(HANG_SECONDS)

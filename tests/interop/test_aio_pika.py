@@ -26,10 +26,9 @@ from aiormq.exceptions import (
 
 from tests.conftest import StartServer
 from tests.interop.conftest import Address
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
-
-SECONDS_MAX = 30
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def message(body: bytes, *, persistent: bool = True) -> aio_pika.Message:
 async def take(queue: AbstractQueue, count: int) -> list[bytes]:
     """Take messages with an iterator and acknowledge each."""
     bodies: list[bytes] = []
-    async with queue.iterator(timeout=SECONDS_MAX) as messages:
+    async with queue.iterator(timeout=HANG_SECONDS) as messages:
         async for each in messages:
             async with each.process():
                 bodies.append(each.body)
@@ -109,7 +108,7 @@ async def test_an_iterator_acknowledges_rejects_and_requeues(
     for number in range(5):
         await channel.default_exchange.publish(message(b"%d" % number), name)
     seen: list[tuple[bytes, bool | None]] = []
-    async with queue.iterator(timeout=SECONDS_MAX) as messages:
+    async with queue.iterator(timeout=HANG_SECONDS) as messages:
         async for each in messages:
             seen.append((each.body, each.redelivered))
             if each.body == b"1":
@@ -216,7 +215,7 @@ async def test_header_values_come_back(channel: AbstractChannel, name: str) -> N
     }
     queue = await channel.declare_queue(name)
     await channel.default_exchange.publish(aio_pika.Message(b"", headers=headers), name)
-    got = await queue.get(timeout=SECONDS_MAX)
+    got = await queue.get(timeout=HANG_SECONDS)
     await got.ack()
     assert got.headers == headers
 
@@ -234,7 +233,7 @@ async def test_a_robust_connection_lives_through_a_kill_and_a_restart(
         async with each.process():
             await arrived.put(each.body)
 
-    async with await aio_pika.connect_robust(url, timeout=SECONDS_MAX) as connection:
+    async with await aio_pika.connect_robust(url, timeout=HANG_SECONDS) as connection:
         connection.reconnect_callbacks.add(lambda *_: reconnected.set())
         channel = await connection.channel()
         await channel.set_qos(prefetch_count=5)
@@ -253,18 +252,18 @@ async def test_a_robust_connection_lives_through_a_kill_and_a_restart(
         for round_number in range(2):
             reconnected.clear()
             await exchange.publish(message(b"before"), "work.a")
-            assert await asyncio.wait_for(arrived.get(), SECONDS_MAX) == b"before"
+            assert await asyncio.wait_for(arrived.get(), HANG_SECONDS) == b"before"
             if round_number == 0:
                 server.kill()
             else:
                 assert server.terminate() == 0
             server.restart()
-            await asyncio.wait_for(reconnected.wait(), SECONDS_MAX)
+            await asyncio.wait_for(reconnected.wait(), HANG_SECONDS)
             await exchange.publish(message(b"to work"), "work.b")
             await exchange.publish(message(b"to own"), "own")
             after: set[bytes] = set()
             while not {b"to work", b"to own"} <= after:
-                after.add(await asyncio.wait_for(arrived.get(), SECONDS_MAX))
+                after.add(await asyncio.wait_for(arrived.get(), HANG_SECONDS))
             # The acknowledgement of the message before may not have been durable at the kill.
             assert after <= {b"to work", b"to own", b"before"}
         assert await take(backlog, 10) == [b"backlog %d" % number for number in range(10)]
@@ -285,7 +284,7 @@ async def test_a_stream_is_read_from_a_place(connection: AbstractConnection) -> 
     for start, first in (("first", 0), (20, 20), (-5, 0), ("last", 49)):
         offsets: list[Any] = []
         async with queue.iterator(
-            timeout=SECONDS_MAX, arguments={"x-stream-offset": start}
+            timeout=HANG_SECONDS, arguments={"x-stream-offset": start}
         ) as messages:
             async for each in messages:
                 async with each.process():
@@ -311,7 +310,7 @@ async def test_a_stream_that_is_read_on_after_a_restart_has_no_gap(
             for number in range(first, first + 100):
                 await channel.default_exchange.publish(message(b"%d" % number), queue.name)
             start = {"x-stream-offset": len(seen)}
-            async with queue.iterator(timeout=SECONDS_MAX, arguments=start) as messages:
+            async with queue.iterator(timeout=HANG_SECONDS, arguments=start) as messages:
                 async for each in messages:
                     await each.ack()
                     assert each.body == b"%d" % len(seen)

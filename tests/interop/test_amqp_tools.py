@@ -9,10 +9,9 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.interop.conftest import Connect
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
-
-SECONDS_MAX = 30
 
 
 def run(
@@ -25,7 +24,7 @@ def run(
         [path, f"--url={url}", *arguments],
         input=stdin,
         capture_output=True,
-        timeout=SECONDS_MAX,
+        timeout=HANG_SECONDS,
         check=False,
     )
 
@@ -91,7 +90,7 @@ def test_consume_takes_from_an_exchange_by_a_queue_of_its_own(
             break
         except pika.exceptions.UnroutableError:
             assert consuming.is_alive()
-    consuming.join(SECONDS_MAX)
+    consuming.join(HANG_SECONDS)
     assert printed == [b"by topic"]
 
 

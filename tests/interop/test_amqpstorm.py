@@ -9,6 +9,7 @@ from amqpstorm.exception import AMQPChannelError, AMQPMessageError
 from amqpstorm.message import Message
 
 from tests.interop.conftest import Address
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
 
@@ -18,7 +19,7 @@ def storm(address: Address) -> Iterator[Channel]:
     """Open a connection and a channel."""
     host, port = address
     with (
-        Connection(host, "guest", "guest", port=port, timeout=30) as connection,
+        Connection(host, "guest", "guest", port=port, timeout=HANG_SECONDS) as connection,
         connection.channel() as channel,
     ):
         yield channel

@@ -12,10 +12,10 @@ from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from dramatiq.middleware import Retries
 
 from tests.interop.conftest import Connect
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
 
-SECONDS_MAX = 20
 WAIT_MS = 100
 MAX_PRIORITY = 5
 
@@ -49,8 +49,8 @@ def test_every_message_is_worked_off(
     worker.start()
     for number in range(50):
         actor.send(number)
-    assert sorted(done.get(timeout=SECONDS_MAX) for _ in range(50)) == list(range(50))
-    broker.join(name, timeout=SECONDS_MAX * 1000)
+    assert sorted(done.get(timeout=HANG_SECONDS) for _ in range(50)) == list(range(50))
+    broker.join(name, timeout=HANG_SECONDS * 1000)
 
 
 def test_what_fails_is_tried_again(
@@ -69,8 +69,8 @@ def test_what_fails_is_tried_again(
     actor = dramatiq.actor(broker=broker, queue_name=name, max_retries=5)(fail_twice)
     worker.start()
     actor.send()
-    assert [attempts.get(timeout=SECONDS_MAX) for _ in range(3)] == [0, 1, 2]
-    broker.join(name, timeout=SECONDS_MAX * 1000)
+    assert [attempts.get(timeout=HANG_SECONDS) for _ in range(3)] == [0, 1, 2]
+    broker.join(name, timeout=HANG_SECONDS * 1000)
 
 
 def test_what_fails_for_good_is_a_dead_letter(
@@ -83,7 +83,7 @@ def test_what_fails_for_good_is_a_dead_letter(
     worker.start()
     sent = actor.send()
     channel = connect().channel()
-    deadline = time.monotonic() + SECONDS_MAX
+    deadline = time.monotonic() + HANG_SECONDS
     while (taken := channel.basic_get(f"{name}.XQ", auto_ack=True))[0] is None:
         assert time.monotonic() < deadline, "no dead letter"
         time.sleep(0.05)
@@ -107,7 +107,7 @@ def test_a_delayed_message_waits(
     worker.start()
     begin = time.monotonic()
     actor.send_with_options(delay=700)
-    assert done.get(timeout=SECONDS_MAX) - begin >= 0.7
+    assert done.get(timeout=HANG_SECONDS) - begin >= 0.7
 
 
 def test_messages_of_a_higher_priority_come_first(

@@ -10,10 +10,9 @@ from kombu.pools import producers
 
 from tests.conftest import StartServer
 from tests.interop.conftest import Address
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
-
-SECONDS_MAX = 20
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def test_a_simple_queue_takes_and_gives(connection: kombu.Connection, name: str)
             queue.put({"number": number}, compression="gzip" if number % 2 else None)
         assert queue.qsize() == 5
         for number in range(5):
-            message = queue.get(timeout=SECONDS_MAX)
+            message = queue.get(timeout=HANG_SECONDS)
             assert message.payload == {"number": number}
             message.ack()
         with pytest.raises(queue.Empty):
@@ -59,7 +58,7 @@ def test_a_consumer_requeues_and_rejects(connection: kombu.Connection, name: str
         for body in ("again", "bad", "good"):
             producer.publish(body, exchange=exchange, routing_key="a.b", mandatory=True)
         while len(seen) < 4:
-            connection.drain_events(timeout=SECONDS_MAX)
+            connection.drain_events(timeout=HANG_SECONDS)
     assert seen == [("again", False), ("again", True), ("bad", False), ("good", False)]
 
 
@@ -82,7 +81,7 @@ def test_publishing_goes_on_after_the_server_was_restarted(
             server.kill()
             server.restart()
         with connection.clone() as again, again.SimpleQueue(queue) as simple:
-            assert [simple.get(timeout=SECONDS_MAX).payload for _ in range(4)] == [0, 1, 2, 3]
+            assert [simple.get(timeout=HANG_SECONDS).payload for _ in range(4)] == [0, 1, 2, 3]
 
 
 @pytest.fixture
@@ -115,7 +114,7 @@ def test_py_amqp_is_told_that_its_consumer_is_cancelled(plain: amqp.Connection, 
     tag = channel.basic_consume(name, callback=print, on_cancel=cancelled.append)
     plain.channel().queue_delete(name)
     while not cancelled:
-        plain.drain_events(timeout=SECONDS_MAX)
+        plain.drain_events(timeout=HANG_SECONDS)
     assert cancelled == [tag]
 
 

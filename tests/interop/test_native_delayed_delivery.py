@@ -19,10 +19,9 @@ from kombu.transport.native_delayed_delivery import (
 )
 
 from tests.conftest import StartServer
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
-
-SECONDS_MAX = 20
 
 
 class Arrival(NamedTuple):
@@ -82,7 +81,7 @@ def receive(
 
     with connection.Consumer(queue, callbacks=[remember]):
         while len(arrivals) < count:
-            connection.drain_events(timeout=SECONDS_MAX)
+            connection.drain_events(timeout=HANG_SECONDS)
     return arrivals
 
 
@@ -136,7 +135,7 @@ def test_messages_on_their_way_through_the_levels_survive_a_kill(
             publish(connection, queue, seconds[number % 3], body=number)
         # Some arrive at the last queue, some are between the levels, some wait.
         channel = connection.channel()
-        deadline = time.monotonic() + SECONDS_MAX
+        deadline = time.monotonic() + HANG_SECONDS
         while channel.queue_declare(name, passive=True).message_count == 0:
             assert time.monotonic() < deadline, "nothing arrives"
             time.sleep(0.02)
@@ -150,4 +149,4 @@ def test_messages_on_their_way_through_the_levels_survive_a_kill(
 
     with kombu.Connection(url) as connection, connection.Consumer(queue, callbacks=[remember]):
         while len(seen) < 60:
-            connection.drain_events(timeout=SECONDS_MAX)
+            connection.drain_events(timeout=HANG_SECONDS)

@@ -11,11 +11,11 @@ import pytest
 from pika.adapters.asyncio_connection import AsyncioConnection
 
 from tests.interop.conftest import Address
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
 
 MESSAGES = 500
-SECONDS_MAX = 30
 
 
 class Conversation:
@@ -93,7 +93,7 @@ def test_select_connection_confirms_and_consumes(address: Address, name: str) ->
         on_open_error_callback=conversation.closed,
         on_close_callback=conversation.closed,
     )
-    connection.ioloop.call_later(SECONDS_MAX, connection.ioloop.stop)
+    connection.ioloop.call_later(HANG_SECONDS, connection.ioloop.stop)
     connection.ioloop.start()
     connection.ioloop.close()
     conversation.check()
@@ -109,7 +109,7 @@ async def test_asyncio_connection_confirms_and_consumes(address: Address, name: 
         on_close_callback=conversation.closed,
         custom_ioloop=asyncio.get_running_loop(),
     )
-    async with asyncio.timeout(SECONDS_MAX):
+    async with asyncio.timeout(HANG_SECONDS):
         await ended.wait()
     assert connection.is_closed
     conversation.check()

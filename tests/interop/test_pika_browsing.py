@@ -6,10 +6,9 @@ import pika
 import pytest
 
 from tests.interop.conftest import Connect
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
-
-SECONDS_MAX = 30
 
 
 def test_a_queue_is_browsed_and_consumed_at_the_same_time(connect: Connect) -> None:
@@ -30,7 +29,7 @@ def test_a_queue_is_browsed_and_consumed_at_the_same_time(connect: Connect) -> N
 
     channel.basic_consume("q", take, auto_ack=True, arguments={"x-browse": True})
     while len(found) < 3:
-        connection.process_data_events(time_limit=SECONDS_MAX)
+        connection.process_data_events(time_limit=HANG_SECONDS)
     assert found == [(b"0", 0, "settled", 1), (b"1", 1, "ready", 1), (b"2", 2, "ready", 1)]
     declared = channel.queue_declare("q", passive=True)
     assert (declared.method.message_count, declared.method.consumer_count) == (2, 0)
@@ -46,7 +45,7 @@ def test_a_generator_of_pika_can_browse(connect: Connect) -> None:
     bodies = []
     arguments = {"x-browse": True, "x-stream-offset": -3}
     for method, _, body in channel.consume(
-        "looked-at", arguments=arguments, inactivity_timeout=SECONDS_MAX
+        "looked-at", arguments=arguments, inactivity_timeout=HANG_SECONDS
     ):
         bodies.append(body)
         channel.basic_ack(method.delivery_tag)

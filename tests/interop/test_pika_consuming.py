@@ -8,10 +8,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from tests.interop.conftest import Connect
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
-
-SECONDS_MAX = 30
 
 
 class Deliveries:
@@ -27,7 +26,7 @@ class Deliveries:
         """Return all bodies so far, once there are so many; more would be a fault."""
         self.channel.connection.process_data_events()
         while len(self.bodies) < count:
-            self.channel.connection.process_data_events(time_limit=SECONDS_MAX)
+            self.channel.connection.process_data_events(time_limit=HANG_SECONDS)
         assert len(self.bodies) == count, self.bodies
         return self.bodies
 
@@ -206,7 +205,7 @@ def test_a_global_prefetch_limit_is_shared_by_the_channel(
     channel.basic_qos(prefetch_count=3, global_qos=True)
     first, second = Deliveries(channel, name), Deliveries(channel, name)
     while len(first.bodies) + len(second.bodies) < 3:
-        connection.process_data_events(time_limit=SECONDS_MAX)
+        connection.process_data_events(time_limit=HANG_SECONDS)
     other = Deliveries(connection.channel(), name)
     # The other channel has no limit: once it has the rest, everything there is was handed out.
     other.wait_for(9)
@@ -220,7 +219,7 @@ def test_several_consumers_get_an_equal_share(
     consumers = [Deliveries(connection.channel(), name) for _ in range(3)]
     fill(connection.channel(), name, 30)
     while sum(len(consumer.bodies) for consumer in consumers) < 30:
-        connection.process_data_events(time_limit=SECONDS_MAX)
+        connection.process_data_events(time_limit=HANG_SECONDS)
     assert min(len(consumer.bodies) for consumer in consumers) > 0
 
 
@@ -254,7 +253,7 @@ def test_a_consumer_is_told_when_its_queue_is_deleted(
     consumer.wait_for(1)
     connection.channel().queue_delete(name)
     while not cancelled:
-        connection.process_data_events(time_limit=SECONDS_MAX)
+        connection.process_data_events(time_limit=HANG_SECONDS)
     assert cancelled == [consumer.tag]
     assert channel.is_open
     channel.basic_ack(consumer.methods[0].delivery_tag)
@@ -268,7 +267,7 @@ def test_a_generator_of_messages_ends_when_its_queue_is_deleted(
     channel = connection.channel()
     fill(channel, name, 3)
     seen = []
-    for method, _, body in channel.consume(name, inactivity_timeout=SECONDS_MAX):
+    for method, _, body in channel.consume(name, inactivity_timeout=HANG_SECONDS):
         assert method is not None
         seen.append(body)
         channel.basic_ack(method.delivery_tag)

@@ -11,6 +11,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, UnroutableError
 
 from tests.interop.conftest import Connect
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
 
@@ -97,7 +98,7 @@ def test_a_body_of_any_size_comes_back_in_frames_that_fit(
     channel.basic_publish("", name, body, PERSISTENT, mandatory=True)
     assert channel.basic_get(name)[2] == body
     channel.basic_recover(requeue=True)
-    for method, _, again in channel.consume(name, inactivity_timeout=10):
+    for method, _, again in channel.consume(name, inactivity_timeout=HANG_SECONDS):
         assert method.redelivered
         assert again == body
         channel.basic_ack(method.delivery_tag)

@@ -9,18 +9,18 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
 from tests.interop.conftest import Connect
+from tests.limits import HANG_SECONDS
 
 pytestmark = pytest.mark.interop
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 REQUESTS = 50
-SECONDS_MAX = 20
 
 
 def serve(connection: pika.BlockingConnection, name: str, count: int) -> None:
     """Answer so many requests, each with its body in capitals."""
     channel = connection.channel()
-    for method, properties, body in channel.consume(name, inactivity_timeout=SECONDS_MAX):
+    for method, properties, body in channel.consume(name, inactivity_timeout=HANG_SECONDS):
         assert method is not None, "no request"
         assert properties is not None
         assert body is not None
@@ -45,7 +45,7 @@ def ask(channel: BlockingChannel, name: str, reply_to: str) -> list[tuple[str, b
         properties = pika.BasicProperties(reply_to=reply_to, correlation_id=str(number))
         channel.basic_publish("", name, b"request %d" % number, properties)
         while len(replies) == number:
-            channel.connection.process_data_events(time_limit=SECONDS_MAX)
+            channel.connection.process_data_events(time_limit=HANG_SECONDS)
     return replies
 
 
@@ -59,7 +59,7 @@ def test_each_request_has_its_reply(connect: Connect, name: str, is_direct: bool
     server = Thread(target=serve, args=(connect(), name, REQUESTS))
     server.start()
     replies = ask(channel, name, reply_to)
-    server.join(SECONDS_MAX)
+    server.join(HANG_SECONDS)
     assert replies == [(str(n), b"REQUEST %d" % n) for n in range(REQUESTS)]
     channel.queue_delete(name)
 
@@ -79,7 +79,7 @@ def test_a_reply_after_its_client_has_gone_comes_back(connect: Connect, name: st
     asking.basic_consume(REPLY_TO, print, auto_ack=True)
     asking.basic_publish("", name, b"", pika.BasicProperties(reply_to=REPLY_TO))
     client.close()
-    _, properties, _ = next(server.consume(name, auto_ack=True, inactivity_timeout=SECONDS_MAX))
+    _, properties, _ = next(server.consume(name, auto_ack=True, inactivity_timeout=HANG_SECONDS))
     assert properties is not None
     with pytest.raises(pika.exceptions.UnroutableError):
         server.basic_publish("", str(properties.reply_to), b"late", mandatory=True)

@@ -5,6 +5,7 @@ import pytest
 from pika.exceptions import ConnectionClosedByBroker, ProbableAccessDeniedError
 
 from amqp_server.control.client import ask
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 pytestmark = pytest.mark.interop
@@ -23,7 +24,7 @@ def test_publishing_and_consuming_on_a_vhost_of_its_own(server: RunningServer) -
         for each in (channel, elsewhere):
             each.queue_declare("q", durable=True)
         channel.basic_publish("", "q", b"here", pika.BasicProperties(delivery_mode=2))
-        method, _, body = next(channel.consume("q", inactivity_timeout=10))
+        method, _, body = next(channel.consume("q", inactivity_timeout=HANG_SECONDS))
         assert body == b"here"
         channel.basic_ack(method.delivery_tag)
         assert elsewhere.basic_get("q") == (None, None, None)

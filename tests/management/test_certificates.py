@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from amqp_server.connections.tls import reloading
+from amqp_server.connections.tls.contexts import load_context
+from amqp_server.connections.tls.settings import TlsSettings
 from amqp_server.management.certificates import Certificates
-from amqp_server.tls import reloading
-from amqp_server.tls.contexts import load_context
-from amqp_server.tls.settings import TlsSettings
 from tests.tls.certificates import Authority
 
 

@@ -15,6 +15,7 @@ from metadata.errors import DocumentWriteError
 from metadata.open_removal import Dependent
 from metadata.removal import Removal, RemovedEntity
 from metadata.store import MetadataStore
+from tests.limits import HANG_SECONDS
 
 NOTE = {"deleted": True}
 
@@ -141,7 +142,7 @@ async def test_declaring_and_deleting_again_and_again_ends(
         ]
         waiting += store.remove(removal(Mark(files.steps), NOTE if number % 2 else None))
     waiting.append(store.put(document("queues", "q", 9)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_SECONDS):
         await asyncio.gather(*waiting)
     assert await names(tmp_path) == ["q"]
 

@@ -16,6 +16,7 @@ from metadata.errors import DocumentWriteError, UnstorableDocumentError
 from metadata.store import MetadataStore
 from metadata.write_rounds import ROUND_CHANGES_MAX
 from tests.faults.faulty_filesystem import FaultyFileSystem
+from tests.limits import HANG_SECONDS
 
 NASTY_NAMES = [
     "../x",
@@ -59,7 +60,7 @@ class HeldFiles(DocumentFiles):
 
     def write(self, path: Path, content: bytes) -> None:
         self._writing.set()
-        assert self.released.wait(30)
+        assert self.released.wait(HANG_SECONDS)
         self.written.append(content)
         super().write(path, content)
 

@@ -24,8 +24,18 @@ KILLED_PERCENT_MIN: Final = 90.0
 SEED_BITS: Final = 32
 
 
+USAGE: Final = """\
+python -m tests.mutants takes no arguments; variables of the environment say what to do:
+  MUTANTS=300          how many bugs
+  MUTANTS_SEED=7       the bugs of that seed; otherwise a new one, or that of an unfinished run
+  MUTANTS_WORKERS=2    copies at a time"""
+
+
 def main() -> int:
-    """Run, and return the exit code: 1 if too many survive."""
+    """Run, and return the exit code: 1 if too many survive, 2 for arguments."""
+    if len(sys.argv) > 1:
+        print(USAGE)
+        return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
     number = int(os.environ.get("MUTANTS", "300"))
     workers = int(os.environ.get("MUTANTS_WORKERS", "2"))
     KEPT.mkdir(exist_ok=True)

@@ -21,13 +21,18 @@ def draw(
 
     Args:
         repository: Root of the code.
-        rooms: Where from.
+        rooms: Where from; a module that two of them name belongs to the first.
         seed: Chooses.
         number: How many; fewer if there are no more.
         equivalent: Keys of those that change nothing and are passed over.
     """
     drawn: list[tuple[Room, Bug]] = []
-    left = [(room, _in_order(repository, room, seed, equivalent)) for room in rooms]
+    left: list[tuple[Room, Iterator[Bug]]] = []
+    owned: set[str] = set()
+    for room in rooms:
+        paths = [path for path in room.paths(repository) if path not in owned]
+        owned.update(paths)
+        left.append((room, _in_order(repository, paths, seed, equivalent)))
     while left and len(drawn) < number:
         for room, bugs in list(left):
             bug = next(bugs, None)
@@ -61,10 +66,12 @@ def equivalent_bugs(repository: Path, file: Path) -> set[str]:
     return keys
 
 
-def _in_order(repository: Path, room: Room, seed: int, equivalent: set[str]) -> Iterator[Bug]:
+def _in_order(
+    repository: Path, paths: Sequence[str], seed: int, equivalent: set[str]
+) -> Iterator[Bug]:
     lines: dict[tuple[str, int], tuple[bytes, Bug]] = {}
     sources: dict[str, str] = {}
-    for path in room.paths(repository):
+    for path in paths:
         sources[path] = (repository / path).read_text()
         for bug in bugs_of(path, sources[path]):
             rank = sha256(f"{seed}|{bug.key}".encode()).digest()

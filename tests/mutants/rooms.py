@@ -84,11 +84,11 @@ ROOMS: Final = (
         "commits and checkpoints",
         (
             f"{_SERVER}/checkpoint_signal.py",
-            f"{_SERVER}/checkpointer.py",
-            f"{_SERVER}/committer.py",
-            f"{_SERVER}/first_round.py",
-            f"{_SERVER}/group_rounds.py",
-            f"{_SERVER}/redo.py",
+            f"{_SERVER}/upkeep/checkpointer.py",
+            f"{_SERVER}/upkeep/committer.py",
+            f"{_SERVER}/recovery/first_round.py",
+            f"{_SERVER}/upkeep/group_rounds.py",
+            f"{_SERVER}/recovery/redo.py",
             f"{_BROKER}/publishing/confirms.py",
             f"{_BROKER}/transactions/*.py",
         ),
@@ -137,8 +137,8 @@ ROOMS: Final = (
         "users and permissions",
         (
             f"{_SERVER}/access/*.py",
-            f"{_SERVER}/access_recovery.py",
-            f"{_SERVER}/authentication.py",
+            f"{_SERVER}/recovery/access_recovery.py",
+            f"{_SERVER}/connections/authentication.py",
             f"{_BROKER}/rights.py",
             f"{_BROKER}/publishing/guarded_targets.py",
         ),
@@ -158,8 +158,8 @@ ROOMS: Final = (
         (
             f"{_BROKER}/policies/*.py",
             f"{_BROKER}/vhost_limits.py",
-            f"{_SERVER}/connection_limits.py",
-            f"{_SERVER}/limit_settings.py",
+            f"{_SERVER}/connections/connection_limits.py",
+            f"{_SERVER}/operations/limit_settings.py",
         ),
         (
             "tests/conformance/test_policies.py",
@@ -167,7 +167,7 @@ ROOMS: Final = (
             "tests/system/test_policies.py",
         ),
     ),
-    Room("tls", (f"{_SERVER}/tls/*.py", f"{_SERVER}/proxy_protocol/*.py")),
+    Room("tls", (f"{_SERVER}/connections/tls/*.py", f"{_SERVER}/connections/proxy_protocol/*.py")),
     Room(
         "migrate",
         ("cli/migrate/*.py",),
@@ -197,7 +197,7 @@ ROOMS: Final = (
     ),
     Room(
         "rabbitmq.conf, addresses",
-        ("cli/rabbitmq_conf/*.py", f"{_SERVER}/listen_addresses.py"),
+        ("cli/rabbitmq_conf/*.py", f"{_SERVER}/base/listen_addresses.py"),
         (
             "tests/cli/test_rabbitmq_conf.py",
             "tests/cli/test_rabbitmq_conf_lines.py",
@@ -211,7 +211,11 @@ ROOMS: Final = (
     ),
     Room(
         "counters and census",
-        (f"{_BROKER}/counters/*.py", f"{_BROKER}/changed_queues.py", f"{_SERVER}/census/*.py"),
+        (
+            f"{_BROKER}/counters/*.py",
+            f"{_BROKER}/changed_queues.py",
+            f"{_SERVER}/admin/census/*.py",
+        ),
         ("tests/management/metrics/test_real_broker.py",),
     ),
     Room(
@@ -244,17 +248,107 @@ ROOMS: Final = (
     Room("shovel: link", (f"{_SERVER}/shovel/link/*.py",), ("tests/shovel/test_kills.py",)),
     Room(
         "shovel",
-        (f"{_SERVER}/shovel/*.py", f"{_SERVER}/shovel_*.py"),
+        (
+            f"{_SERVER}/shovel/*.py",
+            f"{_SERVER}/children/shovel_process.py",
+            f"{_SERVER}/connections/shovel_listener.py",
+        ),
         ("tests/shovel/test_shovels.py", "tests/shovel/test_kills.py"),
     ),
+    Room("turns and jobs", (f"{_BROKER}/turn.py", f"{_BROKER}/turn_watch.py", f"{_BROKER}/job.py")),
+    Room(
+        "handlers",
+        (f"{_BROKER}/handlers/*.py", f"{_BROKER}/declaring/*.py"),
+        ("tests/conformance/test_channel.py", "tests/conformance/test_permissions.py"),
+    ),
+    Room(
+        "consuming",
+        (f"{_BROKER}/consuming/*.py", f"{_BROKER}/subscriptions/*.py"),
+        ("tests/conformance/test_delivery_tags.py", "tests/conformance/test_requeueing.py"),
+    ),
+    Room(
+        "routing and publishing",
+        (f"{_BROKER}/routing/**/*.py", f"{_BROKER}/publishing/*.py", f"{_BROKER}/sharding/*.py"),
+        ("tests/conformance/test_headers_exchange.py", "tests/conformance/test_confirms.py"),
+    ),
+    Room("rules", (f"{_BROKER}/rules/*.py",), ("tests/conformance/test_queue_limits.py",)),
+    Room("broker", (f"{_BROKER}/*.py",), ("tests/conformance/test_permissions.py",)),
+    Room("audit", (f"{_SERVER}/audit/*.py",)),
+    Room(
+        "control",
+        (f"{_SERVER}/control/*.py", f"{_SERVER}/admin/views/*.py", f"{_SERVER}/admin/*.py"),
+        ("tests/cli/test_process.py",),
+    ),
+    Room(
+        "imports and maintenance",
+        (f"{_SERVER}/admin/imports/*.py", f"{_SERVER}/maintenance/*.py"),
+        ("tests/system/test_imports.py",),
+    ),
+    Room(
+        "management: processes",
+        (f"{_MANAGEMENT}/*.py", f"{_MANAGEMENT}/following/*.py"),
+        ("tests/management/http/test_process.py",),
+    ),
+    Room(
+        "testing",
+        (f"{_SERVER}/testing/*.py", f"{_SERVER}/testing/faults/*.py"),
+        ("tests/testing/test_plugin.py", "tests/testing/test_broker_process.py"),
+    ),
+    Room(
+        "connections",
+        (f"{_SERVER}/connections/*.py", f"{_SERVER}/connections/session/*.py"),
+        ("tests/conformance/test_handshake.py", "tests/conformance/test_channel.py"),
+    ),
+    Room(
+        "upkeep",
+        (f"{_SERVER}/upkeep/*.py",),
+        ("tests/crash/test_restart.py", "tests/system/test_alarms.py"),
+    ),
+    Room(
+        "recovery",
+        (f"{_SERVER}/recovery/*.py",),
+        ("tests/crash/test_restart.py", "tests/cli/test_any_damage.py"),
+    ),
+    Room(
+        "server",
+        (
+            f"{_SERVER}/*.py",
+            f"{_SERVER}/base/*.py",
+            f"{_SERVER}/children/*.py",
+            f"{_SERVER}/operations/*.py",
+        ),
+        ("tests/crash/test_restart.py", "tests/cli/test_process.py"),
+    ),
+    Room(
+        "cli",
+        ("cli/*.py",),
+        ("tests/cli/test_process.py", "tests/cli/test_users.py", "tests/cli/test_definitions.py"),
+    ),
 )
+"""A module that two rooms name belongs to the first."""
+
+PACKAGES: Final = (
+    *("amqp_server", "appendlog", "cli", "metadata", "offsets", "pyspark_amqplog", "ring"),
+)
+"""The packages of the product."""
+IN_NO_ROOM: Final = {
+    "appendlog/spark": "only tests that start Spark run it: a Java for each bug takes too long",
+    "pyspark_amqplog": "registers the source of Spark, which only Spark's tests run",
+    "cli/demo": "shows other rooms at work, with Spark",
+    "cli/submitted": "is run by Spark, in a process of its own",
+}
+"""Folders of modules that no room has, with the reason."""
 
 IN_PROCESS: Final = (
     "access",
+    "access/backends",
     "appendlog",
     "audit",
     "broker",
     "census",
+    "cli/migrate",
+    "clock",
+    "connections",
     "definitions",
     "embedded",
     "faults",
@@ -267,12 +361,38 @@ IN_PROCESS: Final = (
     "proxy_protocol",
     "ring",
     "shovel/link",
+    "testing",
     "tls",
 )
 """Folders whose tests run the code in their own process."""
-MIXED: Final = ("control", "crash", "shovel", "system")
+MIXED: Final = ("cli", "control", "crash", "shovel", "system")
 """Folders in which that is true of the files that use `SERVER_INSIDE`."""
 SERVER_INSIDE: Final = "tests.threaded_server"
+NOT_RECORDED: Final = {
+    "bench": "starts benchmarks, not the code",
+    "cli/rabbitmq_tools": "starts the command line in processes; rooms name what they need of it",
+    "conformance": "its server is another process",
+    "demo": "starts the demo in a process",
+    "deploy": "reads files, and starts the command in processes",
+    "docs": "reads pages, and starts servers in processes",
+    "frozen": "its server is another process",
+    "interop": "its server is another process",
+    "lint": "reads sources",
+    "management": "its server is another process, like that of the folders below it",
+    "management/events": "its server is another process",
+    "management/http": "its server is another process",
+    "management/page": "its server is another process",
+    "management/tools": "its server is another process",
+    "management/writes": "its server is another process",
+    "mutants": "tests this",
+    "oracle": "tests RabbitMQ",
+    "parity": "is run for each bug in a kernel",
+    "second_look": "tests what a run of the tests makes of failures",
+    "spark": "a Java for each bug takes too long",
+    "statemachine": "runs nearly everything for minutes",
+    "stored": "its server is another process, which reads files of older versions",
+}
+"""Folders of tests of which no lines are recorded, with the reason."""
 INTERRUPTING: Final = "tests.embedded.interruptions"
 """What raises exceptions anywhere would raise them where lines are recorded too."""
 LONG: Final = frozenset({"test_bit_rot.py", "test_every_operation.py", "test_streams.py"})

@@ -16,7 +16,16 @@ from tests.mutants.one_line_bugs import Bug, bugs_of
 from tests.mutants.recorded_lines import RecordedLines
 from tests.mutants.report import report
 from tests.mutants.results import KILLED, SURVIVED, TIMEOUT, Results
-from tests.mutants.rooms import IN_PROCESS, MIXED, ROOMS, Room
+from tests.mutants.rooms import (
+    IN_NO_ROOM,
+    IN_PROCESS,
+    MIXED,
+    NOT_RECORDED,
+    PACKAGES,
+    ROOMS,
+    SPARK_ONLY,
+    Room,
+)
 from tests.mutants.workplace import Workplace
 
 REPOSITORY = Path(__file__).parents[2]
@@ -294,6 +303,45 @@ def test_what_rooms_and_the_list_of_equivalent_bugs_name_is_there() -> None:
     for folder in (*IN_PROCESS, *MIXED):
         assert (REPOSITORY / "tests" / folder).is_dir(), folder
     assert equivalent_bugs(REPOSITORY, EQUIVALENT)
+
+
+def test_every_module_of_the_product_is_in_a_room_or_a_reason_says_why_not() -> None:
+    roomy = {path for room in ROOMS for path in room.paths(REPOSITORY)}
+    found = {
+        str(path.relative_to(REPOSITORY))
+        for package in PACKAGES
+        for path in (REPOSITORY / package).rglob("*.py")
+        if path.stem not in SPARK_ONLY
+    }
+    missing = {
+        path
+        for path in found - roomy
+        if not any(path.startswith(f"{each}/") for each in IN_NO_ROOM)
+    }
+    assert missing == set()
+    for folder in IN_NO_ROOM:
+        assert (REPOSITORY / folder).is_dir(), folder
+        assert not any(path.startswith(f"{folder}/") for path in roomy), folder
+    packages = {path.parent.name for path in REPOSITORY.glob("*/__init__.py")}
+    assert packages - {"tests", "bench"} == set(PACKAGES)
+
+
+def test_the_lines_of_every_folder_of_tests_are_recorded_or_a_reason_says_why_not() -> None:
+    """Bugs survived that tests of folders of folders would have found: they were in no list."""
+    tests = REPOSITORY / "tests"
+    folders = {
+        str(path.parent.relative_to(tests))
+        for path in tests.rglob("test_*.py")
+        if "node_modules" not in path.parts
+    }
+    assert folders - {"."} == {*IN_PROCESS, *MIXED, *NOT_RECORDED}
+    assert not {*IN_PROCESS, *MIXED} & {*NOT_RECORDED}
+
+
+def test_a_module_that_two_rooms_name_gives_its_bugs_to_the_first(repository: Path) -> None:
+    first, second = Room("first", (MODULE,)), Room("second", ("room/*.py",))
+    drawn = draw(repository, [first, second], 5, 1_000, set())
+    assert {room for room, _ in drawn} == {first}
 
 
 def _entry(before: str, after: str, reason: str) -> str:

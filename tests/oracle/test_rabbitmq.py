@@ -1,7 +1,9 @@
 """A real RabbitMQ passes our conformance tests, but for those that say that it differs.
 
-A part of the suite that takes seconds; `make check-tools` runs all of it. Here RabbitMQ is what is
-tested: that what we call its behaviour is its behaviour, and that every difference is one.
+A smoke test of modules whose answers no load changes: how RabbitMQ cuts a stream into chunks
+depends on what else the machine does. `make check-tools` runs the whole suite, one test at a time.
+Here RabbitMQ is what is tested: that what we call its behaviour is its behaviour, and that every
+difference is one.
 """
 
 import os
@@ -17,27 +19,16 @@ from tests.conformance.rabbitmq import rabbitmq_url
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODULES = (
-    "dead_letter_headers",
-    "delivery_limits",
-    "direct_reply_to",
     "exchange_plugins",
     "exchanges",
     "exclusive_queues",
-    "fairness",
-    "pipelined_publishes",
-    "priorities",
     "queue_arguments",
-    "requeueing",
-    "sender_selected_distribution",
-    "single_active_consumer",
-    "stream_consumers",
-    "stream_offsets",
     "transactions",
 )
-"""Of `tests/conformance/test_*.py`: many differences and little that waits."""
+"""Of `tests/conformance/test_*.py`: some differences, and little that waits."""
 PROCESSES = 3
 """Nearly all the time they wait, most for what RabbitMQ does not do."""
-PASSED_MIN, DIFFERENT_MIN = 400, 40
+PASSED_MIN, DIFFERENT_MIN = 250, 15
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.proxy_protocol.header import (
+from amqp_server.connections.proxy_protocol.header import (
     HEADER_BYTES_MAX,
     LENGTH_MAX,
     LINE_BYTES_MAX,

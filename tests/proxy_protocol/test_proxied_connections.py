@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 from pamqp.commands import Connection
 
-from amqp_server.proxy_protocol import connection as proxied
-from amqp_server.proxy_protocol.header import SIGNATURE_V2
+from amqp_server.connections.proxy_protocol import connection as proxied
+from amqp_server.connections.proxy_protocol.header import SIGNATURE_V2
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient
 from tests.proxy_protocol.test_header import (
     ADDRESSES_V4,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from amqp_server.shovel.link.channel import LinkChannel
 from amqp_server.shovel.link.connection import connect
 from tests.control.asking import Asking
 from tests.servers import RunningServer
+
+LOOK_SECONDS = 0.01
 
 
 class ShovelHost:
@@ -54,6 +57,23 @@ class ShovelHost:
     def rows(self) -> dict[str, dict[str, Any]]:
         """Return the shovels by name."""
         return {row["name"]: row for row in self.asking.ask("shovels.list")}
+
+    def until(self, name: str, state: str) -> dict[str, Any]:
+        """Return the row of a shovel when it is in a state; the test's own limit ends the wait.
+
+        The process of the shovels reports states in its own time: a line of the log, or a message
+        that has arrived, does not say that the server knows the state by now.
+        """
+        while True:
+            row = self.rows().get(name, {})
+            if row.get("state") == state:
+                return row
+            time.sleep(LOOK_SECONDS)
+
+    def until_there_are(self, *names: str) -> None:
+        """Wait until these are the shovels; they follow the parameters by a task of their own."""
+        while self.rows().keys() != set(names):
+            time.sleep(LOOK_SECONDS)
 
     def kill_shovels(self) -> None:
         """Kill the process of the shovels, as an operator by mistake would."""

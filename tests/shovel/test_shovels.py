@@ -34,7 +34,7 @@ async def test_a_shovel_moves_what_is_there_and_what_comes(host: ShovelHost) -> 
         assert [body for _, body in await drain(read, "to", 2)] == [b"1", b"2"]
         await fill(fed, "from", [b"3"])
         assert [body for _, body in await drain(read, "to", 1)] == [b"3"]
-    row = host.rows()["s"]
+    row = host.until("s", "running")
     assert row.pop("timestamp")
     row.pop("forwarded", None)
     assert row == {
@@ -62,9 +62,7 @@ async def test_a_missing_queue_is_declared_unless_it_should_be_there(host: Shove
         found = host.asking.listed("bindings.list", "bindings", vhost="/")
         assert {each["destination"] for each in found} == {"from", "to"}
         host.set("p", src_queue="nowhere", src_predeclared=True, reconnect_delay=0)
-        host.server.wait_for_message("shovel failed vhost='/' name='p'")
-        row = host.rows()["p"]
-        assert row["state"] == "terminated"
+        row = host.until("p", "terminated")
         assert row["reason"] == "404 NOT_FOUND - no queue 'nowhere' in vhost '/'"
 
 
@@ -78,7 +76,7 @@ async def test_it_deletes_itself_after_exactly_so_many(
         await fill(channel, "from", [b"%d" % number for number in range(1200)])
         host.set("s", src_delete_after=after)
         host.server.wait_for_message("shovel is done")
-        assert host.rows() == {}
+        host.until_there_are()
         assert host.asking.ask("parameters.list", component="shovel") == []
         assert (await channel.queue_counts("to"))[0] == moved
         rest = 1200 - moved
@@ -199,8 +197,7 @@ async def test_a_parameter_that_was_no_shovel_before_is_shown_as_one_that_failed
     host.server.start()
     host.set("s")
     host.server.wait_for_message("shovel running vhost='/' name='s'")
-    row = host.rows()["old"]
-    assert row["state"] == "terminated"
+    row = host.until("old", "terminated")
     assert row["reason"].startswith("Must specify 'src-exchange' or 'src-queue'; Unrecognised")
     assert len(shovel_processes(host.server.pid)) == 1
 
@@ -216,7 +213,7 @@ async def test_why_an_old_parameter_is_no_shovel_is_told_without_a_password(
     host.server.start()
     host.set("s")
     host.server.wait_for_message("shovel running vhost='/' name='s'")
-    reason = host.rows()["old"]["reason"]
+    reason = host.until("old", "terminated")["reason"]
     assert "amqp://host/v" in reason
     assert "amqps://other" in reason
     assert not {"sec", "ret", "secret"} & set(re.findall(r"\w+", reason))
@@ -235,8 +232,7 @@ async def test_a_definition_that_is_too_large_does_not_keep_others_from_running(
     host.server.start()
     host.set("s")
     host.server.wait_for_message("shovel running vhost='/' name='s'")
-    row = host.rows()["large"]
-    assert row["state"] == "terminated"
+    row = host.until("large", "terminated")
     assert row["reason"].endswith("at most 1048576 run")
 
 
@@ -248,7 +244,7 @@ async def test_a_deleted_vhost_ends_its_shovels(host: ShovelHost) -> None:
         host.set("kept")
         host.server.wait_for_message("shovel running vhost='v' name='s'")
         host.asking.ask("vhosts.delete", name="v")
-    assert host.rows().keys() == {"kept"}
+    host.until_there_are("kept")
 
 
 async def test_shovels_run_again_after_a_restart_of_the_server(host: ShovelHost) -> None:

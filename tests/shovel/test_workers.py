@@ -27,10 +27,15 @@ class Workers:
     def tell(self, *orders: dict[str, Any]) -> None:
         self._input.write(b"".join(orjson.dumps(each) + b"\n" for each in orders))
 
+    async def reports(self) -> AsyncIterator[dict[str, Any]]:
+        """Return what it reports, until it ends."""
+        async for line in self._output:
+            yield orjson.loads(line)
+
     async def until(self, **fields: object) -> None:
         """Return when it has reported a shovel with these members."""
-        async for line in self._output:
-            found = orjson.loads(line).get("shovel", {})
+        async for each in self.reports():
+            found = each.get("shovel", {})
             if fields.items() <= found.items():
                 return
         raise AssertionError("the process has ended")
@@ -88,3 +93,16 @@ async def test_changes_wait_for_a_shovel_that_ends_slowly() -> None:
             await relay.until_unused()
             await fed.publish("", "from", header_of(b"1"), b"1")
             await process.until(serial=3, forwarded=1)
+
+
+async def test_the_state_is_reported_before_the_line_that_says_so() -> None:
+    """Who waits for the line and then looks at the state sees the state that it speaks of."""
+    async with workers() as process:
+        nowhere = "amqp://127.0.0.1:1"
+        process.tell(shovel(1, nowhere, nowhere, "a"))
+        states = []
+        async for each in process.reports():
+            states.append(each.get("shovel", {}).get("state"))
+            if "shovel failed" in each.get("text", ""):
+                break
+        assert states == ["starting", "terminated", None]

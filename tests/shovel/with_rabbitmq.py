@@ -8,6 +8,7 @@ from urllib.error import HTTPError
 
 from bench.rabbitmq import free_ports, start_rabbitmq
 from tests.conftest import StartServer
+from tests.limits import HANG_SECONDS
 from tests.servers import NO_MANAGEMENT
 from tests.shovel.link.messages import header_of
 from tests.shovel.link.test_moving import drain, fill
@@ -28,7 +29,7 @@ def put_shovel(port: int, value: dict[str, object]) -> tuple[int, str]:
         method="PUT",
     )
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=HANG_SECONDS) as answer:
             return answer.status, ""
     except HTTPError as error:
         return error.code, json.loads(error.read())["reason"]

@@ -64,11 +64,20 @@ class LoopbackS3:
 
 
 SERVER: Final = """
-import sys
-from moto.server import ThreadedMotoServer
-server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-server.start()
-print(server.get_host_and_port()[1], flush=True)
+import sys, threading
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+application = DomainDispatcherApplication(create_backend_app)
+one_at_a_time = threading.Lock()
+def answer(request, start_response):
+    # S3 creates an object for one of those who ask at the same time; moto looks, then writes.
+    if "HTTP_IF_NONE_MATCH" not in request:
+        return application(request, start_response)
+    with one_at_a_time:
+        return application(request, start_response)
+server = make_server("127.0.0.1", 0, answer, threaded=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(server.port, flush=True)
 sys.stdin.read()
 """
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import pytest
 
-from amqp_server.imports.message_check import fault_of
+from amqp_server.admin.imports.message_check import fault_of
 from appendlog.reader import LogReader
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.committing.files_destination import FilesDestination

@@ -44,7 +44,7 @@ def test_dropmalformed_goes_on_behind_damage_and_says_so(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         assert read_offsets(queue.storage_path, mode="DROPMALFORMED") == KEPT
-    assert "skipped damage queue=orders places=2 offsets=100: " in caplog.text
+    assert "skipped damage queue='orders' places=2 offsets=100: " in caplog.text
     assert "offsets [100, 150): a chunk whose checksum is wrong" in caplog.text
 
 

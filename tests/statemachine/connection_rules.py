@@ -61,10 +61,10 @@ class ConnectionRules(WorldMachine):
         names = [name for name, queue in self.model.queues.items() if queue.owner is peer]
         self.world.peer_gone(peer)
         for name in names:
-            self._await_absence(name)
+            self.await_absence(name)
         self.world.settle()
 
-    def _await_absence(self, name: str) -> None:
+    def await_absence(self, name: str) -> None:
         """Return when a queue is gone that another connection had for itself."""
         client = self.world.observer.client
         deadline = time.monotonic() + 30

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
 from tests.statemachine.clients import Mode
-from tests.statemachine.connection_rules import ConnectionRules
 from tests.statemachine.consuming_rules import ConsumingRules
 from tests.statemachine.declaration_rules import DeclarationRules
 from tests.statemachine.machine import MODES
+from tests.statemachine.overlapping_rules import OverlappingRules
 from tests.statemachine.restart_rules import RestartRules
 from tests.statemachine.servers import Servers
 from tests.statemachine.shapes import SHAPES
@@ -38,7 +38,7 @@ def _servers() -> Iterator[None]:
 
 
 class BrokerMachine(
-    ConnectionRules, DeclarationRules, TransactionRules, ConsumingRules, RestartRules
+    OverlappingRules, DeclarationRules, TransactionRules, ConsumingRules, RestartRules
 ):
     """Every rule does one thing, tells the model, and waits until both agree.
 
@@ -83,6 +83,7 @@ class CutBrokerMachine(BrokerMachine):
     """
 
     servers = CUT
+    end_beside_others_2 = end_beside_others_3 = OverlappingRules.end_beside_others
 
 
 TestBroker = pytest.mark.timeout(0 if IS_LONG else 300)(BrokerMachine.TestCase)

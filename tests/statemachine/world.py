@@ -11,13 +11,13 @@ from typing import Any
 from pamqp.commands import Basic, Exchange, Queue
 
 from tests.amqp_client import Message as Received
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 from tests.statemachine.clients import Clients, Consumer, Delivery, ModelChannel, Outcome
 from tests.statemachine.model import Death, Message, Model, ModelQueue
 from tests.statemachine.peer import ROUND_TRIP_CHANNEL, Peer
 from tests.statemachine.shapes import SHAPES
 
-QUIET_SECONDS_MAX = 120.0
 OBSERVER_CHANNEL = 1
 
 
@@ -113,7 +113,7 @@ class World:
 
     def settle(self) -> None:
         """Return when the broker is where the model is; that must be soon."""
-        deadline = time.monotonic() + QUIET_SECONDS_MAX
+        deadline = time.monotonic() + HANG_SECONDS
         while True:
             differences = self._look()
             if not differences:

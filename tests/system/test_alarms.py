@@ -12,9 +12,9 @@ import pytest
 from pamqp.base import Frame
 from pamqp.commands import Basic, Connection, Queue
 
-from amqp_server.alarms import Reading
 from amqp_server.control.client import ask
 from amqp_server.testing.clock import TurnedClock
+from amqp_server.upkeep.alarms import Reading
 from tests.amqp_client import AmqpClient, connect, describe
 from tests.conftest import StartServer
 from tests.system.watched import (
@@ -233,7 +233,7 @@ def test_the_real_sensor_sees_memory_and_disk(
         assert client.expect(Connection.Blocked, 0).reason == reason
         client.open_channel(2)
         assert client.ready_count("q", 2) == 0
-        server.wait_for_message(f"alarms reason={reason} memory_bytes=")
+        server.wait_for_message(f"alarms reason={reason!r} memory_bytes=")
         assert ask(server.storage_path, "status")["alarms"] == [reason.removeprefix("low on ")]
 
 

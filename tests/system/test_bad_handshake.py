@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Channel, Connection, Queue
 
-from amqp_server.config import Limits
+from amqp_server.base.config import Limits
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, ConnectionLostError, connect
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Queue
 
-from amqp_server.limits import MIB
+from amqp_server.base.limits import MIB
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 

@@ -6,6 +6,7 @@ from pamqp.commands import Basic
 
 from tests.amqp_client import PERSISTENT, connect
 from tests.faults.faulty_filesystem import FaultyFileSystem
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 
@@ -20,7 +21,7 @@ def test_a_publisher_that_pauses_gets_the_confirms_of_all_its_flushes(tmp_path: 
         client.declare("orders", durable=True)
         filesystem.sync_gate.clear()
         client.publish(b"in the first flush", "orders", properties=PERSISTENT)
-        assert filesystem.sync_waiting.wait(30)
+        assert filesystem.sync_waiting.wait(HANG_SECONDS)
         client.publish(b"in the second", "orders", properties=PERSISTENT)
         queue = server.server.broker.vhosts["/"].queues["orders"]
         server.wait_until(lambda: queue.store.end_offset == 2)

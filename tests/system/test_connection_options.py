@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pamqp.commands import Channel, Connection
 
-from amqp_server.config import ConfigError, ServerConfig
+from amqp_server.base.config import ConfigError, ServerConfig
 from amqp_server.control.client import ask
 from amqp_server.control.messages import ControlError, ErrorKind
 from tests.amqp_client import AmqpClient, ConnectionLostError, connect

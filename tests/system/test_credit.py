@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pamqp.commands import Basic
 
-from amqp_server.config import Limits
+from amqp_server.base.config import Limits
 from tests.amqp_client import connect
 from tests.threaded_server import ThreadedServer
 

@@ -16,7 +16,8 @@ from pamqp import frame
 from pamqp.base import Frame
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
-from amqp_server import time_slice
+from amqp_server.base import time_slice
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker import broker as broker_module
 from amqp_server.broker import deletion as deletion_module
 from amqp_server.broker import virtual_host
@@ -27,7 +28,6 @@ from amqp_server.broker.inner_client import inner_channel
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.methods import ExchangeDelete, ExchangeDeleteOk
 from amqp_server.protocol.tables import encode_table
-from amqp_server.time_slice import TimeSlice
 from metadata.write_rounds import WriteRounds
 from tests.amqp_client import AmqpClient, connect
 from tests.cutting import connection_of, read

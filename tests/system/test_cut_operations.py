@@ -19,6 +19,7 @@ from amqp_server.broker.publishing import publishing
 from amqp_server.broker.publishing.confirms import Barrier, PublisherConfirms
 from amqp_server.broker.publishing.row import may_refuse
 from amqp_server.broker.queue import Queue as BrokerQueue
+from amqp_server.broker.turn import Line
 from amqp_server.protocol.methods import Method
 from tests.amqp_client import AmqpClient, connect
 from tests.cutting import connection_of, cut_everywhere, read, together
@@ -715,3 +716,159 @@ def test_dead_letters_reach_all_queues_though_others_are_served_in_between(
             for source in (b"source", b"other source"):
                 own = [body for body in bodies if body.startswith(source + b" ")]
                 assert own == [b"%s %d" % (source, number) for number in range(3)]
+
+
+def test_a_count_does_not_wait_until_all_consumers_have_got_their_messages(
+    server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    greedy, modest = clients
+    greedy.open_channel(2)
+    greedy.declare("q")
+    for number in range(10):
+        greedy.call(
+            Basic.Consume(queue="q", consumer_tag=f"c{number}", no_ack=True), Basic.ConsumeOk
+        )
+    octets = b"".join(
+        greedy.publish_octets(
+            Basic.Publish(routing_key="q"), b"%d" % number, Basic.Properties(), channel=2
+        )
+        for number in range(MESSAGES)
+    )
+    together(server, (greedy, octets), (modest, passive("q")))
+
+    assert (modest.expect(Queue.DeclareOk).message_count or 0) in range(1, MESSAGES)
+    bodies = [greedy.expect_delivery().body for _ in range(MESSAGES)]
+    assert sorted(bodies) == sorted(b"%d" % number for number in range(MESSAGES))
+
+
+def test_a_consumer_gets_what_was_ready_before_its_cancellation(
+    server: ThreadedServer,
+    clients: tuple[AmqpClient, AmqpClient],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # All messages are in the queue before the cancellation is handled.
+    monkeypatch.setattr("amqp_server.broker.publishing.publishing.STEP_LOOKS", 512)
+    greedy, modest = clients
+    greedy.open_channel(2)
+    greedy.declare("levels", arguments={"x-max-priority": 1})
+    greedy.call(Basic.Consume(queue="levels", consumer_tag="c", no_ack=True), Basic.ConsumeOk)
+    publishes = b"".join(
+        greedy.publish_octets(
+            Basic.Publish(routing_key="levels"),
+            b"%d" % number,
+            Basic.Properties(priority=number % 2),
+            channel=2,
+        )
+        for number in range(MESSAGES)
+    )
+    cancel = frame.marshal(Basic.Cancel(consumer_tag="c"), 1)
+    together(server, (greedy, publishes + cancel), (modest, passive("levels")))
+
+    assert (modest.expect(Queue.DeclareOk).message_count or 0) in range(1, MESSAGES)
+    bodies = [greedy.expect_delivery().body for _ in range(MESSAGES)]
+    assert sorted(bodies) == sorted(b"%d" % number for number in range(MESSAGES))
+    greedy.expect(Basic.CancelOk)
+    assert modest.ready_count("levels") == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"x-max-priority": 1}, {"x-message-ttl": 3_600_000}, {"x-max-length-bytes": 1 << 20}],
+    ids=["priority", "lifetime", "size"],
+)
+def test_a_queue_that_looks_at_each_message_gets_many_of_them_in_steps(
+    arguments: dict[str, int], server: ThreadedServer, clients: tuple[AmqpClient, AmqpClient]
+) -> None:
+    greedy, modest = clients
+    greedy.declare("q", arguments=arguments)
+    bodies = [b"%d" % number for number in range(MESSAGES)]
+    octets = b"".join(
+        greedy.publish_octets(Basic.Publish(routing_key="q"), body, Basic.Properties())
+        for body in bodies
+    )
+    together(server, (greedy, octets), (modest, passive("q")))
+
+    assert (modest.expect(Queue.DeclareOk).message_count or 0) < MESSAGES
+    while greedy.expect(Basic.Ack).delivery_tag != MESSAGES:
+        pass
+    taken = [modest.get("q") for _ in bodies]
+    assert [each.body for each in taken if each] == bodies
+
+
+def test_neighbours_for_queues_that_look_at_each_message_go_in_steps(
+    server: ThreadedServer,
+    clients: tuple[AmqpClient, AmqpClient],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Few queues, so that only what they look at makes steps of the publishes.
+    monkeypatch.setattr("amqp_server.broker.publishing.row.STEP_QUEUES", 64)
+    monkeypatch.setattr("amqp_server.broker.publishing.publishing.STEP_QUEUES", 64)
+    greedy, modest = clients
+    names = ["even", "odd"]
+    for name in names:
+        greedy.declare(name, arguments={"x-max-priority": 1})
+        greedy.publish(b"known", name, properties=Basic.Properties())
+        greedy.expect_confirmed()
+    octets = b"".join(
+        greedy.publish_octets(
+            Basic.Publish(routing_key=names[number % 2]), b"%d" % number, Basic.Properties()
+        )
+        for number in range(MESSAGES)
+    )
+    together(server, (greedy, octets), (modest, passive("odd")))
+
+    assert modest.expect(Queue.DeclareOk).message_count == 1
+    while greedy.expect(Basic.Ack).delivery_tag != len(names) + MESSAGES:
+        pass
+    for first, name in enumerate(names):
+        taken = [modest.get(name) for _ in range(1 + MESSAGES // 2)]
+        wanted = [b"known", *(b"%d" % number for number in range(first, MESSAGES, 2))]
+        assert [each.body for each in taken if each] == wanted
+
+
+def test_the_channels_of_a_client_that_reads_again_are_woken_in_steps(
+    server: ThreadedServer,
+    clients: tuple[AmqpClient, AmqpClient],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    greedy, _ = clients
+    for number in range(2, 6):
+        greedy.open_channel(number)
+    woken = list[int]()
+    monkeypatch.setattr(
+        BrokerChannel, "wake_consumers", lambda channel: woken.append(channel.number)
+    )
+    session = connection_of(server, greedy)._session
+    assert session is not None
+
+    def wake() -> list[int]:
+        session.wake_consumers()
+        return list(woken)
+
+    assert server.call(wake) == [1]
+    server.wait_until(lambda: len(woken) == 5)
+    assert woken == [1, 2, 3, 4, 5]
+
+
+def test_a_queue_is_woken_once_for_all_consumers_of_a_channel(
+    server: ThreadedServer,
+    clients: tuple[AmqpClient, AmqpClient],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    greedy, _ = clients
+    for name in ("q", "r"):
+        greedy.declare(name)
+        for number in range(20):
+            greedy.call(Basic.Consume(queue=name, consumer_tag=f"{name}{number}"), Basic.ConsumeOk)
+    woken = list[str]()
+    wake = BrokerQueue.wake
+
+    def counted(queue: BrokerQueue, *line: Line) -> None:
+        woken.append(queue.name)
+        wake(queue, *line)
+
+    monkeypatch.setattr(BrokerQueue, "wake", counted)
+
+    greedy.call(Basic.Qos(prefetch_count=9, global_=True), Basic.QosOk)
+
+    assert woken == ["q", "r"]

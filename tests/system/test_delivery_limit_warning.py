@@ -23,7 +23,9 @@ def return_too_often(client: AmqpClient, queue: str, times: int) -> None:
 
 def warnings_of(server: RunningServer, queue: str) -> list[str]:
     return [
-        line for line in server.messages if "messages dropped" in line and f"queue={queue}" in line
+        line
+        for line in server.messages
+        if "messages dropped" in line and f"queue={queue!r}" in line
     ]
 
 

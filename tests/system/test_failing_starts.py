@@ -18,17 +18,17 @@ import uvloop
 from pamqp.commands import Tx
 
 from amqp_server import start_and_stop
-from amqp_server.alarms import Reading
-from amqp_server.config import ServerConfig
-from amqp_server.errors import StartupError
+from amqp_server.base.config import ServerConfig
+from amqp_server.base.errors import StartupError
+from amqp_server.recovery.start_report_file import load_report
 from amqp_server.start_and_stop import RunningServer, recover_and_stop, start, try_recovery
-from amqp_server.start_report_file import load_report
+from amqp_server.upkeep.alarms import Reading
 from appendlog import FileSystem
 from appendlog.files.dry_run import DryRunFileSystem
 from tests.amqp_client import connect
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
-SECONDS_MAX = 30.0
 OPERATIONS_MIN = 60
 """File operations of a start, at least: a walk with fewer steps has missed some."""
 
@@ -118,7 +118,7 @@ async def outcome(begin: Callable[[], Awaitable[object]]) -> Exception | None:
     except (UnexpectedError, OSError, StartupError) as raised:
         error = raised
     for thread in threads() - before[1]:
-        await asyncio.to_thread(thread.join, SECONDS_MAX)
+        await asyncio.to_thread(thread.join, HANG_SECONDS)
     # uvloop closes sockets in its next turn.
     await asyncio.sleep(0)
     assert open_files() - before[0] == set()

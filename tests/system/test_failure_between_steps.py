@@ -17,7 +17,7 @@ import pytest
 from pamqp import frame
 from pamqp.commands import Basic, Exchange, Queue
 
-from amqp_server import time_slice
+from amqp_server.base import time_slice
 from amqp_server.broker import channel as channel_module
 from amqp_server.broker import queue as queue_module
 from amqp_server.broker.consuming import unacked
@@ -26,6 +26,7 @@ from amqp_server.broker.queue import Queue as BrokerQueue
 from amqp_server.broker.transfers import forwarder
 from appendlog import FileSystem
 from tests.amqp_client import AmqpClient, connect
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 QUEUES = 8
@@ -144,10 +145,10 @@ class Failure:
         self.disk.bad_queue = queue.name
         queue.store.run_journal(may_wait=False)
         queue.store.request_roll()
-        assert self.disk.has_refused.wait(10), "nothing was written"
+        assert self.disk.has_refused.wait(HANG_SECONDS), "nothing was written"
         # The flusher has reported one round before it begins the next.
         queue_of(self.server, "other").store.request_roll()
-        assert self.disk.has_written_again.wait(10), "nothing else was written"
+        assert self.disk.has_written_again.wait(HANG_SECONDS), "nothing else was written"
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Confirm
 
+from amqp_server.base.config import Limits
 from amqp_server.broker.storing import group_commit
 from amqp_server.broker.storing.group_commit import WaitingWrites
 from amqp_server.broker.turn import Turn
-from amqp_server.client_connection import ClientConnection
-from amqp_server.config import Limits
+from amqp_server.connections.client_connection import ClientConnection
 from tests.amqp_client import PERSISTENT, connect
 from tests.threaded_server import ThreadedServer, two_clients
 

@@ -9,6 +9,7 @@ from pamqp.commands import Queue
 
 from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 CONNECTIONS_MAX = 32
@@ -70,7 +71,7 @@ def test_connections_beyond_the_limit_of_open_files_are_closed_and_the_others_wo
             open_ones.enter_context(socket.create_connection(server.address)) for _ in range(300)
         ]
         for each in beyond:
-            each.settimeout(30)
+            each.settimeout(HANG_SECONDS)
             assert closed(each)
         clients[0].open_channel(confirms=True)
         declare_all(clients[0], 100)

@@ -62,5 +62,5 @@ def test_a_new_secret_is_taken_and_logged_without_it(server: RunningServer, secr
         client.open_channel()
     line = server.wait_for_message("secret renewed")
     assert "level=info" in line
-    assert r"""user=guest reason="it's\nold" """ in line
+    assert r"""user='guest' reason="it's\nold" """ in line
     assert "not-the-one" not in line

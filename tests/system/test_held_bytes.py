@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from amqp_server.client_connection import ClientConnection
+from amqp_server.connections.client_connection import ClientConnection
 from tests.amqp_client import connect
 from tests.threaded_server import ThreadedServer
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Queue
 
+from amqp_server.admin.imports import import_state
 from amqp_server.control.client import ControlError, UnreachableError
 from amqp_server.control.import_client import ImportClient, ImportWork
 from amqp_server.control.messages import ErrorKind
-from amqp_server.imports import import_state
 from amqp_server.protocol.properties import Properties
 from appendlog import LogReader, encode_message
 from appendlog.layout.message import HAS_PRIORITY, PERSISTENT

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pamqp.commands import Basic, Exchange, Queue
 
-from amqp_server.config import Limits
+from amqp_server.base.config import Limits
 from amqp_server.protocol.constants import ReplyCode
 from tests.amqp_client import PERSISTENT, connect
 from tests.threaded_server import ThreadedServer

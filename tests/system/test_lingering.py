@@ -5,11 +5,13 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import pamqp.frame
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Queue
 
 from amqp_server import start_and_stop
-from amqp_server.config import Limits
+from amqp_server.base.config import Limits
+from amqp_server.connections import client_connection
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, connect, frame_octets
 from tests.conftest import StartServer
 from tests.threaded_server import ThreadedServer
@@ -46,6 +48,36 @@ def test_a_client_that_still_writes_reads_the_answer_to_its_close(server: Thread
     with connect(server.address) as client:
         client.send(Connection.Close(200, "", 0, 0), 0)
         still_write(server, client)
+        client.expect(Connection.CloseOk, 0)
+        expect_orderly_end(server, client)
+
+
+def test_threads_that_close_one_connection_read_close_ok_and_no_end(
+    server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_connection, "PEER_FIRST_SECONDS", FOR_EVER)
+    with connect(server.address) as client:
+        close = pamqp.frame.marshal(Connection.Close(200, "", 0, 0), 0)
+        client.send_raw(close * 10)
+        client.expect(Connection.CloseOk, 0)
+        for _ in range(10):
+            client.send_raw(close)
+        # The server has read them all, and neither ended the stream nor reset it.
+        still_write(server, client)
+        client.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            client.socket.recv(1)
+        client.socket.setblocking(True)
+        client.socket.shutdown(socket.SHUT_WR)
+        expect_orderly_end(server, client)
+
+
+def test_the_peer_that_does_not_close_first_reads_the_end(
+    server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_connection, "PEER_FIRST_SECONDS", 0.01)
+    with connect(server.address) as client:
+        client.send(Connection.Close(200, "", 0, 0), 0)
         client.expect(Connection.CloseOk, 0)
         expect_orderly_end(server, client)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from pamqp.commands import Connection
 
-from amqp_server.client_session import ClientSession
-from amqp_server.limits import Limits
+from amqp_server.base.limits import Limits
+from amqp_server.connections.session.client_session import ClientSession
 from amqp_server.protocol.connection_machine import CAPABILITIES_MAX, KEPT_PROPERTIES
 from amqp_server.protocol.framing import MethodFrame
 from amqp_server.protocol.methods import ConnectionStartOk
@@ -52,7 +52,7 @@ def test_the_broker_keeps_nothing_of_a_refused_login(tmp_path: Path) -> None:
 
         assert server.call(lambda: sessions(server)[0]._machine.client_properties) == {}
         (session,), (connection,) = sessions(server), server.connections
-        assert not session._events
+        assert not session._input.events
         assert session._event == MethodFrame(0, ConnectionStartOk.identity)
         assert (connection.rest, connection.unsent_bytes) == (b"", 0)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Queue
 
-from amqp_server import message_loading
 from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
+from amqp_server.recovery import message_loading
 from appendlog import LogFailedError
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer

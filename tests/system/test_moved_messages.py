@@ -20,10 +20,9 @@ from amqp_server.control.transfers import ENDED_MAX
 from appendlog.layout.message import encode_message
 from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
-
-SECONDS_MAX = 15.0
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def listed(server: RunningServer, **options: object) -> list[dict[str, Any]]:
 
 
 def until_ended(server: RunningServer, number: int) -> dict[str, Any]:
-    deadline = time.monotonic() + SECONDS_MAX
+    deadline = time.monotonic() + HANG_SECONDS
     while time.monotonic() < deadline:
         row = next(each for each in listed(server) if each["id"] == number)
         if row["state"] not in {"waiting", "running"}:

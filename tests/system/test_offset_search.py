@@ -11,6 +11,7 @@ from pamqp.commands import Basic, Queue
 from amqp_server.broker.queue import Queue as BrokerQueue
 from appendlog import Log, LogFailedError
 from tests.amqp_client import AmqpClient, connect
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 AGE = {"x-stream-offset": "1h"}
@@ -34,7 +35,7 @@ class Search:
 
         def held(log: Log, timestamp_ns: int) -> int:
             self.is_begun.set()
-            assert self.may_end.wait(30)
+            assert self.may_end.wait(HANG_SECONDS)
             if error is not None:
                 raise error
             return find(log, timestamp_ns)
@@ -65,7 +66,7 @@ def test_a_client_that_leaves_during_the_search_leaves_no_consumer(
     held = Search(monkeypatch)
     client = connect(server.address)
     search(client, stream=stream, arguments=arguments)
-    assert held.is_begun.wait(30)
+    assert held.is_begun.wait(HANG_SECONDS)
     client.socket.close()
     server.wait_until(lambda: not server.server.connections)
     held.may_end.set()
@@ -88,7 +89,7 @@ def test_a_queue_that_is_deleted_during_the_search_is_not_found(
     held = Search(monkeypatch, LogFailedError(tmp_path, OSError("gone")))
     with connect(server.address) as client, connect(server.address) as other:
         search(client, stream=stream, arguments=arguments)
-        assert held.is_begun.wait(30)
+        assert held.is_begun.wait(HANG_SECONDS)
         other.open_channel()
         other.call(Queue.Delete(queue="q"), Queue.DeleteOk)
         held.may_end.set()

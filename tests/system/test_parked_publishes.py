@@ -336,7 +336,7 @@ def test_a_memory_alarm_beside_a_disk_alarm_keeps_refusing(watched: Watched) -> 
 def test_a_close_waits_for_a_limited_time_and_loses_nothing(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, of_what: str
 ) -> None:
-    monkeypatch.setattr("amqp_server.parked_publishes.CLOSE_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("amqp_server.connections.parked_publishes.CLOSE_WAIT_SECONDS", 0.05)
     with watched.connect() as client:
         client.open_channel()
         client.declare("q")
@@ -356,7 +356,7 @@ def test_a_close_waits_for_a_limited_time_and_loses_nothing(
 def test_a_close_behind_a_parked_publish_is_answered_when_the_alarm_ends(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amqp_server.parked_publishes.CLOSE_WAIT_SECONDS", 60)
+    monkeypatch.setattr("amqp_server.connections.parked_publishes.CLOSE_WAIT_SECONDS", 60)
     with watched.connect() as client:
         client.open_channel()
         client.declare("q")
@@ -373,7 +373,7 @@ def test_a_close_behind_a_parked_publish_is_answered_when_the_alarm_ends(
 def test_parked_messages_survive_a_clean_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amqp_server.client_connection.CLOSE_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("amqp_server.connections.client_connection.CLOSE_SECONDS_MAX", 0.1)
     sensor = SetSensor()
     with ThreadedServer(tmp_path / "data", limits=LIMITS, sensor=sensor) as server:
         watched = Watched(server, sensor)

@@ -2,7 +2,7 @@
 
 from pamqp.commands import Basic, Connection, Exchange, Queue
 
-from amqp_server.reply_queue import WAITING_MAX
+from amqp_server.connections.reply_queue import WAITING_MAX
 from tests.amqp_client import connect
 from tests.servers import RunningServer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +23,9 @@ from amqp_server.broker.policies.errors import (
 from amqp_server.broker.policies.policies import POLICIES_MAX
 from amqp_server.broker.policies.policy import PolicyKind
 from amqp_server.broker.queue import Queue as LiveQueue
+from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
 from amqp_server.control.client import ask
-from amqp_server.start_report_file import REPORT_NAME
+from amqp_server.recovery.start_report_file import REPORT_NAME
 from appendlog import FileSystem
 from metadata.errors import MetadataError
 from metadata.paths import document_path
@@ -200,7 +202,7 @@ def test_a_lifetime_holds_since_its_first_day(tmp_path: Path) -> None:
         assert server.call(lambda: server.server.policies.get("/", "p").ttl_since_ns) > first > 0
 
 
-def test_a_damaged_policy_is_reported_and_applies_to_nothing(tmp_path: Path) -> None:
+def test_while_a_policy_is_damaged_no_other_one_counts(tmp_path: Path) -> None:
     with serving(tmp_path) as (server, client):
         client.declare("q")
         set_policy(server, "p", "^q$", {"max-length": 1})
@@ -213,11 +215,11 @@ def test_a_damaged_policy_is_reported_and_applies_to_nothing(tmp_path: Path) -> 
             "p"
         ]
         publish(client, "q", b"1", b"2")
-        assert client.ready_count("q") == 1
-        # Setting it again replaces what is damaged.
-        set_policy(server, "torn", "^q$", {"max-length": 9}, priority=5)
-        publish(client, "q", b"3")
         assert client.ready_count("q") == 2
+        # Setting it again replaces what is damaged.
+        set_policy(server, "torn", "^q$", {"max-length": 3}, priority=5)
+        publish(client, "q", b"3", b"4")
+        assert client.ready_count("q") == 3
     with serving(tmp_path) as (server, _):
         assert len(server.call(lambda: server.server.policies.list())) == 2
 
@@ -350,16 +352,78 @@ def test_what_the_disk_refuses_is_not_applied(tmp_path: Path) -> None:
         assert [(each.name, each.definition) for _, each in found] == [("old", {"max-length": 5})]
 
 
+class UnsyncedPolicies(FileSystem):
+    """A disk that has written documents of policies, and fails before it says so, once."""
+
+    failures_left = 0
+
+    def sync_directory(self, path: Path) -> None:
+        super().sync_directory(path)
+        if self.failures_left and "policies" in path.parts:
+            self.failures_left -= 1
+            raise OSError(5, "Input/output error")
+
+
+def test_a_refused_policy_does_not_come_with_the_next_start(tmp_path: Path) -> None:
+    """Its document may be on the disk when the disk refuses it."""
+    disk = UnsyncedPolicies()
+    with serving(tmp_path, disk) as (server, client):
+        client.declare("q")
+        set_policy(server, "old", "^q$", {"max-length": 5})
+        for name in ("new", "old"):
+            disk.failures_left = 1
+            with pytest.raises(MetadataError):
+                set_policy(server, name, "^q$", {"max-length": 1}, priority=5)
+    with serving(tmp_path) as (server, _):
+        found = server.call(lambda: server.server.policies.list())
+        assert [(each.name, each.definition) for _, each in found] == [("old", {"max-length": 5})]
+
+
+def test_a_policy_whose_clearing_was_refused_is_there_after_the_next_start(tmp_path: Path) -> None:
+    disk = UnsyncedPolicies()
+    with serving(tmp_path, disk) as (server, _):
+        set_policy(server, "p", "^q$", {"max-length": 5})
+        disk.failures_left = 1
+        with pytest.raises(MetadataError):
+            clear_policy(server, "p")
+        assert len(server.call(lambda: server.server.policies.list())) == 1
+    with serving(tmp_path) as (server, _):
+        assert len(server.call(lambda: server.server.policies.list())) == 1
+
+
 # Details of effects
 
 
-def test_a_queue_that_is_still_loading_gets_its_policy_afterwards(tmp_path: Path) -> None:
+def test_a_queue_that_is_still_loading_gets_its_policy_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serving(tmp_path) as (_, client):
         client.declare("q", arguments={"x-max-priority": 3})
         publish(client, "q", b"1", b"2", b"3")
+    may_load = threading.Event()
+    read_some = UnloadedAttributes.read_some
+
+    def read_later(unread: UnloadedAttributes) -> bool:
+        assert may_load.wait(60)
+        return read_some(unread)
+
+    monkeypatch.setattr(UnloadedAttributes, "read_some", read_later)
     with serving(tmp_path) as (server, client):
-        set_policy(server, "p", "^q$", {"max-length-bytes": 1})
+        try:
+            # The last of several changes counts, whichever of them waits.
+            set_policy(server, "p", "^q$", {"max-length-bytes": 2})
+            set_policy(server, "p", "^q$", {"max-length-bytes": 1})
+            queue = queue_of(server, "q")
+            assert server.call(lambda: queue.loading.is_loading)
+            assert server.call(lambda: queue.settings.max_length_bytes) is None
+            assert client.ready_count("q") == 3
+        finally:
+            may_load.set()
+        server.wait_until(lambda: queue.settings.max_length_bytes == 1)
         assert eventually(lambda: client.ready_count("q") == 1)
+        # It is no special case any more.
+        set_policy(server, "p", "^q$", {"max-length-bytes": 0})
+        assert client.ready_count("q") == 0
 
 
 def test_retention_and_durability_of_a_live_queue_follow(tmp_path: Path) -> None:

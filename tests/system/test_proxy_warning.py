@@ -20,7 +20,7 @@ def test_the_log_warns_of_proxies_once_a_start(start_server: StartServer) -> Non
     server = start_server()
     (line,) = lines_after_two_logins(server)
     assert "level=warning" in line
-    assert "peer=127.0.0.1 note=the clients of a proxy on this machine" in line
+    assert "peer='127.0.0.1' note='the clients of a proxy on this machine" in line
     assert len(lines_after_two_logins(server.start())) == 2
 
 

@@ -37,7 +37,7 @@ def test_after_a_restart_the_time_starts_again(start_server: StartServer) -> Non
         else:
             assert message is not None
             assert message.body == b"kept"
-    server.wait_for_message("queue expired queue=q vhost=/")
+    server.wait_for_message("queue expired queue='q' vhost='/'")
     server.terminate()
     with connect(server.restart().address) as client:
         client.open_channel()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Queue
 
-from amqp_server.control.client import ControlError, UnreachableError
+from amqp_server.control.client import ControlError, UnreachableError, ask
 from amqp_server.control.messages import ErrorKind
 from amqp_server.control.queue_client import QueueClient
 from tests.amqp_client import AmqpClient, Message, connect
@@ -124,6 +124,34 @@ def test_a_replay_appends_settled_messages_unchanged(
     assert headers["x-replayed-at"].timestamp() >= begun
     for name in (*own, "delivery_mode"):
         assert getattr(message.properties, name) == getattr(first.properties, name)
+
+
+def publish_transient(client: AmqpClient, *bodies: bytes) -> None:
+    """Publish messages that are confirmed before they are on the disk."""
+    for body in bodies:
+        client.publish(body, "q", properties=Basic.Properties(delivery_mode=1))
+    client.expect_confirmed()
+
+
+def test_messages_that_are_not_synced_yet_are_replayed_too(
+    client: AmqpClient, queues: QueueClient
+) -> None:
+    client.declare("q", arguments=RETAINED)
+    client.declare("other")
+    publish_transient(client, *(b"%d" % number for number in range(40)))
+    assert len(drain(client)) == 40
+    assert queues.replay("q", start="first", to="other")["replayed"] == 40
+
+
+def test_messages_that_are_not_synced_yet_are_moved_too(
+    client: AmqpClient, server: RunningServer
+) -> None:
+    client.declare("q")
+    client.declare("other")
+    publish_transient(client, *(b"%d" % number for number in range(40)))
+    moved = ask(server.storage_path, "queues.move", vhost="/", queue="q", to="other")
+    assert moved["moved"] == 40
+    assert client.ready_count("other") == 40
 
 
 def test_a_second_replay_reports_its_own_progress_only(

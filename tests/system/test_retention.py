@@ -11,6 +11,7 @@ from pamqp.commands import Basic
 from amqp_server.broker.queue import Queue
 from appendlog import CompactRequest, FlushResult
 from tests.amqp_client import AmqpClient, connect
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 LARGE = bytes(40 << 20)
@@ -146,7 +147,7 @@ def do_rounds(server: ThreadedServer, count: int = 3) -> None:
         for queue in queues:
             done = threading.Event()
             server.call(partial(_after_maintenance, server, queue, done))
-            assert done.wait(20)
+            assert done.wait(HANG_SECONDS)
 
 
 def _after_maintenance(server: ThreadedServer, queue: Queue, done: threading.Event) -> None:

@@ -10,9 +10,9 @@ import pytest
 from pamqp import frame
 from pamqp.commands import Basic, Exchange, Queue
 
-from amqp_server import time_slice
+from amqp_server.base import time_slice
+from amqp_server.base.limits import Limits
 from amqp_server.broker.routing import routing
-from amqp_server.limits import Limits
 from amqp_server.protocol.constants import ReplyCode
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.cutting import read

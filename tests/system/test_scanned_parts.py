@@ -10,9 +10,10 @@ from pamqp import frame
 from pamqp.commands import Basic, Connection, Queue
 from pamqp.heartbeat import Heartbeat
 
-from amqp_server import client_session, time_slice
-from amqp_server.client_session import ClientSession
-from amqp_server.limits import Limits
+from amqp_server.base import time_slice
+from amqp_server.base.limits import Limits
+from amqp_server.connections.session import session_input
+from amqp_server.connections.session.client_session import ClientSession
 from tests.amqp_client import PERSISTENT, PROTOCOL_HEADER, AmqpClient, connect
 from tests.cutting import connection_of, read
 from tests.threaded_server import ThreadedServer
@@ -32,7 +33,7 @@ def server(tmp_path: Path) -> Iterator[ThreadedServer]:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scan little at once, and make every slice one step long."""
-    monkeypatch.setattr(client_session, "SCANNED_BYTES_MAX", PART_BYTES)
+    monkeypatch.setattr(session_input, "SCANNED_BYTES_MAX", PART_BYTES)
     monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
 
 
@@ -77,14 +78,14 @@ def test_the_smallest_frames_are_no_more_events_than_a_part_has(
 
     def noted(session: ClientSession, *arguments: time_slice.TimeSlice | None) -> bool:
         is_cut = handle(session, *arguments)
-        waiting.append(len(session._events))
+        waiting.append(len(session._input.events))
         return is_cut
 
     with connect(server.address) as client:
         client.open_channel()
         monkeypatch.setattr(ClientSession, "_handle_events", noted)
         server.call(lambda: read(server, client, BEAT * 5_000))
-        assert session_of(server, client)._is_waiting
+        assert session_of(server, client)._input.is_paused
         client.declare("behind them")
 
     assert sum(waiting) > 5_000
@@ -106,8 +107,8 @@ def test_what_was_read_when_the_turn_had_no_time_left_is_scanned_in_the_turn(
             connection = connection_of(server, client)
             # It counts in the memory alarm.
             assert connection.held_bytes >= len(octets) - 1
-            assert session_of(server, client)._is_waiting
-            return len(connection.rest), len(session_of(server, client)._events)
+            assert session_of(server, client)._input.is_paused
+            return len(connection.rest), len(session_of(server, client)._input.events)
 
         assert server.call(read_late) == (len(octets) - 1, 0)
         server.call(lambda: read(server, client, octets[-1:]))
@@ -183,5 +184,5 @@ def test_a_refused_login_drops_what_was_sent_behind_it(tmp_path: Path, is_late: 
 
         session = session_of(server, client)
         assert session._machine.state.name == "CLOSING"
-        assert session._is_scanned
+        assert session._input.is_scanned
         assert connection_of(server, client).rest == b""

@@ -15,10 +15,10 @@ from pamqp.commands import Basic
 from amqp_server import pick_shard, shards_of
 from amqp_server.control.client import ask
 from tests.amqp_client import AmqpClient, connect
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 SHARDS, WORKERS = 8, 3
-SECONDS_MAX = 30
 KEYS = [f"customer-{number}" for number in range(24)]
 
 
@@ -74,7 +74,7 @@ def test_workers_with_shards_of_their_own_get_each_key_once_and_in_order(
         for worker, (connection, bodies) in enumerate(workers):
             mine = {key for key in KEYS if home(pick_shard(key, SHARDS)) == worker}
             while len(bodies) < 10 * len(mine):
-                connection.process_data_events(time_limit=SECONDS_MAX)
+                connection.process_data_events(time_limit=HANG_SECONDS)
             assert by_key(bodies) == {key: list(range(10)) for key in mine}
 
 

@@ -12,6 +12,7 @@ from appendlog import FileSystem
 from appendlog.flushing.flusher import PARALLEL_MAX, ThreadFlusher
 from appendlog.flushing.requests import FlushRequest, Request
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 QUEUES = 3 * PARALLEL_MAX
@@ -39,7 +40,7 @@ class SlowLogs(FileSystem):
     ) -> int:
         if sync and descriptor in self._slow:
             self.stuck.release()
-            assert self.may_sync.wait(30)
+            assert self.may_sync.wait(HANG_SECONDS)
         return super().pwritev(descriptor, buffers, position, sync)
 
 
@@ -62,7 +63,7 @@ def test_a_lone_durable_queue_is_confirmed_while_a_fanout_waits_for_the_disk(
 
         many.publish(b"to all", "", "all")
         for _ in range(PARALLEL_MAX):
-            assert files.stuck.acquire(timeout=30)
+            assert files.stuck.acquire(timeout=HANG_SECONDS)
         for number in range(5):
             lone.publish(b"%d" % number, "lone")
             lone.expect_confirmed()
@@ -151,7 +152,7 @@ def test_the_publisher_pays_for_a_write_that_an_answer_of_the_disk_begins(
             publisher.publish(b"%d" % number, "many-0", properties=PERSISTENT)
             assert publisher.ready_count("many-0") == number + 1
             if not number:
-                assert files.stuck.acquire(timeout=30)
+                assert files.stuck.acquire(timeout=HANG_SECONDS)
         files.may_sync.set()
         server.wait_until(lambda: len(payers) == 2)
 

@@ -11,11 +11,11 @@ import pytest
 from pamqp.commands import Basic
 from pamqp.commands import Connection as Methods
 
-from amqp_server.alarms import Reading
-from amqp_server.connections import Connection
+from amqp_server.base.limits import Limits
+from amqp_server.connections.open_connections import Connection
+from amqp_server.connections.slow_readers import SlowReaders
 from amqp_server.control.client import ask
-from amqp_server.limits import Limits
-from amqp_server.slow_readers import SlowReaders
+from amqp_server.upkeep.alarms import Reading
 from tests.amqp_client import AmqpClient, connect
 from tests.system.watched import CAN_BE_BLOCKED, FINE, LOW_MEMORY, MIB, SetSensor
 from tests.threaded_server import ThreadedServer

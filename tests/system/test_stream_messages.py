@@ -9,6 +9,7 @@ from pamqp.commands import Basic, Channel
 from tests.amqp_client import connect
 from tests.conformance.streams import offset_of
 from tests.faults.faulty_filesystem import FaultyFileSystem
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 STREAM: dict[str, Any] = {"x-queue-type": "stream"}
@@ -33,7 +34,7 @@ def test_a_stream_neither_confirms_nor_delivers_a_message_before_it_is_on_the_di
         filesystem.sync_gate.clear()
         client.publish(b"0", "s", properties=TRANSIENT)
         if durability == "fsync":
-            assert filesystem.sync_waiting.wait(30)
+            assert filesystem.sync_waiting.wait(HANG_SECONDS)
             client.send(Channel.Flow(active=True))
             client.expect(Channel.FlowOk)
         else:

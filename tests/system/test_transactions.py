@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pamqp.commands import Basic, Channel, Tx
 
-from amqp_server.limits import Limits
+from amqp_server.base.limits import Limits
 from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
 from tests.servers import RunningServer

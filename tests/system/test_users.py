@@ -15,8 +15,8 @@ from pamqp.commands import Basic, Channel, Connection, Queue
 from amqp_server.access import patterns
 from amqp_server.access.passwords import PasswordHash
 from amqp_server.access.user import User, deletion_note
+from amqp_server.base.errors import StartupError
 from amqp_server.control.client import ControlError, ask
-from amqp_server.errors import StartupError
 from appendlog.files.filesystem import FileSystem
 from metadata.document import encode_document
 from tests.amqp_client import AmqpClient, ConnectionLostError, connect

@@ -13,6 +13,9 @@ import pytest
 
 from tests.servers import REPOSITORY
 
+pytestmark = pytest.mark.timeout(600)
+"""The wheel is built here, which takes minutes on a busy machine."""
+
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amqp_server.alarms import Reading
-from amqp_server.config import Limits
+from amqp_server.base.config import Limits
+from amqp_server.upkeep.alarms import Reading
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 

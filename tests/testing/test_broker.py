@@ -13,9 +13,9 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from amqp_server.base.config import ConfigError
+from amqp_server.base.errors import StartupError
 from amqp_server.broker.vhost_changes import VhostExistsError
-from amqp_server.config import ConfigError
-from amqp_server.errors import StartupError
 from amqp_server.testing import Broker, BrokerStateError
 from amqp_server.testing.loop_thread import LoopThread
 from amqp_server.testing.temporary_directory import disk_directory

@@ -7,6 +7,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from amqp_server.testing import Broker, ClockError, TurnedClock
+from tests.limits import HANG_SECONDS
 
 HOUR_MS = 3_600_000
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -71,7 +72,7 @@ def test_a_delivery_that_is_never_answered_is_waited_for_as_long_as_asked() -> N
         channel.basic_publish("", "q", b"x")
         channel.basic_get("q")
         # The server looks after itself once in a second; that is no answer.
-        broker.clock.advance(answer_seconds=1.5, seconds_max=15)
+        broker.clock.advance(answer_seconds=1.5, seconds_max=HANG_SECONDS)
         assert broker.queue("q").unacked == 1
 
 

@@ -18,6 +18,7 @@ from amqp_server.testing.reserved_port import ReservedPort
 from amqp_server.testing.temporary_directory import PREFIX
 from cli.ephemeral import is_ephemeral
 from cli.main import command
+from tests.limits import HANG_SECONDS
 from tests.servers import REPOSITORY
 
 pytestmark = pytest.mark.crash
@@ -32,7 +33,7 @@ def wait_for_end(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        ended, _, _ = select.select([descriptor], [], [], 30)
+        ended, _, _ = select.select([descriptor], [], [], HANG_SECONDS)
         assert ended, f"process {pid} goes on"
     finally:
         os.close(descriptor)
@@ -82,7 +83,7 @@ def test_the_first_line_is_its_url_and_its_end_leaves_nothing(tmp_path: Path) ->
             channel.basic_publish("", "orders", b"one", pika.BasicProperties(delivery_mode=2))
             assert channel.basic_get("orders")[2] == b"one"
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(HANG_SECONDS) == 0
 
 
 def test_the_second_line_is_where_commands_find_it(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_the_second_line_is_where_commands_find_it(tmp_path: Path) -> None:
         stats = json.loads(ended.stdout)
         assert (stats["ready"], stats["unacked"]) == (1, 1)
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(HANG_SECONDS) == 0
 
 
 def test_it_ends_when_its_parent_closes_the_pipe_to_it(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_it_ends_when_its_parent_closes_the_pipe_to_it(tmp_path: Path) -> None:
         assert URL.fullmatch(url)
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(HANG_SECONDS) == 0
 
 
 def test_it_ends_with_its_parent_where_there_is_no_pipe(tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def test_it_goes_on_where_standard_input_is_at_its_end_from_the_beginning(tmp_pa
             pika.BlockingConnection(pika.URLParameters(url.strip())).close()
         assert process.poll() is None
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(HANG_SECONDS) == 0
 
 
 def test_a_port_can_be_given(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_a_port_can_be_given(tmp_path: Path) -> None:
         assert match
         assert int(match[1]) == reserved.port
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(HANG_SECONDS) == 0
     reserved.release()
 
 
@@ -180,7 +181,7 @@ def test_it_starts_again_where_it_was_and_is_empty(tmp_path: Path) -> None:
             channel.basic_publish("", "orders", b"one")
             # A client that is still connected: the broker is the one that closes.
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(HANG_SECONDS) == 0
             with pytest.raises(pika.exceptions.AMQPConnectionError):
                 channel.queue_declare("orders", passive=True)
 

@@ -27,6 +27,7 @@ from amqp_server.testing import (
     NoSuchQueueError,
 )
 from tests.amqp_client import AmqpClient, ConnectionLostError
+from tests.limits import HANG_SECONDS
 from tests.testing.test_broker import PERSISTENT, channel, left
 
 
@@ -162,7 +163,7 @@ def test_a_delivery_is_cut_in_the_middle_of_its_frame_and_comes_again(
         assert not cut.has_happened
         with pytest.raises(StreamLostError):
             consume(worker, 1)
-        assert cut.wait(5)
+        assert cut.wait(HANG_SECONDS)
         assert consume(shop, 1) == [(b"one", True, 1)]
 
 

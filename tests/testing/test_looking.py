@@ -13,6 +13,7 @@ import pytest
 
 from amqp_server.testing import Broker, BrokerStateError, NoSuchQueueError, VirtualHost
 from amqp_server.testing.publish_record import BYTES_MAX, MESSAGES_MAX
+from tests.limits import HANG_SECONDS
 from tests.testing.test_broker import PERSISTENT, channel
 
 
@@ -237,6 +238,14 @@ def test_virtual_hosts_and_restarts_keep_records_apart_and_whole() -> None:
         assert "orders: 2 ready" in str(broker.view())
 
 
+def test_a_virtual_host_of_a_name_that_was_deleted_begins_without_a_record(broker: Broker) -> None:
+    with broker.new_vhost("again") as vhost:
+        publish(vhost, "orders", 1)
+        assert len(vhost.published()) == 1
+    with broker.new_vhost("again") as vhost:
+        assert vhost.published() == []
+
+
 def test_the_record_is_bounded() -> None:
     with Broker() as broker:
         with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
@@ -267,7 +276,7 @@ def test_an_expected_message_is_returned(vhost: VirtualHost) -> None:
 def test_an_expected_message_may_still_be_on_its_way(vhost: VirtualHost) -> None:
     later = threading.Timer(0.05, publish, (vhost, "orders", {"id": 1}))
     later.start()
-    vhost.assert_published("orders", json={"id": 1}, seconds_max=30)
+    vhost.assert_published("orders", json={"id": 1}, seconds_max=HANG_SECONDS)
     later.join()
 
 
@@ -358,7 +367,7 @@ def test_a_wait_ends_with_the_broker() -> None:
 
         def wait() -> None:
             try:
-                broker.queue("orders").wait_for(1, seconds_max=30)
+                broker.queue("orders").wait_for(1, seconds_max=HANG_SECONDS)
             except BrokerStateError as error:
                 errors.append(error)
 
@@ -369,3 +378,26 @@ def test_a_wait_ends_with_the_broker() -> None:
         broker.close()
         waiting.join()
     assert "stop" in str(errors[0])
+
+
+def test_a_leak_is_an_open_channel_or_an_unacked_message(
+    broker: Broker, vhost: VirtualHost
+) -> None:
+    """Each is one of its own virtual host alone."""
+    publish(vhost, "orders", 1)
+    with (
+        broker.new_vhost() as other,
+        pika.BlockingConnection(pika.URLParameters(vhost.url)) as connection,
+        pika.BlockingConnection(pika.URLParameters(other.url)) as elsewhere,
+    ):
+        assert vhost.view().leaks == [], "a connection that has nothing open"
+        elsewhere.channel()
+        assert (len(vhost.view().connections), vhost.view().leaks) == (1, [])
+        opened = connection.channel()
+        (leak,) = vhost.view().leaks
+        assert leak.endswith(": open channels: 1")
+        opened.basic_get("orders")
+        assert vhost.view().leaks == [f"{leak}, 1 unacked of 'orders'"]
+        opened.close()
+        assert vhost.view().leaks == []
+        assert len(other.view().leaks) == 1

@@ -263,6 +263,40 @@ def test_leaks_are_errors_if_the_run_asks_for_that(pytester: pytest.Pytester) ->
     result.stdout.fnmatch_lines(["E*BrokerLeakWarning: *::test_that_leaks left behind: *"])
 
 
+ONE_AFTER_THE_OTHER = """
+import pika
+import pytest
+
+async def vhosts(server):
+    return set(server.broker.vhosts)
+
+def test_that_leaks(amqp_url):
+    global channel
+    channel = pika.BlockingConnection(pika.URLParameters(amqp_url)).channel()
+
+@pytest.mark.parametrize("number", range(3))
+def test_that_makes_another(amqp_broker, amqp_session_broker, number):
+    with amqp_session_broker.new_vhost():
+        pass
+    names = amqp_session_broker.submit(vhosts).result()
+    assert names == {"/", amqp_broker.vhost}
+    assert set(amqp_session_broker._records) <= names
+
+def test_what_the_others_left(amqp_session_broker):
+    assert amqp_session_broker.submit(vhosts).result() == {"/"}
+    assert set(amqp_session_broker._records) <= {"/"}
+"""
+
+
+def test_the_virtual_host_of_a_test_ends_with_it_also_when_it_leaks(
+    pytester: pytest.Pytester,
+) -> None:
+    """The broker of a run does not grow with its tests, nor does what it remembers."""
+    pytester.makepyfile(ONE_AFTER_THE_OTHER)
+    pytester.makeini("[pytest]\nfilterwarnings = error::amqp_server.testing.BrokerLeakWarning\n")
+    pytester.runpytest_subprocess(*OURS).assert_outcomes(passed=5, errors=1)
+
+
 def test_the_fixtures_explain_themselves(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(*OURS, "--fixtures")
     for name in FIXTURES:

@@ -18,7 +18,7 @@ from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 from tests.tls.certificates import HOST, Authority
 
-SECONDS_MAX = 15.0
+SECONDS_MAX = 60.0
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 

@@ -13,8 +13,8 @@ import pytest
 from pamqp import frame
 from pamqp.commands import Basic, Connection, Queue
 
-from amqp_server.client_connection import ClientConnection
-from amqp_server.config import Limits
+from amqp_server.base.config import Limits
+from amqp_server.connections.client_connection import ClientConnection
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, connect, frame_octets
 from tests.tls.certificates import Authority
 from tests.tls.conftest import StartTls, TlsServer

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.amqp_client import AmqpClient
+from tests.limits import HANG_SECONDS
 from tests.proxy_protocol.test_header import LINE_V4, V2_V4
 from tests.system.test_freed_at_once import REPEATS, nothing_left
 from tests.tls.certificates import Authority
@@ -66,9 +67,9 @@ def come_through_a_proxy(server: TlsServer, trust: ssl.SSLContext) -> None:
 
 def send_a_bad_header(server: TlsServer, trust: ssl.SSLContext) -> None:
     del trust
-    with socket.create_connection(server.address, timeout=10) as client:
+    with socket.create_connection(server.address, timeout=HANG_SECONDS) as client:
         client.sendall(b"PROXY nonsense\r\n")
-        client.settimeout(10)
+        client.settimeout(HANG_SECONDS)
         try:
             assert client.recv(1) == b""
         except ConnectionResetError:

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from amqp_server.tls import handshakes
-from amqp_server.tls.handshakes import Handshakes
+from amqp_server.connections.tls import handshakes
+from amqp_server.connections.tls.handshakes import Handshakes
 
 
 class SlowHandshake:
@@ -109,3 +109,15 @@ async def test_one_address_holds_a_part_of_the_places_and_addresses_take_turns()
         queue.remove(each)
     assert len(queue) == 0
     assert [each.is_started for each in many].count(True) == 6
+
+
+async def test_addresses_with_places_take_turns() -> None:
+    queue = Handshakes(8)
+    first = [SlowHandshake(queue) for _ in range(8)]
+    ones = [SlowHandshake(queue, address="10.0.0.1") for _ in range(2)]
+    twos = [SlowHandshake(queue, address="10.0.0.2") for _ in range(2)]
+    for each in [*first, *ones, *twos]:
+        queue.add(each)
+    for ended in first[:2]:
+        queue.remove(ended)
+    assert [each.is_started for each in [*ones, *twos]] == [True, False, True, False]

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 from pamqp.commands import Connection
 
-from amqp_server.config import Limits
+from amqp_server.base.config import Limits
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient
 from tests.tls.certificates import DAY, Authority, common_name
 from tests.tls.conftest import SECONDS_MAX, StartTls, TlsServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqp_server.tls.peer_certificate import distinguished_name, validity
+from amqp_server.connections.tls.peer_certificate import distinguished_name, validity
 
 
 @pytest.mark.parametrize(

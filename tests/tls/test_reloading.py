@@ -7,11 +7,16 @@ import os
 import signal
 import ssl
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from amqp_server.base.clock import Clock
+from amqp_server.connections.tls import reloading
+from amqp_server.connections.tls.contexts import load_context
+from amqp_server.connections.tls.reloading import CHECK_SECONDS, CurrentContext
+from amqp_server.connections.tls.settings import TlsSettings
 from amqp_server.testing.clock import TurnedClock
-from amqp_server.tls.reloading import CHECK_SECONDS
 from tests.amqp_client import connect
 from tests.conftest import StartServer
 from tests.tls.certificates import Authority, common_name
@@ -131,3 +136,74 @@ def test_two_reloads_at_once_do_not_mix(authority: Authority, start_tls: StartTl
 
     assert server.run(twice) == [True, True]
     serial_of(server.shake_hands(authority.trust()))
+
+
+async def test_a_file_that_changes_while_it_is_read_is_read_again(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = authority.server_pair()
+    current = CurrentContext(TlsSettings((str(pair.certificate),), (str(pair.key),)))
+    assert not await current.check()
+    reads = []
+
+    def read(settings: TlsSettings) -> ssl.SSLContext:
+        reads.append(load_context(settings))
+        os.utime(pair.certificate, (1, len(reads)))
+        return reads[-1]
+
+    monkeypatch.setattr(reloading, "load_context", read)
+    os.utime(pair.certificate, (1, 100))
+    assert await current.check()
+    assert await current.check()
+    monkeypatch.setattr(reloading, "load_context", load_context)
+    assert await current.check()
+    assert not await current.check()
+
+
+async def test_files_that_cannot_be_used_are_not_read_again_before_they_change(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = authority.server_pair()
+    current = CurrentContext(TlsSettings((str(pair.certificate),), (str(pair.key),)))
+    good = pair.certificate.read_bytes()
+    pair.certificate.write_bytes(b"no certificate")
+
+    assert not await current.check()
+    assert caplog.text.count("TLS files not reloaded") == 1
+    assert not await current.check()
+    assert caplog.text.count("TLS files not reloaded") == 1
+    pair.certificate.write_bytes(good)
+    assert await current.check()
+
+
+async def test_one_error_does_not_end_the_watch(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = authority.server_pair()
+    current = CurrentContext(TlsSettings((str(pair.certificate),), (str(pair.key),)))
+    checks = 0
+    is_enough = asyncio.Event()
+
+    async def check() -> bool:
+        nonlocal checks
+        checks += 1
+        if checks == 3:
+            is_enough.set()
+        raise RuntimeError("can't start new thread")
+
+    class Rounds:
+        def monotonic(self) -> float:
+            return 0.0
+
+        async def until_round(self, due: float, _seconds: float) -> float:
+            await asyncio.sleep(0)
+            return due
+
+    monkeypatch.setattr(current, "check", check)
+    watching = asyncio.create_task(current.watch(cast("Clock", Rounds())))
+    await asyncio.wait(
+        (watching, asyncio.create_task(is_enough.wait())), return_when=asyncio.FIRST_COMPLETED
+    )
+    assert not watching.done()
+    watching.cancel()
+    assert caplog.text.count("TLS files not checked") >= 2

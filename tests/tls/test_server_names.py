@@ -6,9 +6,9 @@ import ssl
 
 import pytest
 
-from amqp_server.config import ServerConfig
-from amqp_server.tls.configured import amqp_tls
-from amqp_server.tls.contexts import load_context
+from amqp_server.base.config import ServerConfig
+from amqp_server.connections.tls.configured import amqp_tls
+from amqp_server.connections.tls.contexts import load_context
 from tests.tls.certificates import Authority
 from tests.tls.conftest import StartTls, TlsServer
 

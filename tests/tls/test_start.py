@@ -34,11 +34,11 @@ def refused(tmp_path: Path) -> Iterator[list[RunningServer]]:
         server.kill()
 
 
-def refusal(tmp_path: Path, *options: str) -> str:
+def refusal(tmp_path: Path, *options: str, code: int = 2) -> str:
     """Return the one line with which a start is refused."""
     with RunningServer(tmp_path / "data", *options) as server:
         server.begin()
-        assert server.wait() == 2
+        assert server.wait() == code
         (line,) = server.messages
         assert not (tmp_path / "data").exists(), "the directory was touched"
         return line.removeprefix("amqp-server: error: ").strip()
@@ -90,7 +90,7 @@ def test_ciphers_that_select_nothing(tmp_path: Path, pair: Pair) -> None:
 def test_a_port_that_is_taken(tmp_path: Path, pair: Pair) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert refusal(tmp_path, *pair.options[:-1], port) == (
+        assert refusal(tmp_path, *pair.options[:-1], port, code=75) == (
             f"cannot listen on 127.0.0.1:{port}: Address already in use"
         )
 

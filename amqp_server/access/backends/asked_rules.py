@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from amqp_server.access.access_control import IMPERSONATOR
 from amqp_server.access.grants import UnansweredError
-from amqp_server.socket_names import share_of
+from amqp_server.base.socket_names import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable

@@ -8,22 +8,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from amqp_server.access.backends.asked_rules import AskedRules
 from amqp_server.access.backends.backend import Deciding, Identity, Refusal, Working
 from amqp_server.access.backends.decided_rules import DecidedRules
 from amqp_server.access.backends.login import Login
 from amqp_server.access.backends.questions import CLOSING_SECONDS_MAX, Questions
-from amqp_server.socket_names import share_of
+from amqp_server.base.socket_names import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.access.backends.backend import Backend
+    from amqp_server.access.backends.questions import Answer
     from amqp_server.access.grants import Rules
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.access.backends.chain")
 
 
 class LetsIn(Protocol):
@@ -38,6 +41,12 @@ class LetsIn(Protocol):
     async def log_in(self, user: str, password: str | None, peer: str) -> Login | Refusal:
         """Decide about a login; `password` is None if the client has a certificate."""
 
+    def known(self, user: str, password: str, peer: str) -> Login | Refusal | None:
+        """Return what `log_in` would return, if that is known at once; else None."""
+
+    def remember_refusal(self, user: str, password: str) -> None:
+        """Remember for `known` that `log_in` refuses a user whom another back end lets in."""
+
     async def start(self) -> None:
         """Begin; the event loop runs."""
 
@@ -47,6 +56,16 @@ class LetsIn(Protocol):
     @property
     def status(self) -> dict[str, object]:
         """What operators are told of it."""
+
+
+class _LoginQuestion(NamedTuple):
+    """Arguments of `Questions.ask`."""
+
+    key: Hashable
+    call: Callable[[], Coroutine[Any, Any, object]]
+    expected: type[Identity]
+    what: str
+    address: str
 
 
 class OutsideBackend:
@@ -90,15 +109,41 @@ class OutsideBackend:
             return Refusal("the password is empty")
         if not _is_utf8(user) or not _is_utf8(password or ""):
             return Refusal("name or password is not UTF-8")
+        answer = await self.questions.answer_to(*self._question(user, password, peer))
+        return self._decided(answer, peer)
+
+    def known(self, user: str, password: str, peer: str) -> Login | Refusal | None:
+        """Return what `log_in` would return, if that is known at once; else None.
+
+        An earlier refusal is taken until there is a new answer, which the back end is asked for: so
+        one that hangs does not keep back the users whom the next back end knows.
+        """
+        if not _is_utf8(user) or not _is_utf8(password):
+            return None
+        question = self._question(user, password, peer)
+        found = self.questions.known(question[0])
+        if found is not None:
+            return self._decided(found.answer, peer)
+        refused = self.questions.refused_before(question[0])
+        if refused is not None:
+            self.questions.ask(*question)
+        return refused
+
+    def remember_refusal(self, user: str, password: str) -> None:
+        """Do nothing: the questions remember every answer."""
+
+    def _question(self, user: str, password: str | None, peer: str) -> _LoginQuestion:
         # A digest also of the name: anybody can send thousands of long ones.
         who = self.questions.digest(user, *([] if password is None else [password]))
-        answer = await self.questions.answer_to(
+        return _LoginQuestion(
             ("user", who, peer),
-            lambda: self._backend.authenticate(user, password, peer),
+            partial(self._backend.authenticate, user, password, peer),
             Identity,
             f"login of user {user}",
             share_of(peer),
         )
+
+    def _decided(self, answer: Answer, peer: str) -> Login | Refusal:
         if isinstance(answer, Refusal):
             return answer
         identity = cast("Identity", answer)
@@ -155,15 +200,26 @@ class Chain:
             password: Its password or token; None if the client has a certificate.
             peer: IP address of the client.
         """
-        reasons = []
+        reasons: list[tuple[str, str]] = []
         for backend in self._backends:
             found = await backend.log_in(user, password, peer)
             if isinstance(found, Login):
+                if password is not None:
+                    for other in self._backends[: len(reasons)]:
+                        other.remember_refusal(user, password)
                 return found
             reasons.append((backend.name, found.reason))
         if len(reasons) == 1:
             return Refusal(reasons[0][1])
         return Refusal("; ".join(f"{name}: {reason}" for name, reason in reasons))
+
+    def known(self, user: str, password: str, peer: str) -> Login | None:
+        """Return the login that `log_in` would return, if that is known at once; else None."""
+        for backend in self._backends:
+            found = backend.known(user, password, peer)
+            if not isinstance(found, Refusal):
+                return found
+        return None
 
     async def renew(self, login: Login, secret: str, peer: str) -> Login | Refusal:
         """Take a new secret of a user who has logged in: from the back end of the login only.
@@ -178,7 +234,7 @@ class Chain:
         return found
 
     async def start(self) -> None:
-        """Begin with all of them; the event loop runs."""
+        """Start every back end, in the order of the settings; the event loop must run."""
         for backend in self._backends:
             await backend.start()
 

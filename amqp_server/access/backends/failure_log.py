@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.access.backends.failure_log")
 
 SECONDS_BETWEEN_LINES: Final = 5.0
 """Least time between two lines of one back end."""

@@ -15,9 +15,9 @@ from amqp_server.access.backends.http_answer import BYTES_MAX, BadAnswerError, r
 
 if TYPE_CHECKING:
     from amqp_server.access.backends.http_answer import HttpAnswer
-    from amqp_server.config import ServerConfig
+    from amqp_server.base.config import ServerConfig
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.access.backends.http_backend")
 
 _REASON_CHARACTERS_MAX: Final = 200
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.access.backends.backend import Refusal
 from amqp_server.access.backends.login import INTERNAL, Login
 from amqp_server.access.login_line import FullLineError
-from amqp_server.socket_names import share_of
+from amqp_server.base.socket_names import share_of
 
 if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
     from amqp_server.access.logins import Logins
+
+_REFUSED: Final = "unknown user or wrong password"
 
 
 class InternalBackend:
@@ -58,7 +60,19 @@ class InternalBackend:
                 return self.login_of(user)
         except FullLineError:
             return Refusal("too many logins wait for their check")
-        return Refusal("unknown user or wrong password")
+        return Refusal(_REFUSED)
+
+    def known(self, user: str, password: str, peer: str) -> Login | Refusal | None:
+        """Return what `log_in` would return, if that is known at once; else None."""
+        del peer
+        octets = password.encode("utf-8", "surrogateescape")
+        if self._logins.is_refused(user, octets):
+            return Refusal(_REFUSED)
+        return self.quick_login(user, octets)
+
+    def remember_refusal(self, user: str, password: str) -> None:
+        """Remember that `log_in` has refused a user, whom another back end has let in."""
+        self._logins.remember_refusal(user, password.encode("utf-8", "surrogateescape"))
 
     async def start(self) -> None:
         """Do nothing: the server starts its users."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, cast
 from amqp_server.access.backends.backend import ENTRY_POINTS
 from amqp_server.access.backends.chain import OutsideBackend
 from amqp_server.access.backends.login import INTERNAL
-from amqp_server.config import words
-from amqp_server.errors import StartupError
+from amqp_server.base.config import words
+from amqp_server.base.errors import StartupError
 
 if TYPE_CHECKING:
     from amqp_server.access.backends.backend import Backend, Deciding
-    from amqp_server.config import ServerConfig
+    from amqp_server.base.config import ServerConfig
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.access.backends.loading")
 
 HTTP: Final = "http"
 OAUTH2: Final = "oauth2"

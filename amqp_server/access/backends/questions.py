@@ -1,8 +1,8 @@
 """Questions to a back end: bounded, with a time limit, and their answers remembered for a while.
 
 Nobody waits for an answer on the event loop: who asks gets the answer if it is known, or a future.
-What cannot be answered is denied, and so it stays for `FAILED_SECONDS`: a back end that is down is
-not asked the same again and again.
+If a back end gives no answer, access is denied; the denial is cached for `FAILED_SECONDS`, so that
+a back end that is down is not asked the same again and again.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from amqp_server.access.backends.backend import Identity, Refusal
 from amqp_server.access.backends.failure_log import REASON_CHARACTERS_MAX, FailureLog
-from amqp_server.access.backends.waiting_line import WaitingLine
 from amqp_server.access.user import NAME_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX
+from amqp_server.base.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
 
 REMEMBERED_SECONDS: Final = 15.0
 """Time for which an answer counts, as in RabbitMQ's cache of a back end."""
+REFUSED_BEFORE_SECONDS: Final = 60.0
+"""Time for which an earlier refusal of a login is taken while a new answer is asked for."""
 FAILED_SECONDS: Final = 1.0
 """Time for which a question that failed counts as denied."""
 ANSWERS_MAX: Final = 16_384
@@ -32,6 +34,8 @@ CLOSING_SECONDS_MAX: Final = 2.0
 """Time for a back end to end: one that does not must not keep the server from stopping."""
 UNDER_WAY_MAX: Final = 32
 """Questions that one back end is asked at the same time."""
+UNDER_WAY_PER_ADDRESS_MAX: Final = 24
+"""Of these, those for clients of one address: it leaves places to others."""
 
 Answer: TypeAlias = Identity | Refusal | bool
 
@@ -71,7 +75,7 @@ class Questions:
         self._known: dict[Hashable, Known] = {}
         self._under_way: dict[Hashable, asyncio.Future[None]] = {}
         self._running: set[asyncio.Task[Any]] = set()
-        self._line = WaitingLine(UNDER_WAY_MAX)
+        self._line = WaitingLine(UNDER_WAY_MAX, UNDER_WAY_PER_ADDRESS_MAX)
         self._key = os.urandom(32)
 
     @property
@@ -93,10 +97,14 @@ class Questions:
     def known(self, key: Hashable) -> Known | None:
         """Return the answer to a question if it still counts."""
         found = self._known.get(key)
-        if found is not None and found.until <= self._now():
-            del self._known[key]
+        return None if found is None or found.until <= self._now() else found
+
+    def refused_before(self, key: Hashable) -> Refusal | None:
+        """Return the refusal of a login that has ceased to count a moment ago, if it was one."""
+        found = self._known.get(key)
+        if found is None or found.until + REFUSED_BEFORE_SECONDS <= self._now():
             return None
-        return found
+        return found.answer if isinstance(found.answer, Refusal) else None
 
     def ask(
         self,

@@ -64,6 +64,14 @@ class ConsumedQueue(Source, Protocol):
     def settings(self) -> QueueSettings:
         """What the arguments of the queue ask for."""
 
+    @property
+    def ready_count(self) -> int:
+        """Messages that may be delivered."""
+
+    @property
+    def delivers_on(self) -> bool:
+        """Whether the slice was over before all was delivered that could be."""
+
     def bring_up_to_date(self) -> bool:
         """Deliver and drop what is due; return False if there is more, for `until_up_to_date`."""
 

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Protocol
 from amqp_server.protocol.errors import PreconditionFailed
 
 if TYPE_CHECKING:
+    from amqp_server.base.clock import Timer
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.unacked import UnackedRuns
     from amqp_server.broker.turn import Turn
-    from amqp_server.clock import Timer
 
 MARKS_PER_TIMEOUT = 100
 

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.storing.journal_requests import up_to
 
 if TYPE_CHECKING:
+    from amqp_server.base.time_slice import TimeSlice
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.source import Source
-    from amqp_server.time_slice import TimeSlice
 
 RUN_MESSAGES_MAX = 4096
 """Most messages that one consumer gets at a time."""
 STEP_CONSUMERS = 4
 """Consumers that are served even if the slice is over: what is cut off is shared out again."""
+STEP_ABLE = 256
+"""Consumers with credit of which one turn looks for more: a queue may have tens of thousands."""
 RUN_BYTES_MAX = 512 * 1024
 """Most message bytes that one consumer gets at a time; a larger message goes alone."""
 
@@ -32,22 +34,34 @@ def dispatch(source: Source, time_slice: TimeSlice) -> Consumer | None:
         able: list[Consumer] = []
         first_credit = 0
         for consumer in line:
+            # Most consumers of a long line have no credit: this is a tenth of the time.
+            if consumer.unacked >= consumer.prefetch > 0:
+                continue
             credit = consumer.credit
             if credit:
                 first_credit = first_credit or credit
                 able.append(consumer)
+                if len(able) == STEP_ABLE:
+                    break
         if not able:
             continue
-        if not _give_each_a_run(source, able, first_credit, time_slice) or not len(source.ready):
+        is_cut = len(able) == STEP_ABLE
+        # Those behind may have credit too: each gets no more than if all of them had.
+        count = len(line) if is_cut else len(able)
+        if not _give_each_a_run(source, able, count, first_credit, time_slice):
+            return None
+        if not len(source.ready):
             return None
         for consumer in able:
             if consumer.credit:
                 return consumer
+        if is_cut:
+            return able[0]
     return None
 
 
 def _give_each_a_run(
-    source: Source, able: list[Consumer], first_credit: int, time_slice: TimeSlice
+    source: Source, able: list[Consumer], count: int, first_credit: int, time_slice: TimeSlice
 ) -> bool:
     """Give one run to each of some consumers with equal priority.
 
@@ -57,6 +71,7 @@ def _give_each_a_run(
     Args:
         source: Source of the messages.
         able: Consumers that have credit.
+        count: Consumers that share the messages; with more than `able`, the others come later.
         first_credit: Credit of the first one.
         time_slice: Ends the round early.
 
@@ -69,7 +84,7 @@ def _give_each_a_run(
         credit = consumer.credit if served else first_credit
         if credit == 0:
             continue
-        share, rest = divmod(len(source.ready), len(able) - served)
+        share, rest = divmod(len(source.ready), count - served)
         if rest:
             share += 1
             next_in_turn.append(consumer)

@@ -2,8 +2,8 @@
 
 An event costs nothing while nobody listens: no binding leads from the exchange, and nobody follows.
 Otherwise its line for followers is made at once, and its messages in a turn of the event loop. So
-what happens never waits for who hears of it. What waits is bounded; later events are dropped and
-counted.
+the broker never waits for a reader of its events. What waits is bounded; later events are dropped
+and counted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Facts = Callable[[], Mapping[str, object]]
     """Returns what the message of an event has besides its details."""
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.events.events")
 
 WAITING_MAX: Final = 8192
 """Events that may wait for the queues that they go to; later ones are dropped and counted."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.routing.routing import Routing
     from amqp_server.broker.routing.steps import Steps
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.firehose.firehose")
 
 STEP_QUEUES: Final = 64
 """Most queues that get a trace in one step."""

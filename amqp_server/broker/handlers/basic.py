@@ -10,6 +10,7 @@ from amqp_server.access.permissions import Right
 from amqp_server.broker.channel import MANY_RUNS
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
+from amqp_server.broker.declaring.names import find_queue, queue_name
 from amqp_server.broker.events.channel_events import note_consumer_created
 from amqp_server.broker.handlers.consumer_arguments import (
     check_browser,
@@ -19,7 +20,6 @@ from amqp_server.broker.handlers.consumer_arguments import (
 )
 from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
-from amqp_server.broker.handlers.names import find_queue, queue_name
 from amqp_server.broker.handlers.replies import when_up_to_date
 from amqp_server.broker.handlers.stream_consumers import check_stream_consumer, refuse_stream
 from amqp_server.broker.job import done_in_turns
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
+    from amqp_server.broker.handlers.handler import MethodSteps, Waiting
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.protocol.large_delivery import LargeMessage
@@ -72,7 +73,7 @@ def qos(channel: Channel, method: BasicQos) -> None:
 
     As in RabbitMQ (`basic.qos` in `rabbit_channel`), a limit without `global` removes the limit of
     the channel; a limit with `global` leaves the other unchanged. For some client libraries it also
-    changes running consumers (`amqp_server.products`).
+    changes running consumers (`amqp_server.connections.products`).
     """
     if method.prefetch_size != 0:
         raise NotImplementedAmqp(f"prefetch_size!=0 ({method.prefetch_size})")
@@ -173,12 +174,34 @@ def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
         )
 
 
-def cancel(channel: Channel, method: BasicCancel) -> Awaitable[Method | None] | None:
+def cancel(channel: Channel, method: BasicCancel) -> Waiting | MethodSteps:
     """End a consumer; its unacked messages stay with the channel."""
     consumer = channel.consumers.get(method.consumer_tag)
     # The consumer still gets what was published before its end, as in RabbitMQ.
-    if consumer is not None and not consumer.queue.bring_up_to_date():
-        return when_up_to_date(consumer.queue, channel, cancel, method)
+    if consumer is not None:
+        if not consumer.queue.bring_up_to_date():
+            return when_up_to_date(consumer.queue, channel, cancel_now, method)
+        if consumer.queue.delivers_on and consumer.credit:
+            return _cancel_when_served(channel, consumer, method)
+    return cancel_now(channel, method)
+
+
+def _cancel_when_served(channel: Channel, consumer: Consumer, method: BasicCancel) -> MethodSteps:
+    """Deliver what is ready already, a slice at a time, and end the consumer."""
+    queue = consumer.queue
+    left = queue.ready_count
+    while left > 0 and queue.delivers_on and consumer.credit and not queue.is_deleted:
+        yield
+        # Counted, because a publisher may be as fast as the deliveries.
+        before = queue.ready_count
+        queue.bring_up_to_date()
+        left -= max(1, before - queue.ready_count)
+    return None if channel.is_closed else cancel_now(channel, method)
+
+
+def cancel_now(channel: Channel, method: BasicCancel) -> Awaitable[Method | None] | None:
+    """End a consumer without a look at the messages that it could get."""
+    consumer = channel.consumers.get(method.consumer_tag)
     if not method.no_wait:
         channel.send(BasicCancelOk(consumer_tag=method.consumer_tag))
     if consumer is not None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from amqp_server.access.permissions import Right
 from amqp_server.broker.audited_table import audited_table
 from amqp_server.broker.binding import binding_identity
-from amqp_server.broker.handlers.names import refuse_default
-from amqp_server.broker.handlers.object_limits import check_limit
+from amqp_server.broker.declaring.names import refuse_default
+from amqp_server.broker.declaring.object_limits import check_limit
 from amqp_server.broker.handlers.replies import send_reply
 from amqp_server.broker.queue import Queue
 
@@ -87,7 +87,8 @@ def make_binding(
     vhost = channel.virtual_host
     broker = channel.broker
     writer = broker.definition_writer
-    existing = source.bindings.get(binding_identity(source, destination, key, arguments))
+    identity = binding_identity(source, destination, key, arguments)
+    existing = source.bindings.get(identity)
     if existing is not None:
         after = writer.save_binding(vhost, existing) if writer.is_under_way(existing) else None
         return send_reply(channel, reply, after)
@@ -104,7 +105,7 @@ def make_binding(
             len(source.bindings),
             broker.config.limits.hash_bindings_max,
         )
-    binding = vhost.bind(source, destination, key, arguments, number)
+    binding = vhost.bind(source, destination, key, arguments, number, identity)
     if binding is not None:
         _record(channel, "binding.created", binding)
     after = writer.save_binding(vhost, binding) if binding and binding.is_saved else None

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.argument_values import (
+from amqp_server.broker.declaring.argument_values import (
     any_value,
     duration_if_integer,
     integer,
     truth,
 )
+from amqp_server.broker.declaring.queue_arguments import TYPE_MODULES
 from amqp_server.broker.handlers.group_arguments import group_name_fault, reset_fault
-from amqp_server.broker.handlers.queue_arguments import TYPE_MODULES
 from amqp_server.broker.handlers.stream_consumers import stream_filter, stream_offset
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.subscriptions.browsing import BROWSE, browses
@@ -26,7 +26,7 @@ from amqp_server.broker.subscriptions.stream_filter import FILTER, MATCH_UNFILTE
 from amqp_server.protocol.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from amqp_server.broker.handlers.argument_values import ValueCheck
+    from amqp_server.broker.declaring.argument_values import ValueCheck
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.field_values import FieldValue
     from amqp_server.protocol.methods import BasicConsume

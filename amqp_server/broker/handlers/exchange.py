@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 from amqp_server.access.permissions import Right
 from amqp_server.broker.audited_table import audited_table
 from amqp_server.broker.binding import BindingIdentity
-from amqp_server.broker.exchange import Exchange, alternate_of
-from amqp_server.broker.handlers.arguments import check_alternate
-from amqp_server.broker.handlers.bindings import (
-    make_binding,
-    record_unbound,
-    reply_when_unbound,
-    require_binding,
-)
-from amqp_server.broker.handlers.equivalence import check_equivalent_exchange
-from amqp_server.broker.handlers.handler import Handlers
-from amqp_server.broker.handlers.names import (
+from amqp_server.broker.declaring.equivalence import check_equivalent_exchange
+from amqp_server.broker.declaring.exchange_arguments import check_alternate
+from amqp_server.broker.declaring.names import (
     check_exchange_name_is_free,
     clean_name,
     find_exchange,
     is_reserved,
     refuse_default,
 )
-from amqp_server.broker.handlers.object_limits import check_limit
+from amqp_server.broker.declaring.object_limits import check_limit
+from amqp_server.broker.exchange import Exchange, alternate_of
+from amqp_server.broker.handlers.bindings import (
+    make_binding,
+    record_unbound,
+    reply_when_unbound,
+    require_binding,
+)
+from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.replies import reply_after_deletion, send_reply, when_deleted
 from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.transfers.delay import DELAYED_KIND
@@ -130,8 +130,10 @@ def _check_type(kind: str) -> None:
 def _check_alternate(channel: Channel, name: str, arguments: Table) -> None:
     """Check the alternate exchange of a new exchange, and that the client may let it have one."""
     check_alternate(name, channel.virtual_host.name, arguments)
-    alternate = alternate_of(arguments)
-    if alternate is not None:
+    value = arguments.get("alternate-exchange")
+    if value is not None:
+        # The empty name has no effect, and needs the rights of the default exchange all the same.
+        alternate = alternate_of(arguments) or ""
         channel.client.rights.require(Right.READ, "exchange", name)
         channel.client.rights.require(Right.WRITE, "exchange", alternate)
 

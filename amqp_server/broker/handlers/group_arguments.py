@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.argument_values import text, truth
+from amqp_server.broker.declaring.argument_values import text, truth
 from amqp_server.broker.subscriptions.joining import GROUP
 from offsets import InvalidGroupNameError, check_group_name
 

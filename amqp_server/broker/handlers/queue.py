@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING
 from amqp_server.access.permissions import Right
 from amqp_server.broker.audited_table import audited_table
 from amqp_server.broker.binding import BindingIdentity
-from amqp_server.broker.handlers.bindings import (
-    make_binding,
-    record_unbound,
-    reply_when_unbound,
-    require_binding,
-)
-from amqp_server.broker.handlers.direct_reply import is_reply_name, reply_declare_ok
-from amqp_server.broker.handlers.equivalence import check_equivalent_queue
-from amqp_server.broker.handlers.handler import Handlers
-from amqp_server.broker.handlers.names import (
+from amqp_server.broker.declaring.equivalence import check_equivalent_queue
+from amqp_server.broker.declaring.names import (
     check_not_locked,
     check_queue_name_is_free,
     clean_name,
@@ -33,8 +25,16 @@ from amqp_server.broker.handlers.names import (
     queue_name,
     queue_of_name,
 )
-from amqp_server.broker.handlers.object_limits import check_limit, queues_max
-from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
+from amqp_server.broker.declaring.object_limits import check_limit, queues_max
+from amqp_server.broker.declaring.queue_arguments import check_queue_arguments
+from amqp_server.broker.handlers.bindings import (
+    make_binding,
+    record_unbound,
+    reply_when_unbound,
+    require_binding,
+)
+from amqp_server.broker.handlers.direct_reply import is_reply_name, reply_declare_ok
+from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.replies import (
     reply_after_deletion,
     send_reply,
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.methods import Method
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.handlers.queue")
 
 
 def declare(channel: Channel, method: QueueDeclare) -> Outcome:
@@ -310,18 +310,25 @@ def _has_failed(purge_under_way: Future[None] | None) -> bool:
 
 
 def delete(channel: Channel, method: QueueDelete) -> Outcome:
-    """Delete a queue, after the commit that holds it; a missing one counts as deleted."""
+    """Delete a queue, after the commit that holds it; a missing one counts as deleted.
+
+    Messages that have expired are gone first, in steps: the reply says how many are left.
+    """
     name = queue_name(channel, method.queue)
     channel.client.rights.require(Right.CONFIGURE, "queue", name)
     queue = queue_of_name(channel, name)
-    if queue is not None and queue.is_held:
-        return _delete_when_released(channel, queue, method)
+    if queue is not None:
+        check_not_locked(channel, queue)
+        if queue.is_held or not queue.bring_up_to_date():
+            return _delete_in_steps(channel, queue, method)
     return delete_now(channel, method)
 
 
-def _delete_when_released(channel: Channel, queue: Queue, method: QueueDelete) -> MethodSteps:
+def _delete_in_steps(channel: Channel, queue: Queue, method: QueueDelete) -> MethodSteps:
     # Nothing that the client has sent later comes before, not even a declare.
     yield from channel.broker.commits.until_released(channel.client, (queue,))
+    while not (queue.is_deleted or queue.is_at_work or queue.bring_up_to_date()):
+        yield
     outcome = delete_now(channel, method)
     return (yield from outcome) if isinstance(outcome, Generator) else outcome
 
@@ -345,7 +352,7 @@ def delete_now(channel: Channel, method: QueueDelete) -> Outcome:
             channel, ok, channel.broker.delete_damaged_queue(vhost, name, channel)
         )
     check_not_locked(channel, queue)
-    # A delete cannot wait: a declare of the same name that follows at once is handled before.
+    # Shards are deleted together, and cannot wait. For other queues little is left to do.
     queue.finish_due()
     where = f"queue '{queue.name}' in vhost '{vhost.name}'"
     if method.if_empty and queue.ready_count:

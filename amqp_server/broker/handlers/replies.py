@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.consumer import ConsumedQueue
     from amqp_server.broker.deletion import Deletion
     from amqp_server.broker.handlers.handler import MethodSteps, Outcome
+    from amqp_server.broker.pending_deletions import PendingDeletion
     from amqp_server.protocol.methods import Method
 
 STEP_NOTICES: Final = 32
@@ -105,7 +106,7 @@ def _rest_of_deletion(channel: Channel, reply: Method | None, deletion: Deletion
 
 
 def when_deleted(
-    pending: Callable[[], Deletion | None],
+    pending: Callable[[], PendingDeletion | None],
     channel: Channel,
     handler: Callable[[Channel, MethodT], Outcome],
     method: MethodT,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.argument_values import unacceptable
+from amqp_server.broker.declaring.argument_values import unacceptable
 from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.joining import GROUP
 from amqp_server.broker.subscriptions.start_position import parse_start

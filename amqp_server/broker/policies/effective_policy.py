@@ -22,11 +22,14 @@ class EffectivePolicy:
         user: The user's policy that counts, or None.
         operator: The operator's policy that counts, or None.
         definition: Both merged; empty if there is neither. Not to be changed.
+        is_unknown: Whether the document of a policy that may apply cannot be read or is missing:
+            see `unknown_policy`.
     """
 
     user: Policy | None = None
     operator: Policy | None = None
     definition: Definition = field(default_factory=dict)
+    is_unknown: bool = False
 
     @property
     def ttl_since_ns(self) -> int:
@@ -50,6 +53,8 @@ class EffectivePolicy:
 
 NO_POLICY: Final = EffectivePolicy()
 """Of queues and exchanges that no policy applies to."""
+UNKNOWN_POLICY: Final = EffectivePolicy(is_unknown=True)
+"""Of those in a virtual host of which one policy is not known: any other might be the wrong one."""
 
 
 def merged(user: Policy | None, operator: Policy | None) -> EffectivePolicy:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from amqp_server.base.config import Durability
 from amqp_server.broker.age_text import age_ns
 from amqp_server.broker.queue_settings import Overflow, QueueType
 from amqp_server.broker.storing.storage_settings import SEGMENT_BYTES_MIN
-from amqp_server.config import Durability
 from appendlog import SEGMENT_BYTES_MAX, Compression
 
 INTEGER_MAX: Final = (1 << 63) - 1

@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.job import done_in_turns
-from amqp_server.broker.policies.applied_arguments import applied_arguments
 from amqp_server.broker.policies.errors import (
     NoSuchPolicyError,
     NoSuchPolicyVhostError,
     TooManyPoliciesError,
 )
 from amqp_server.broker.policies.policy import PolicyKind
+from amqp_server.broker.policies.unknown_policy import (
+    UNKNOWN_MAX,
+    settings_with_policy,
+    storage_with_policy,
+)
 from amqp_server.broker.policies.validation import policy_from_json
-from amqp_server.broker.queue_settings import queue_settings
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.policies.policies")
 
 POLICIES_MAX: Final = 1000
 """Policies of one virtual host and kind: a declare compares its name with all of them."""
@@ -101,7 +105,7 @@ class Policies:
         """
         policy = self._vhost(vhost).policies.of(kind).get(name)
         if policy is None:
-            raise NoSuchPolicyError(f"{kind.value} '{name}' does not exist in vhost '{vhost}'")
+            raise no_such_policy(vhost, name, kind)
         return policy
 
     async def set(self, vhost: str, policy: Policy, kind: PolicyKind = PolicyKind.USER) -> bool:
@@ -187,6 +191,15 @@ class Policies:
             self._stale.add(host)
             self._spawn(self._apply_saved(host))
 
+    def unknown(self) -> Sequence[str]:
+        """Return path and consequence of each damaged document, `UNKNOWN_MAX` at most."""
+        found = (
+            f"{unknown.path}: {unknown.consequence(vhost.name)}"
+            for vhost in self._broker.vhosts.values()
+            for _, _, unknown in vhost.policies.damaged
+        )
+        return tuple(islice(found, UNKNOWN_MAX))
+
     async def until_done(self) -> None:
         """Return when the changes that are under way now have ended."""
         async with self._one_at_a_time:
@@ -239,15 +252,19 @@ class Policies:
 
     async def _clear(self, vhost: str, name: str, kind: PolicyKind) -> None:
         async with self._one_at_a_time:
-            policy = self.get(vhost, name, kind)
+            host = self._vhost(vhost)
+            policy = host.policies.of(kind).get(name)
+            if policy is None and not host.policies.is_damaged(kind, name):
+                raise no_such_policy(vhost, name, kind)
             definitions = self._broker.definitions
             try:
                 await definitions.remove_policy(vhost, name, kind)
             except MetadataError:
+                # Of a damaged policy the document says nothing, whether it is there or not.
                 with suppress(MetadataError):
-                    await definitions.save_policy(vhost, policy, kind)
+                    if policy is not None:
+                        await definitions.save_policy(vhost, policy, kind)
                 raise
-            host = self._vhost(vhost)
             host.policies.remove(kind, name)
             self._record("cleared", vhost, name, kind)
             await self._apply(host)
@@ -307,13 +324,14 @@ class Policies:
         policy = policies.for_queue(queue.name, kind)
         if policy == queue.policy:
             return
-        changed = policy.definition != queue.policy.definition
+        before = queue.policy
+        changed = (policy.definition, policy.is_unknown) != (before.definition, before.is_unknown)
         queue.policy = policy
         queue.has_new_facts = True
         queue.note_observed()
         if changed:
-            applied = applied_arguments(queue.arguments, kind, policy.definition)
-            settings, kept = queue_settings(applied), self._broker.storage.settings(applied)
+            settings = settings_with_policy(queue.arguments, kind, policy)
+            kept = storage_with_policy(self._broker.storage, queue.arguments, kind, policy)
             if settings != queue.settings or kept != queue.storage_settings:
                 self._broker.change_settings(queue, settings, kept)
 
@@ -329,6 +347,11 @@ class Policies:
         if vhost is None:
             raise NoSuchPolicyVhostError(f"vhost '{name}' does not exist")
         return vhost
+
+
+def no_such_policy(vhost: str, name: str, kind: PolicyKind) -> NoSuchPolicyError:
+    """Return the error for a policy that a virtual host does not have."""
+    return NoSuchPolicyError(f"{kind.value} '{name}' does not exist in vhost '{vhost}'")
 
 
 def _dated(policy: Policy, before: Policy | None, now_ns: int) -> Policy:

@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.access.patterns import InvalidPatternError
+from amqp_server.base.erlang_text import erlang_text
 from amqp_server.broker.policies.errors import InvalidPolicyError
 from amqp_server.broker.policies.keys import INTEGER_MAX, KEYS
 from amqp_server.broker.policies.name_pattern import NamePattern
 from amqp_server.broker.policies.policy import ApplyTo, Policy, PolicyKind
-from amqp_server.erlang_text import erlang_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

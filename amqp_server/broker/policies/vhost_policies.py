@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from amqp_server.broker.policies.effective_policy import NO_POLICY, EffectivePolicy, merged
+from amqp_server.broker.policies.effective_policy import (
+    NO_POLICY,
+    UNKNOWN_POLICY,
+    EffectivePolicy,
+    merged,
+)
 from amqp_server.broker.policies.keys import KEYS
 from amqp_server.broker.policies.policy import Policy, PolicyKind
+from amqp_server.broker.policies.unknown_policy import UnknownPolicy
 from amqp_server.broker.queue_settings import QueueType
+from metadata.names import encode_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +37,9 @@ class VhostPolicies:
         self._by_name: dict[PolicyKind, dict[str, Policy]] = {kind: {} for kind in PolicyKind}
         # The one that counts first.
         self._ranked: dict[PolicyKind, list[_Ranked]] = {kind: [] for kind in PolicyKind}
+        self._damaged: dict[PolicyKind, dict[str, UnknownPolicy]] = {
+            kind: {} for kind in PolicyKind
+        }
 
     def of(self, kind: PolicyKind) -> dict[str, Policy]:
         """Return the policies of a kind by name; not to be changed."""
@@ -39,15 +49,51 @@ class VhostPolicies:
         """Add policies; they replace those with the same names."""
         for policy in policies:
             self._by_name[kind][policy.name] = policy
+            self._damaged[kind].pop(encode_name(policy.name), None)
         self._rank(kind)
 
     def remove(self, kind: PolicyKind, name: str) -> None:
-        """Remove a policy, which must be there."""
-        del self._by_name[kind][name]
+        """Remove a policy, or forget that its document is damaged."""
+        self._by_name[kind].pop(name, None)
+        self._damaged[kind].pop(encode_name(name), None)
         self._rank(kind)
+
+    def damage(self, kind: PolicyKind, encoded_name: str, unknown: UnknownPolicy) -> None:
+        """Record a document that is damaged or missing: no policy counts until it is replaced.
+
+        Args:
+            kind: Whose policy it is.
+            encoded_name: `encode_name` of its name; empty for a directory of all names.
+            unknown: What is known of it.
+        """
+        self._damaged[kind][encoded_name] = unknown
+
+    def accept_loss(self, kind: PolicyKind, encoded_name: str) -> bool:
+        """Forget a damaged document that is gone for good; return whether it was damaged."""
+        return self._damaged[kind].pop(encoded_name, None) is not None
+
+    def is_damaged(self, kind: PolicyKind, name: str) -> bool:
+        """Return whether the document of a policy is damaged or missing."""
+        return encode_name(name) in self._damaged[kind]
+
+    @property
+    def damaged(self) -> list[tuple[PolicyKind, str, UnknownPolicy]]:
+        """Kind, encoded name and state of each damaged document."""
+        return [
+            (kind, name, unknown)
+            for kind, found in self._damaged.items()
+            for name, unknown in sorted(found.items())
+        ]
+
+    @property
+    def are_unknown(self) -> bool:
+        """Whether a document is damaged, so that it is not known which policy applies to what."""
+        return any(self._damaged.values())
 
     def for_queue(self, name: str, kind: QueueType) -> EffectivePolicy:
         """Return what the policies give to a queue of this name and type. O(policies)."""
+        if self.are_unknown:
+            return UNKNOWN_POLICY
         if not (self._ranked[PolicyKind.USER] or self._ranked[PolicyKind.OPERATOR]):
             return NO_POLICY
         return merged(
@@ -59,6 +105,8 @@ class VhostPolicies:
 
         Operator policies hold nothing that an exchange has.
         """
+        if self.are_unknown:
+            return UNKNOWN_POLICY
         for policy, _ in self._ranked[PolicyKind.USER]:
             if policy.apply_to.includes_exchanges and policy.pattern.matches(name):
                 return merged(policy, None)

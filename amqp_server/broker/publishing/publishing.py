@@ -53,7 +53,7 @@ from appendlog.layout.message import HAS_HEADERS, routing_key_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from amqp_server.broker.broker import Broker
+    from amqp_server.base.config import ServerConfig
     from amqp_server.broker.counters.channel_counters import ChannelCounters
     from amqp_server.broker.counters.publish_pair import PublishPair
     from amqp_server.broker.exchange import Exchange
@@ -63,7 +63,10 @@ if TYPE_CHECKING:
     from amqp_server.broker.publishing.target_queue import TargetQueue
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.steps import Steps
+    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.transactions.commit_line import CommitLine
     from amqp_server.broker.transactions.transaction import Transaction
+    from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.large_delivery import Octets
     from amqp_server.protocol.methods import Method
@@ -72,6 +75,28 @@ STEP_KEYS: Final = 16
 """Routing keys that are looked up in one step, if their routes are known."""
 STEP_QUEUES: Final = 64
 """Most queues that get messages in one step."""
+STEP_LOOKS: Final = 512
+"""Messages that queues look at in one step, if they do: for a priority, a lifetime or a size."""
+
+
+class PublishingBroker(Protocol):
+    """The broker, as publishes see it."""
+
+    @property
+    def turn(self) -> Turn:
+        """Turn of the event loop."""
+
+    @property
+    def config(self) -> ServerConfig:
+        """Settings and limits."""
+
+    @property
+    def storage(self) -> QueueStorage:
+        """Opens the logs of queues, and knows whether any queue is held."""
+
+    @property
+    def commits(self) -> CommitLine:
+        """Carries out transactions, one at a time."""
 
 
 class PublishingChannel(RequestingChannel, Protocol):
@@ -86,7 +111,7 @@ class PublishingChannel(RequestingChannel, Protocol):
         """Virtual host that the connection opened."""
 
     @property
-    def broker(self) -> Broker:
+    def broker(self) -> PublishingBroker:
         """Broker of the whole server."""
 
     @property
@@ -294,7 +319,7 @@ class Publishing:
             targets if may_publish_all else GuardedTargets(targets, self._rights, self._client)
         )
 
-    def wait_for_room(self, queues: Iterable[Queue]) -> None:
+    def throttle_if_full(self, queues: Iterable[Queue]) -> None:
         """Stop reading from the client while one of the queues has no room."""
         for queue in queues:
             if queue.store.throttles_publishers:
@@ -458,10 +483,12 @@ class Publishing:
             return self._enqueue_later(target, queues, reply_keys, messages, flags)
         if len(messages) > 1 and any(queue.refuses_when_full for queue in queues):
             return self._enqueue_apart(target, queues, reply_keys, messages, flags)
+        if len(messages) > 1 and len(messages) * len(queues) > STEP_LOOKS and _look_at(queues):
+            return self._enqueue_in_parts(target, queues, reply_keys, messages, flags)
         if len(queues) > STEP_QUEUES:
             return self._enqueue_in_steps(target, queues, reply_keys, messages, flags)
         barriers, refusing = enqueue(queues, messages, flags, target.exchange)
-        self.wait_for_room(queues)
+        self.throttle_if_full(queues)
         self._note_enqueued(
             target, queues, reply_keys, messages, barriers, is_refused=bool(refusing)
         )
@@ -492,6 +519,19 @@ class Publishing:
             yield from self._enqueue(target, queues, reply_keys, [message], flags) or ()
             yield
 
+    def _enqueue_in_parts(
+        self,
+        target: PublishTarget,
+        queues: Sequence[Queue],
+        reply_keys: tuple[str, ...],
+        messages: list[bytes],
+        flags: int,
+    ) -> Iterator[None]:
+        """Put some of the messages at a time into queues that look at each of them."""
+        for at in range(0, len(messages), STEP_LOOKS):
+            part = messages[at : at + STEP_LOOKS]
+            yield from self._enqueue_in_steps(target, queues, reply_keys, part, flags)
+
     def _enqueue_in_steps(
         self,
         target: PublishTarget,
@@ -509,7 +549,7 @@ class Publishing:
             awaited, refusing = enqueue((queue,), messages, flags, target.exchange)
             barriers += awaited
             is_refused |= bool(refusing)
-            self.wait_for_room((queue,))
+            self.throttle_if_full((queue,))
             yield
         self._note_enqueued(target, queues, reply_keys, messages, barriers, is_refused=is_refused)
         self._note_progress_between({barrier.queue for barrier in barriers})
@@ -643,7 +683,9 @@ class Publishing:
             return self._enqueue_groups_in_steps(groups, row.flags)
         queued: dict[Queue, list[bytes]] = {}
         by_queue(groups, queued)
-        if len(queued) > STEP_QUEUES:
+        if len(queued) > STEP_QUEUES or (
+            sum(map(len, queued.values())) > STEP_LOOKS and _look_at(queued)
+        ):
             return self._enqueue_groups_in_steps(groups, row.flags)
         if may_refuse(queued):
             return self._enqueue_groups_apart(groups, row.flags)
@@ -652,7 +694,7 @@ class Publishing:
         starts: dict[Queue, int] = {}
         for queue, messages in queued.items():
             put_into(queue, messages, row.flags, starts, exchange)
-        self.wait_for_room(starts)
+        self.throttle_if_full(starts)
         count = count or sum(len(messages) for _, messages in groups)
         shares: Sequence[Share] = ()
         if exchange is not None:
@@ -691,7 +733,7 @@ class Publishing:
             if queue.is_held:
                 yield from self._broker.commits.until_released(self._client, (queue,))
             put_into(queue, messages, flags, starts, exchange)
-            self.wait_for_room((queue,))
+            self.throttle_if_full((queue,))
             yield
         count = sum(len(messages) for _, messages in groups)
         shares: Sequence[Share] = ()
@@ -719,6 +761,11 @@ class Publishing:
             self._channel.write(
                 content_of(message, self._channel.number, head, b"", self._client.frame_max)
             )
+
+
+def _look_at(queues: Iterable[Queue]) -> bool:
+    """Return whether one of the queues looks at each message that it gets."""
+    return any(queue.rules is not None for queue in queues)
 
 
 def _raise_after(steps: Iterable[None], error: AmqpError) -> Iterator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.publishing.refusal_log")
 
 PAUSE_SECONDS = 60.0
 """Least time between two log lines about the same queue."""

@@ -72,7 +72,7 @@ class TargetQueue(Protocol):
         """Return whether the queue is too full for a message."""
 
     def note_refused(self, count: int) -> None:
-        """Log that the queue refused messages because its log has failed."""
+        """Count messages that the queue refused because its log has failed, and log it."""
 
     def note_incoming(self, count: int, exchange: CountedExchange | None) -> None:
         """Count messages that were routed to the queue and that `publish` has not counted."""

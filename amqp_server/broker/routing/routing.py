@@ -276,7 +276,7 @@ class Routing:
     def _alternate_of(self, exchange: Exchange) -> Exchange | None:
         """Return the exchange that takes what `exchange` cannot route; one not there is none."""
         alternate = exchange.alternate
-        if alternate is None:
-            return None
         vhost = self._virtual_host
+        if alternate is None:
+            return vhost.damaged.refusing_alternate if exchange.awaits_policy else None
         return vhost.exchanges.get(alternate) or vhost.damaged.refusing_exchange(alternate)

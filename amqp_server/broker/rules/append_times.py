@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amqp_server.clock import Clock
+    from amqp_server.base.clock import Clock
 
 
 class AppendTimes:

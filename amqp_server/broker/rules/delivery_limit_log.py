@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.rules.delivery_limit_log")
 
 
 def note_past_limit(vhost: str, queue: str, limit: int | None, count: int) -> None:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
+    from amqp_server.base.clock import Timer
     from amqp_server.broker.queue_part import Namespace
     from amqp_server.broker.turn import Turn
-    from amqp_server.clock import Timer
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.rules.expiry_timer")
 
 
 class UnusedQueue(Protocol):

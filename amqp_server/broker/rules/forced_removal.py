@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.loading_messages import LoadingMessages
     from amqp_server.broker.transfers.forwarder import Forwarder
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.rules.forced_removal")
 
 
 class RemovingQueue(QueuePort, Protocol):

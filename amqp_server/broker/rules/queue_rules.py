@@ -13,11 +13,11 @@ from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX
 from amqp_server.broker.transfers.deaths import EXPIRED, MAXLEN
 
 if TYPE_CHECKING:
+    from amqp_server.base.clock import Timer
     from amqp_server.broker.rules.length_limit import LengthLimit
     from amqp_server.broker.rules.message_attributes import MessageAttributes
     from amqp_server.broker.transfers.forwarder import Forwarder
     from amqp_server.broker.turn import Turn
-    from amqp_server.clock import Timer
 
 TIMER_SECONDS_MAX = 3600.0
 """Longest time between two checks of a queue's deadlines."""

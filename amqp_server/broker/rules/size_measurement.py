@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.rules.rule_changes import ChangedQueue
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.rules.size_measurement")
 
 READ_BYTES: Final = 1024 * 1024
 READ_RECORDS: Final = 4096

@@ -9,8 +9,8 @@ from amqp_server.broker.rules.append_times import AppendTimes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from amqp_server.base.clock import Clock
     from amqp_server.broker.rules.message_attributes import MessageAttributes
-    from amqp_server.clock import Clock
     from appendlog import Log, ReadResult
 
 READ_BYTES = 1024 * 1024

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.broker.declaring.names import check_not_locked
 from amqp_server.broker.handlers import exchange as exchange_handlers
 from amqp_server.broker.handlers import queue as queue_handlers
 from amqp_server.broker.handlers.bindings import make_binding
-from amqp_server.broker.handlers.names import check_not_locked
 from amqp_server.broker.inner_client import inner_channel
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.sharding.checks import check_shards, refused_as
@@ -110,6 +110,11 @@ async def delete_shards(
         ShardsError: There is no such set, or it may not be deleted; nothing has changed.
         MetadataError: The disk refused a part of it.
     """
+    for queue in find_shards(vhost, name).queues(vhost):
+        if queue is not None:
+            # Afterwards little is left to do at once, however many messages have expired.
+            await queue.until_up_to_date()
+    # Other clients were served during that time.
     found = find_shards(vhost, name)
     channel = inner_channel(_WHO, vhost, broker)
     queues = [queue for queue in found.queues(vhost) if queue is not None]

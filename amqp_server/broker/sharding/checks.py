@@ -8,19 +8,19 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.equivalence import (
+from amqp_server.broker.declaring.equivalence import (
     check_equivalent_exchange,
     check_equivalent_queue,
 )
-from amqp_server.broker.handlers.names import (
+from amqp_server.broker.declaring.names import (
     check_exchange_name_is_free,
     check_not_locked,
     check_queue_name_is_free,
     clean_name,
     is_reserved,
 )
-from amqp_server.broker.handlers.object_limits import queues_max
-from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
+from amqp_server.broker.declaring.object_limits import queues_max
+from amqp_server.broker.declaring.queue_arguments import check_queue_arguments
 from amqp_server.broker.sharding.errors import (
     ShardArgumentError,
     ShardClashError,

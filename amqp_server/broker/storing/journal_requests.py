@@ -6,8 +6,8 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.storing.transaction_marks import Piece, TransactionMarks
-from amqp_server.time_slice import TimeSlice
 from appendlog import LARGE_MESSAGE_BYTES, Append, FlushRequest, LargeChunk, encode_chunk
 from appendlog.segments.append_clock import AppendClock
 from ring.sizes import count_within

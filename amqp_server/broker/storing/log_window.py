@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from array import array
 from bisect import bisect_left
-from mmap import mmap
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.message_run import find_run
+from appendlog.files.mapped_file import MappedFile
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.message_run import Messages
@@ -40,19 +40,25 @@ class LogWindow:
         held_bytes: Memory that the window uses.
     """
 
-    __slots__ = ("_parts", "end", "held_bytes", "read_at_seconds", "start")
+    __slots__ = ("_mapped", "_parts", "end", "held_bytes", "read_at_seconds", "start")
 
     def __init__(self, start: int, result: ReadResult) -> None:
         self.start = start
         self.end = result.next_offset
         self.read_at_seconds = time.monotonic()
         self._parts = result.parts
+        self._mapped = [part.buffer for part in result.parts if isinstance(part.buffer, MappedFile)]
         self.held_bytes = _OBJECTS_BYTES + sum(_held_bytes(part) for part in result.parts)
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the window may still be used."""
-        return time.monotonic() - self.read_at_seconds <= WINDOW_SECONDS
+        """Whether the window may still be used: it is new, and its files have kept their length.
+
+        An access behind the end of a file that somebody has shortened would end the process.
+        """
+        return time.monotonic() - self.read_at_seconds <= WINDOW_SECONDS and all(
+            mapped.is_whole for mapped in self._mapped
+        )
 
     def find(self, start: int, end: int) -> Messages | None:
         """Return the messages from `start` up to the first gap, all from one part.
@@ -79,7 +85,7 @@ class LogWindow:
 def _held_bytes(part: Records) -> int:
     """Drop the part's unused timestamps; return the memory that it uses."""
     part.timestamps_ns = _NO_TIMES
-    held_bytes = 0 if isinstance(part.buffer, mmap) else len(part.buffer)
+    held_bytes = 0 if isinstance(part.buffer, MappedFile) else len(part.buffer)
     if isinstance(part.offsets, array):
         held_bytes += len(part.offsets) * part.offsets.itemsize
     return held_bytes + len(part) * (part.positions.itemsize + part.lengths.itemsize)

@@ -22,6 +22,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.base.config import Durability
 from amqp_server.broker.storing.group_commit import GroupCommit
 from amqp_server.broker.storing.journal_requests import JournalRequests
 from amqp_server.broker.storing.log_windows import LogWindows
@@ -31,7 +32,6 @@ from amqp_server.broker.storing.spilling import Spilling
 from amqp_server.broker.storing.store_owner import NO_OWNER, StoreOwner
 from amqp_server.broker.storing.store_progress import StoreProgress
 from amqp_server.broker.storing.window_reader import wake
-from amqp_server.config import Durability
 from appendlog import Append, FlushRequest, ReopenRequest
 from appendlog.layout.format import OFFSET_MAX
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from offsets.settlement import Settlement
     from ring import Ring
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.storing.message_store")
 
 RELEASED_MESSAGES_MAX: Final = 4096
 """Most messages that a store releases at a time when the server needs memory."""

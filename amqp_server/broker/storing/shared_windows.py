@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.window_reader import ReadInWorker
     from appendlog import Log, ReadResult
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.storing.shared_windows")
 
 READS_MAX = 4
 """Reads of one log that run at the same time."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
-from amqp_server.limits import KIB, MIB
+from amqp_server.base.limits import KIB, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable

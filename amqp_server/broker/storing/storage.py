@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
+    from amqp_server.base.config import ServerConfig
     from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.storing.window_reader import ReadInWorker
     from amqp_server.broker.turn import Turn
-    from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table
     from appendlog import (
         FileSystem,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     )
     from offsets.settlement import Settlement
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.storing.storage")
 
 RELIEF_SHARE = 0.8
 """Share of the allowed bytes that remains after the rings together held too much."""
@@ -120,17 +120,16 @@ class QueueStorage:
         return storage_settings(arguments, self._config) if arguments else self._plain_settings
 
     def fresh_log(
-        self, identity: LogIdentity, arguments: Table, *, is_journaled: bool
+        self, identity: LogIdentity, settings: StorageSettings, *, is_journaled: bool
     ) -> OpenedLog:
         """Return the log of a queue that is being declared; its directory does not exist yet.
 
         Args:
             identity: Virtual host, queue and incarnation of the log.
-            arguments: Arguments of the queue.
+            settings: How the queue is kept on the disk.
             is_journaled: Whether the queue survives a restart. If not, its log lies in the spill
                 directory, which each start empties.
         """
-        settings = self.settings(arguments)
         place = self._place(identity, settings, log_directory if is_journaled else spill_directory)
         # The directory cannot exist. Looking for it would block the loop for each declare.
         return OpenedLog(Log(fresh_state(*place, self._filesystem)), settings)

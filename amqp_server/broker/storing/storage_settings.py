@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.base.config import Durability
+from amqp_server.base.limits import KIB
 from amqp_server.broker.age_text import age_ns
-from amqp_server.config import Durability
-from amqp_server.limits import KIB
 from appendlog import SEGMENT_BYTES_MAX, Compression, LogOptions, RetentionPolicy
 from appendlog.reclaim.stream_retention import StreamBounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.config import ServerConfig
+    from amqp_server.base.config import ServerConfig
     from amqp_server.protocol.tables import Table
     from appendlog import DurableDirectories
 
@@ -28,6 +28,10 @@ PROTECT_UNCONSUMED: Final = "x-protect-unconsumed"
 """Whether retention removes settled messages only."""
 FORCE_REMOVE_AFTER: Final = "x-force-remove-after"
 """Age in milliseconds at which even unsettled messages are removed; 0 = never."""
+RETENTION_ARGUMENTS: Final = frozenset(
+    (RETAIN_FOR, RETAIN_BYTES, RETAIN_SEGMENTS_MIN, PROTECT_UNCONSUMED, FORCE_REMOVE_AFTER)
+)
+"""Arguments that say what retention removes of a queue that is no stream."""
 SEGMENT_MAX_BYTES: Final = "x-segment-max-bytes"
 """Size at which a segment of the log is sealed."""
 SEGMENT_MAX_AGE: Final = "x-segment-max-age"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from amqp_server.config import Durability
+from amqp_server.base.config import Durability
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn
     from offsets import GroupOffsets
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.subscriptions.group")
 
 
 @dataclass(frozen=True, slots=True)

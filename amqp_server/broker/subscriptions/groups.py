@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from offsets import GroupCheckpoint
 
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.subscriptions.groups")
 
 NAMED_MAX: Final = 10
 """Most groups that the server's log names after retention removed their messages."""

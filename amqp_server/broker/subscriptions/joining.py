@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     MakeDurable = Callable[[], Awaitable[object]]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.subscriptions.joining")
 
 GROUP = "x-consumer-group"
 """Consumer argument: name of the stream's group that the consumer joins."""

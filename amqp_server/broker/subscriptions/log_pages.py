@@ -25,12 +25,14 @@ class LogPage:
         offsets: Offsets, strictly increasing.
         timestamps_ns: Append times; 0 for a message that exists in memory only.
         messages: Messages as in the log.
+        lost: Ranges of offsets below `next_offset` that the log should have, but for damage.
     """
 
     next_offset: int
     offsets: list[int] = field(default_factory=list)
     timestamps_ns: list[int] = field(default_factory=list)
     messages: list[bytes] = field(default_factory=list)
+    lost: list[tuple[int, int]] = field(default_factory=list)
 
 
 async def read_page(
@@ -68,8 +70,11 @@ def _read_log(log: Log, start: int, end: int, bytes_max: int, records_max: int) 
         del page.offsets[count:], page.timestamps_ns[count:], page.messages[count:]
     if not page.offsets or page.next_offset > end:
         page.next_offset = end
+    page.lost = [(first, min(behind, end)) for first, behind in page.lost if first < end]
     return page
 
 
 def _page(result: ReadResult) -> LogPage:
-    return LogPage(result.next_offset, result.offsets, result.timestamps_ns, result.messages)
+    return LogPage(
+        result.next_offset, result.offsets, result.timestamps_ns, result.messages, result.lost
+    )

@@ -160,6 +160,7 @@ class Commit:
             is_current = False
             while queue.rules is not None and not queue.rules.has_room_for(count, octets):
                 if is_current or queue.is_at_work:
+                    queue.count_refused(count)
                     raise _refused(queue, "full")
                 # Messages that have expired take no room.
                 is_current = queue.bring_up_to_date()
@@ -293,7 +294,7 @@ class Commit:
                     queue.store.mark_transaction(start, end, self._transaction_id)
                     self.reached[queue] = end
                 if not self._channel.is_closed:
-                    self._channel.publishing.wait_for_room((queue,))
+                    self._channel.publishing.throttle_if_full((queue,))
                 yield
             replied = publish.reply_keys and replies.deliver(publish.reply_keys, publish.messages)
             is_routed = bool(replied or not route.is_unroutable)

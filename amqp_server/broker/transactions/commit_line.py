@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from amqp_server.time_slice import TimeSlice
+from amqp_server.base.time_slice import TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -18,10 +18,10 @@ from amqp_server.protocol.methods import BasicPublish
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from amqp_server.base.limits import Limits
     from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
     from amqp_server.broker.publishing.publish_targets import PublishTarget
     from amqp_server.broker.queue import Queue
-    from amqp_server.limits import Limits
 
 RUN_BYTES = 256
 """Memory of a run of publishes beside its messages, in bytes."""

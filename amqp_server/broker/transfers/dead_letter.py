@@ -15,10 +15,16 @@ from amqp_server.broker.routing.carbon_copies import long_strings
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transfers.deaths import REJECTED, X_DEATH
 from amqp_server.broker.transfers.forwarder import Copy
+from amqp_server.broker.transfers.known_deaths import known_death, take_deaths
 from amqp_server.broker.transfers.large_body import without_large_body
 from amqp_server.broker.transfers.large_copy import with_body
 from amqp_server.broker.transfers.message_headers import readable_properties
-from amqp_server.protocol.field_values import FieldValue, field_value
+from amqp_server.protocol.errors import FieldSyntaxError
+from amqp_server.protocol.field_values import VOID, FieldValue, field_value
+from amqp_server.protocol.properties import decode_properties
+from amqp_server.protocol.property_octets import HEADERS, with_property
+from amqp_server.protocol.strings import encode_longstr, encode_shortstr
+from amqp_server.protocol.tables import encode_table
 from appendlog.layout.message import HAS_EXPIRATION, HAS_HEADERS, decode_message, encode_message
 
 if TYPE_CHECKING:
@@ -26,11 +32,14 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.routing.steps import Steps
+    from amqp_server.broker.transfers.known_deaths import KnownDeath
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.properties import Properties
     from amqp_server.protocol.tables import Table
     from appendlog.layout.message import MessageView
 
 _COUNT_MAX = (1 << 63) - 1
+_LENGTH_BYTES = 4
 
 
 class Death(NamedTuple):
@@ -53,14 +62,15 @@ class Stamp(NamedTuple):
     Attributes:
         properties: Properties as on the wire.
         routing_keys: Routing keys of the dead letter; never empty.
-        headers: Headers in `properties`.
         cycle: Queues that the message comes back to if it goes there again; see `cycle_of`.
     """
 
     properties: bytes
     routing_keys: tuple[str, ...]
-    headers: Table
     cycle: frozenset[str] = frozenset()
+
+
+_NO_STAMP = Stamp(b"", ())
 
 
 class DeadLetters:
@@ -87,9 +97,10 @@ class DeadLetters:
         self._queue_name = queue
         self._virtual_host = virtual_host
         self._time_ns = time_ns
-        # Messages that die together often differ in their bodies only, so the last stamp is kept.
+        # Messages that die together often differ in their bodies only, so the last stamp is kept
+        # while messages are forwarded.
         self._stamped: tuple[bytes, bytes, bytes, Death] | None = None
-        self._stamp = Stamp(b"", (), {})
+        self._stamp = _NO_STAMP
 
     def forward(self, message: bytes, reason: str) -> Steps[Copy]:
         """Return the steps to the dead letter and its queues; without the exchange it has none."""
@@ -116,6 +127,24 @@ class DeadLetters:
             queues = [queue for queue in queues if queue.name not in stamped.cycle]
         return Copy(tuple(queues), letter[0], letter)
 
+    def forget(self) -> None:
+        """Free the last stamp: after many deaths it is as large as the message."""
+        self._stamped, self._stamp = None, _NO_STAMP
+
+
+class NoDeadLetters:
+    """Drops the messages of a queue that turned out to have no dead-letter exchange."""
+
+    keeps_unroutable = False
+
+    def forward(self, message: bytes, _reason: str) -> Steps[Copy]:
+        """Return the steps to a copy that goes to no queue."""
+        yield from ()
+        return Copy((), message[0], message)
+
+    def forget(self) -> None:
+        """Do nothing: it remembers nothing."""
+
 
 def dead_letter(message: MessageView, stamp: Stamp, exchange: str) -> bytes:
     """Return a message after its death, as published to `exchange`."""
@@ -141,22 +170,25 @@ def stamp(
         new_key: Routing key that replaces its own and those of its header `CC`; None keeps
             them.
     """
-    old = readable_properties(properties)
-    headers = dict(old.headers or {})
+    rest, known = _without_deaths(properties)
+    headers = dict(rest.headers or {})
     keys = [key, *_carbon_copies(headers)]
-    _add_death(headers, death, exchange, keys, old.expiration)
+    deaths = _add_death(headers, known, death, exchange, keys, rest.expiration)
     if new_key is not None:
         keys = [new_key.encode("utf-8", "surrogateescape")]
         headers.pop("CC", None)
     return Stamp(
-        replace(old, headers=headers, expiration=None).encode(),
+        with_property(
+            replace(rest, headers=None, expiration=None).encode(),
+            HEADERS,
+            _encode_headers(headers, deaths),
+        ),
         tuple(each.decode("utf-8", "surrogateescape") for each in keys),
-        headers,
-        cycle_of(deaths_of(headers)),
+        cycle_of(deaths),
     )
 
 
-def cycle_of(deaths: list[Table]) -> frozenset[str]:
+def cycle_of(deaths: list[KnownDeath]) -> frozenset[str]:
     """Return the queues that a message has visited since it was last rejected.
 
     It must not go there again because it expired, for example: it would circulate for ever. A
@@ -165,9 +197,9 @@ def cycle_of(deaths: list[Table]) -> frozenset[str]:
     visited: set[str] = set()
     rejected = field_value(REJECTED)
     for death in deaths:
-        if death.get("reason") == rejected:
+        if death.reason == rejected:
             break
-        queue = death.get("queue")
+        queue = death.queue
         if queue is not None and queue.kind == b"S" and isinstance(queue.value, bytes):
             visited.add(queue.value.decode("utf-8", "surrogateescape"))
     return frozenset(visited)
@@ -178,14 +210,40 @@ def deaths_of(headers: Table) -> list[Table]:
     return [each.value for each in _x_death(headers) or () if isinstance(each.value, dict)]
 
 
+def _without_deaths(properties: bytes) -> tuple[Properties, list[KnownDeath] | None]:
+    """Return properties without their deaths, and these; without headers if they are malformed."""
+    try:
+        rest, deaths = take_deaths(properties)
+        return decode_properties(rest), deaths
+    except FieldSyntaxError:
+        return readable_properties(properties), None
+
+
 def _add_death(
-    headers: Table, death: Death, exchange: bytes, keys: list[bytes], expiration: str | None
-) -> None:
-    """Add a death to `x-death`, in front, and to the `x-first-death-*` and `x-last-*` headers."""
+    headers: Table,
+    known: list[KnownDeath] | None,
+    death: Death,
+    exchange: bytes,
+    keys: list[bytes],
+    expiration: str | None,
+) -> list[KnownDeath]:
+    """Add a death to the `x-first-death-*` and `x-last-*` headers, and in front of the others.
+
+    Args:
+        headers: Headers of the message; what is in the place of `x-death` is replaced.
+        known: Its deaths until now; None if the header is missing or no list.
+        death: Death to add.
+        exchange: Exchange that the message was published to.
+        keys: Its routing keys.
+        expiration: Its property `expiration`.
+
+    Returns:
+        All deaths, the latest first.
+    """
     place: Table = {"queue": field_value(death.queue), "reason": field_value(death.reason)}
-    known = deaths_of(headers)
-    same = [table for table in known if place.items() <= table.items()]
-    others = [table for table in known if not place.items() <= table.items()]
+    here = (place["queue"], place["reason"])
+    same = [each.table for each in known or () if (each.queue, each.reason) == here]
+    others = [each for each in known or () if (each.queue, each.reason) != here]
     if same:
         # A publisher may have written any number there.
         count = min(sum(map(_count, same)) + 1, _COUNT_MAX)
@@ -201,7 +259,7 @@ def _add_death(
         }
         if expiration is not None:
             latest["original-expiration"] = field_value(expiration)
-    if _x_death(headers) is not None:
+    if known is not None:
         # RabbitMQ 3.10 sorts each death but the first, and some clients compare octets.
         latest = dict(sorted(latest.items()))
     moments = ("last",) if X_DEATH in headers else ("first", "last")
@@ -209,8 +267,20 @@ def _add_death(
         headers[f"x-{moment}-death-exchange"] = FieldValue(b"S", exchange)
         for part, value in place.items():
             headers[f"x-{moment}-death-{part}"] = value
-    tables = [FieldValue(b"F", table) for table in (latest, *others)]
-    headers[X_DEATH] = FieldValue(b"A", tables)
+    headers[X_DEATH] = VOID
+    return [known_death(latest), *others]
+
+
+def _encode_headers(headers: Table, deaths: list[KnownDeath]) -> bytes:
+    """Return headers as on the wire, with the deaths in their place."""
+    array = encode_longstr(b"".join([b"F" + each.octets for each in deaths]))
+    parts = [
+        encode_shortstr(X_DEATH) + b"A" + array
+        if name == X_DEATH
+        else encode_table({name: value})[_LENGTH_BYTES:]
+        for name, value in headers.items()
+    ]
+    return encode_longstr(b"".join(parts))
 
 
 def _x_death(headers: Table) -> list[FieldValue] | None:

@@ -97,13 +97,16 @@ class DelayedRelease:
             message = yield from with_body(message, body)
         return Copy(tuple(queues), message[0], message)
 
+    def forget(self) -> None:
+        """Do nothing: it remembers nothing."""
+
 
 def fresh_delay_log(
     storage: QueueStorage, virtual_host: VirtualHost, exchange: Exchange, incarnation: UUID
 ) -> OpenedLog:
     """Return the empty log of a new exchange's hidden queue."""
     identity = LogIdentity(virtual_host.name, DELAY_QUEUE_NAME, incarnation)
-    opened = storage.fresh_log(identity, {}, is_journaled=exchange.durable)
+    opened = storage.fresh_log(identity, storage.settings({}), is_journaled=exchange.durable)
     return replace(opened, attributes=DelayAttributes(opened.log.log_end_offset))
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.transfers.transfer_order import TransferOrder
     from amqp_server.broker.turn import Turn
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.broker.transfers.forwarder")
 
 UNDER_WAY_MAX = 8192
 """Most runs of messages that may wait for the disks of their target queues."""
@@ -37,7 +37,7 @@ STEP_MESSAGES = 64
 """Most messages of one queue that are forwarded in one step."""
 STEP_COPIES = 256
 """About how many copies are made in one step: fewer messages, if each goes to many queues."""
-STEP_BYTES = 32 * 1024
+STEP_BYTES = 8 * 1024
 """Bytes of messages for which queues are found in one step: headers take their time to decode."""
 STEP_QUEUES = 64
 """Most queues that get messages in one step."""
@@ -65,6 +65,9 @@ class ForwardingRule(Protocol):
 
     def forward(self, message: bytes, reason: str) -> Steps[Copy]:
         """Return the steps to the copy of a message that is forwarded because of `reason`."""
+
+    def forget(self) -> None:
+        """Free what is remembered of the last messages, because no message waits."""
 
 
 class ForwardingQueue(QueuePort, Protocol):
@@ -104,6 +107,7 @@ class Forwarder:
     Attributes:
         clock_seconds: See `Sender`.
         is_retired: Whether the queue forwards nothing more, but what is forwarded already.
+        is_held: Whether all messages wait, because it is not known where they go.
     """
 
     def __init__(
@@ -120,6 +124,7 @@ class Forwarder:
         self.line = turn.transfers
         self.clock_seconds = 0.0
         self.is_retired = False
+        self.is_held = False
         self._waiting: deque[_Transfer] = deque()
         self._kept: deque[_Transfer] = deque()
         self._under_way: deque[_UnderWay] = deque()
@@ -150,11 +155,12 @@ class Forwarder:
         """Forward by another rule from now on, also messages that wait already."""
         self._rule = forwarding
         self.is_retired = False
+        self.is_held = False
 
     @property
     def is_idle(self) -> bool:
         """Whether no message is being forwarded or waits for a retry."""
-        return not (self._is_busy or self._kept or self._under_way)
+        return not (self._steps is not None or self._waiting or self._kept or self._under_way)
 
     def add(self, start: int, end: int, reason: str) -> None:
         """Forward the messages `[start, end)`, which are neither ready nor unacked."""
@@ -233,7 +239,7 @@ class Forwarder:
             self._steps = None
         self._is_stopped = True
         self._stalled.clear()
-        self._close_reader()
+        self._end_reading()
         wake(self._sent_waiters)
 
     def _end_steps(self, steps: Steps[None]) -> None:
@@ -308,8 +314,8 @@ class Forwarder:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether messages wait to be read and sent, or are being sent in steps."""
-        return self._steps is not None or bool(self._waiting)
+        """Whether messages can be read and sent, or are being sent in steps."""
+        return self._steps is not None or (bool(self._waiting) and not self.is_held)
 
     def _has_room_again(self) -> bool:
         """Forget the full queues that have room; return whether all have. Each notifies us."""
@@ -356,7 +362,7 @@ class Forwarder:
         if self._is_busy:
             self._order.ask(self)
         else:
-            self._close_reader()
+            self._end_reading()
 
     def _take_steps(self, steps: Steps[None]) -> bool:
         """Go on with what is being sent; return whether the slice is over."""
@@ -383,7 +389,9 @@ class Forwarder:
             self._reader = self._queue.store.window_reader()
         return self._queue.store.read(start, end, self._reader)
 
-    def _close_reader(self) -> None:
+    def _end_reading(self) -> None:
+        """Free what is remembered of messages that were read: nothing counts this memory."""
+        self._rule.forget()
         if self._reader is not None:
             self._reader.close()
             self._reader = None

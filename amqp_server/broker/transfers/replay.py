@@ -85,6 +85,7 @@ class Replay:
         replayed: Replayed messages.
         replayed_bytes: Bytes of their bodies, headers and routes.
         passed: Messages that were read but not wanted.
+        lost: Messages that may have been wanted, and that damage of the log has taken.
         first_offset: Offset of the first replayed message; None before.
         last_offset: Offset of the last replayed message; None before.
         is_waiting: Whether the replay waits for the end of an alarm.
@@ -101,6 +102,7 @@ class Replay:
         self.replayed = 0
         self.replayed_bytes = 0
         self.passed = 0
+        self.lost = 0
         self.first_offset: int | None = None
         self.last_offset: int | None = None
         self.is_waiting = False
@@ -129,6 +131,7 @@ class Replay:
                 )
                 copies = await asyncio.to_thread(self._copies, page)
                 self.passed += len(page.offsets) - len(copies)
+                self.lost += sum(self._wanted_count(*lost) for lost in page.lost)
                 await self._put(copies)
                 behind = page.next_offset
             self.next_offset = self._pin.move(behind)
@@ -167,9 +170,13 @@ class Replay:
         return ReplayStoppedError(f"the log of queue '{name}' cannot be written")
 
     def _wants_any(self, start: int, end: int) -> bool:
+        return self._wanted_count(start, end) > 0
+
+    def _wanted_count(self, start: int, end: int) -> int:
+        """Return how many offsets of a range are wanted, whatever their messages say."""
         if self._request.includes_all:
-            return True
-        return bool(self._settled.settled_count(start, end))
+            return end - start
+        return self._settled.settled_count(start, end)
 
     def _copies(self, page: LogPage) -> list[tuple[int, bytes]]:
         """Return copies of the wanted messages, ready to publish, each with its offset."""

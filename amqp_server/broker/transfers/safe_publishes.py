@@ -7,11 +7,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.storing.window_reader import wake
 from amqp_server.broker.turn import Line
-from amqp_server.time_slice import TimeSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

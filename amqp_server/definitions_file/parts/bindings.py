@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from amqp_server.broker.binding import BindingIdentity
+from amqp_server.broker.declaring.names import is_reserved
 from amqp_server.broker.definitions import binding_document
-from amqp_server.broker.handlers.names import is_reserved
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, VirtualHost
 from amqp_server.definitions_file.errors import ImportFailedError

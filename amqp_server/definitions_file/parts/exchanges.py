@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from amqp_server.broker.declaring.exchange_arguments import check_alternate
+from amqp_server.broker.declaring.names import check_exchange_name_is_free, is_reserved
 from amqp_server.broker.definitions import exchange_document
 from amqp_server.broker.exchange import Exchange
-from amqp_server.broker.handlers.arguments import check_alternate
-from amqp_server.broker.handlers.names import check_exchange_name_is_free, is_reserved
 from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.transfers.delay import DELAYED_KIND
 from amqp_server.definitions_file.errors import ImportFailedError

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.parameters import (
     PARAMETERS_MAX,
+    ParameterOwner,
     global_parameter_document,
     parameter_document,
 )
 from amqp_server.broker.policies.policy import PolicyKind
+from amqp_server.definitions_file.errors import DefinitionsError
 from amqp_server.definitions_file.json_arguments import is_same
 from amqp_server.definitions_file.parts.part import in_vhost
 from amqp_server.definitions_file.parts.policies import OPERATOR_POLICY
@@ -73,12 +76,17 @@ class ParametersPart:
                 parse_shovel(name, value)
             except ShovelError as error:
                 raise entry.error(str(error)) from error
+        owner = plan.importer or _owner(entry)
         kept = {} if vhost.existing is None else vhost.existing.parameters
-        step = partial(_keep, vhost.name, component, name, value)
-        if (component, name) not in kept:
+        step = partial(_keep, vhost.name, component, name, value, owner)
+        if vhost.existing is None or (component, name) not in kept:
             plan.count_new(entry, f"vhost '{vhost.name}'", len(kept), PARAMETERS_MAX)
             plan.create(entry, step)
-        elif is_same(kept[component, name], value):
+        elif is_same(kept[component, name], value) and owner in (
+            # A file that names no owner, as those of RabbitMQ, changes none.
+            None,
+            vhost.existing.parameter_owners.get((component, name)),
+        ):
             plan.equal(entry)
         else:
             plan.change(entry, step)
@@ -103,13 +111,43 @@ class ParametersPart:
                 yield in_vhost(vhost, host.name, fields)
             for (component, name), value in list(host.parameters.items()):
                 fields = {"component": component, "name": name, "value": value}
+                owner = host.parameter_owners.get((component, name))
+                if owner is not None:
+                    # RabbitMQ reads the other members and ignores this one.
+                    fields["owner"] = owner._asdict()
                 yield in_vhost(vhost, host.name, fields)
 
 
-def _keep(vhost: str, component: str, name: str, value: object, changes: ImportChanges) -> None:
-    changes.put(parameter_document(vhost, component, name, value))
-    parameters = changes.vhost(vhost).parameters
-    changes.on_saved.append(partial(parameters.__setitem__, (component, name), value))
+def _owner(entry: Entry) -> ParameterOwner | None:
+    """Return the owner that an entry names.
+
+    Without it a shovel that a user has set would have the rights of the administrator who imports.
+
+    Raises:
+        DefinitionsError: It is no owner.
+    """
+    if entry.fields.get("owner") is None:
+        return None
+    named = replace(entry, fields=entry.object("owner"))
+    try:
+        user = named.short_text("user", may_be_empty=False)
+        return ParameterOwner(user, named.short_text("backend", may_be_empty=False))
+    except DefinitionsError as error:
+        raise DefinitionsError(f"{error}, in 'owner'") from None
+
+
+def _keep(
+    vhost: str,
+    component: str,
+    name: str,
+    value: object,
+    owner: ParameterOwner | None,
+    changes: ImportChanges,
+) -> None:
+    changes.put(parameter_document(vhost, component, name, value, owner))
+    host, key = changes.vhost(vhost), (component, name)
+    changes.on_saved.append(partial(host.parameters.__setitem__, key, value))
+    changes.on_saved.append(partial(host.set_parameter_owner, key, owner))
     changes.on_saved.append(changes.broker.on_parameters_changed)
 
 

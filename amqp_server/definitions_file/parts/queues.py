@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from amqp_server.broker.declaring.names import check_queue_name_is_free, is_reserved
+from amqp_server.broker.declaring.queue_arguments import check_queue_arguments
 from amqp_server.broker.definitions import queue_document
-from amqp_server.broker.handlers.names import check_queue_name_is_free, is_reserved
-from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
 from amqp_server.definitions_file.errors import ImportFailedError
 from amqp_server.definitions_file.json_arguments import is_same, plain_from_table
 from amqp_server.definitions_file.parts.part import in_vhost

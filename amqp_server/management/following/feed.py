@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     IsWanted = Callable[[Mapping[str, Any]], bool]
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.management.following.feed")
 
 CLIENTS_MAX: Final = 64
 """Clients of one feed; one more is refused."""

@@ -38,8 +38,8 @@ def index_routes(routes: Iterable[Route]) -> list[Route]:
         return Octets(HTTPStatus.OK, "text/html; charset=utf-8", page, _HEADERS)
 
     return [
-        Route("GET", "/api", moved, requires=None, is_json=False),
-        Route("GET", _PLACE, show, requires=None, is_json=False),
+        Route("GET", "/api", moved, requires=None, is_json=False, is_for_any_host=True),
+        Route("GET", _PLACE, show, requires=None, is_json=False, is_for_any_host=True),
     ]
 
 

@@ -20,7 +20,7 @@ BODY_SECONDS_MAX: Final = 60.0
 """Seconds within which a body must have arrived."""
 BODIES_BYTES_MAX: Final = 100_000_000
 """Bytes of the bodies of all requests together."""
-STRANGERS_BODY_BYTES_MAX: Final = 16 * 1024
+STRANGERS_BODY_BYTES_MAX: Final = 24 * 1024
 """Longest body of a request without a login."""
 _CLOSE: Final = {"connection": "close"}
 _TOO_LONG: Final = "Exceeded HTTP request body size limit"

@@ -32,10 +32,15 @@ if TYPE_CHECKING:
     from amqp_server.management.http.login import Logins
     from amqp_server.management.http.parts import Parts
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.management.http.exchange")
 
+FROM_ELSEWHERE: Final = (
+    "The request comes from a page of another site, which may not change anything: "
+    "--management-cors-origin names those that may"
+)
 REQUESTS_MAX: Final = 500
-"""Requests that are served at the same time; others wait."""
+"""Requests of users that are served at the same time; others wait. Who waits for the check of a
+login is not among them, so that strangers cannot hold the places."""
 
 
 class Exchange:
@@ -52,6 +57,7 @@ class Exchange:
         self._table = table
         self._logins = logins
         self._origins = parts.settings.cors_origins
+        self._hosts = parts.hosts
         self._bodies = BodyBudget()
         self._room = asyncio.Semaphore(REQUESTS_MAX)
 
@@ -59,8 +65,7 @@ class Exchange:
         """Answer a request: the handler of the HTTP library."""
         headers = cross_origin_headers(self._origins, request.headers)
         try:
-            async with self._room:
-                answer = await self._answer(request, headers)
+            answer = await self._answer(request, headers)
         except ApiError as error:
             answer = error.answer()
         except BrokerRefused as refused:
@@ -80,6 +85,7 @@ class Exchange:
         return await send(request, answer, headers)
 
     async def _answer(self, request: BaseRequest, headers: dict[str, str]) -> AnyAnswer:
+        self._hosts.check(request.headers)
         target = parse_target(request.raw_path)
         match = self._table.find(target.segments)
         if match is None:
@@ -89,7 +95,7 @@ class Exchange:
             return Answer(HTTPStatus.OK, NOTHING, {"allow": match.allow})
         route = _route_of(match, request.method)
         if is_from_elsewhere(self._origins, request.method, request.headers):
-            raise not_authorised("A page of another site may not change anything")
+            raise not_authorised(FROM_ELSEWHERE)
         peer = request.transport and request.transport.get_extra_info("peername")
         call = Call(
             method=route.method,
@@ -109,6 +115,12 @@ class Exchange:
 
     async def _serve(self, call: Call, route: Route) -> AnyAnswer:
         await self._admit(call, route)
+        if route.requires is None:
+            return await self._handle(call, route)
+        async with self._room:
+            return await self._handle(call, route)
+
+    async def _handle(self, call: Call, route: Route) -> AnyAnswer:
         if call.method == "GET":
             return await route.handler(call)
         try:
@@ -132,6 +144,10 @@ class Exchange:
                 exists = await self._has_vhost(vhost)
                 if exists:
                     call.user.demand_vhost(vhost)
+        elif not route.is_for_any_host and not self._hosts.knows(call.headers):
+            if not self._logins.has_login(call.headers):
+                self._hosts.check_unknown(call.headers)
+            await self._logins.user_of(call.method, call.headers, call.peer_host)
         if route.is_json and not accepts_json(call.headers.get("Accept")):
             raise ApiError(HTTPStatus.NOT_ACCEPTABLE)
         if not exists:

@@ -10,18 +10,19 @@ import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.management.broker_client import BrokerRefused
 from amqp_server.management.http.answers import ApiError
-from amqp_server.management.http.call import User
+from amqp_server.management.http.call import Tag, User
+from amqp_server.management.http.cross_origin import CSRF_HEADER
 from amqp_server.management.http.sessions import Session, Sessions
 
 if TYPE_CHECKING:
-    from amqp_server.management.broker_client import BrokerClient
+    from amqp_server.management.http.host_rule import HostRule
+    from amqp_server.management.http.login_checks import LoginChecks
 
 COOKIE: Final = "amqp-server-session"
-CSRF_HEADER: Final = "X-CSRF-Token"
 _REALM: Final = {"www-authenticate": 'Basic realm="RabbitMQ Management"'}
 LOGIN_FAILED: Final = "Login failed"
 
@@ -32,16 +33,18 @@ class Logins:
     Requests with the same name and password that come while one is being checked share its result.
 
     Args:
-        broker: Checks passwords.
+        checks: Checks passwords.
+        hosts: Says by which names `guest` may log in.
         port: Port of the API. Cookies do not tell ports apart, so their name does.
     """
 
-    def __init__(self, broker: BrokerClient, port: int) -> None:
-        self._broker = broker
+    def __init__(self, checks: LoginChecks, hosts: HostRule, port: int) -> None:
+        self._checks = checks
+        self._hosts = hosts
         self._cookie = f"{COOKIE}-{port}"
         self._sessions = Sessions()
         self._key = secrets.token_bytes(32)
-        self._under_way: dict[bytes, asyncio.Task[User]] = {}
+        self._under_way: dict[tuple[bytes, str], asyncio.Task[User]] = {}
 
     async def user_of(self, method: str, headers: Mapping[str, str], peer_host: str) -> User:
         """Return who sends a request.
@@ -58,10 +61,10 @@ class Logins:
         if header is not None:
             scheme, _, text = header.partition(" ")
             if scheme.lower() == "basic":
-                return await self.check(*_name_and_password(text), peer_host)
+                return await self.check(*_name_and_password(text), headers, peer_host)
             if scheme.lower() == "bearer" and text.strip():
                 # A token says by itself whose it is.
-                return await self.check("", text.strip(), peer_host)
+                return await self.check("", _token(text), headers, peer_host)
             raise ApiError(HTTPStatus.UNAUTHORIZED, headers=_REALM)
         session = self.session_of(headers)
         if session is None:
@@ -73,26 +76,46 @@ class Logins:
                 HTTPStatus.UNAUTHORIZED, "not_authorised", f"The header {CSRF_HEADER} is missing"
             )
         try:
-            return await self.check(session.name, session.password, peer_host)
+            return await self.check(session.name, session.password, headers, peer_host)
         except ApiError as error:
             if error.error == "not_authorized":
                 self._sessions.end(session.token)
             error.headers.clear()
             raise
 
-    async def check(self, name: str, password: str, peer_host: str) -> User:
+    def has_login(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a request says who asks, perhaps wrongly."""
+        return "Authorization" in headers or self.session_of(headers) is not None
+
+    async def check(
+        self, name: str, password: str, headers: Mapping[str, str], peer_host: str
+    ) -> User:
         """Return the user with a name and a password.
 
+        Args:
+            name: Name of the user; empty for a token.
+            password: Password or token.
+            headers: Headers of the request.
+            peer_host: Address of the client.
+
         Raises:
-            ApiError: 401: there is none, or not from there.
+            ApiError: 401: there is none, or not from there. 421: not by this name of the server.
         """
-        parts = (self._key, name.encode(), password.encode(), peer_host.encode())
+        self._hosts.check_user(name, headers, peer_host)
+        user = await self._joined(name, password, peer_host)
+        self._hosts.check_user(user.name, headers, peer_host)
+        return user
+
+    async def _joined(self, name: str, password: str, peer_host: str) -> User:
+        """Return who logs in; the same login that is being checked is not checked again."""
+        parts = (self._key, name.encode(), password.encode())
         digest = hashlib.sha256(b"".join(b"%d:" % len(each) + each for each in parts)).digest()
-        task = self._under_way.get(digest)
+        key = (digest, peer_host)
+        task = self._under_way.get(key)
         if task is None:
-            task = asyncio.ensure_future(self._ask(name, password, peer_host))
-            self._under_way[digest] = task
-            task.add_done_callback(lambda done: self._forget(digest, done))
+            task = asyncio.ensure_future(self._ask(digest, name, password, peer_host))
+            self._under_way[key] = task
+            task.add_done_callback(lambda done: self._forget(key, done))
         return await asyncio.shield(task)
 
     # Sessions
@@ -108,20 +131,27 @@ class Logins:
         return None if found is None else self._sessions.find(found.value)
 
     async def begin_session(
-        self, name: str, password: str, peer_host: str, *, is_tls: bool
+        self,
+        name: str,
+        password: str,
+        headers: Mapping[str, str],
+        peer_host: str,
+        *,
+        is_tls: bool,
     ) -> tuple[User, Session, dict[str, str]]:
         """Begin a session of the page; return user, session and the header with the cookie.
 
         Raises:
-            ApiError: 401: the password is wrong.
+            ApiError: 401: the password is wrong, or the user has no tag for this API.
         """
         try:
-            user = await self.check(name, password, peer_host)
+            user = await self.check(name, password, headers, peer_host)
         except ApiError as error:
             # The page shows a form; a browser would ask for a password of its own.
             error.headers.clear()
             raise
-        session = self._sessions.begin(name, password)
+        user.demand(Tag.MANAGEMENT)
+        session = self._sessions.begin(user.name, name, password)
         return user, session, {"set-cookie": self._set_cookie(session.token, is_tls=is_tls)}
 
     def end_session(self, session: Session, *, is_tls: bool) -> dict[str, str]:
@@ -135,10 +165,9 @@ class Logins:
 
     # The broker's check
 
-    async def _ask(self, name: str, password: str, peer_host: str) -> User:
-        arguments: dict[str, Any] = {"user": name, "password": password, "peer_host": peer_host}
+    async def _ask(self, digest: bytes, name: str, password: str, peer_host: str) -> User:
         try:
-            found = await self._broker.call("logins.check", arguments)
+            found = await self._checks.check(digest, name, password, peer_host)
         except BrokerRefused as refused:
             if refused.kind != "refused":
                 raise
@@ -149,8 +178,8 @@ class Logins:
         vhosts = frozenset(found["vhosts"])
         return User(found["name"], tuple(found["tags"]), vhosts, found.get("login", ""))
 
-    def _forget(self, digest: bytes, task: asyncio.Task[User]) -> None:
-        self._under_way.pop(digest, None)
+    def _forget(self, key: tuple[bytes, str], task: asyncio.Task[User]) -> None:
+        self._under_way.pop(key, None)
         if not task.cancelled():
             # All who asked may have gone: an error that nobody takes is no mistake.
             task.exception()
@@ -162,6 +191,20 @@ class Logins:
         """
         is_script = headers.get("Sec-Fetch-Dest") == "empty"
         return {} if is_script or self._cookie in headers.get("Cookie", "") else _REALM
+
+
+def _token(text: str) -> str:
+    """Return what the header Authorization has.
+
+    Raises:
+        ApiError: 400 without a body: it is not UTF-8.
+    """
+    try:
+        # Octets of a header that are no UTF-8 come as surrogates.
+        text.encode()
+    except UnicodeEncodeError:
+        raise ApiError(HTTPStatus.BAD_REQUEST) from None
+    return text.strip()
 
 
 def _name_and_password(text: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from amqp_server.management.http.host_rule import HostRule
 from amqp_server.management.http.rendered import RenderedLists
 
 if TYPE_CHECKING:
@@ -28,3 +29,9 @@ class Parts:
     broker: BrokerClient
     settings: ManagementSettings
     rendered: RenderedLists = field(default_factory=RenderedLists)
+
+    @property
+    def hosts(self) -> HostRule:
+        """Which names of the server requests may have."""
+        settings = self.settings
+        return HostRule(settings.hosts, guest_from_anywhere=settings.guest_from_anywhere)

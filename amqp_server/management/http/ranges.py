@@ -17,11 +17,12 @@ SAMPLES_MAX: Final = 500
 """Samples that a client may ask for, of each counter."""
 _STILL: Final[dict[str, Any]] = {"rate": 0.0}
 
-MESSAGE_STATS: Final = STATS[:-2]
-"""Counters of the whole server and of a virtual host: all but the two of exchanges."""
+MESSAGE_STATS: Final = STATS[:-3]
+"""Counters of the whole server and of a virtual host: not those of exchanges and queues alone."""
 CHANNEL_STATS: Final = MESSAGE_STATS[:-2]
 QUEUE_STATS: Final = (
     "publish",
+    "publish_refused",
     "deliver",
     "deliver_no_ack",
     "get",
@@ -105,6 +106,8 @@ def details(row: Row, counter: str, wanted: Range | None) -> dict[str, Any]:
         "samples": [{"sample": value, "timestamp": at} for at, value in found.samples],
         "avg_rate": found.avg_rate,
         "avg": found.avg,
+        # Not RabbitMQ's: its zeros before an object began look like zeros that were measured.
+        "began": row.first_seconds * 1000,
     }
 
 

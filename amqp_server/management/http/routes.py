@@ -27,6 +27,8 @@ class Route:
         checks_vhost: Whether the segment `vhost` must exist and be visible to the user. None: where
             any management user may come, and the path has such a segment.
         is_json: Whether the answer is JSON, so that a client that does not accept it gets 406.
+        is_for_any_host: Whether a client without a login gets it by any name of the server
+            (`HostRule`): it tells nothing.
     """
 
     method: str
@@ -35,6 +37,7 @@ class Route:
     requires: Tag | None = Tag.MANAGEMENT
     checks_vhost: bool | None = None
     is_json: bool = True
+    is_for_any_host: bool = False
 
     @property
     def is_vhost_checked(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.management.http.answers import NO_CONTENT, Answer, ApiError, ok
-from amqp_server.management.http.call import Tag
+from amqp_server.management.http.cross_origin import CSRF_HEADER
 from amqp_server.management.http.routes import Route
 from amqp_server.management.http.values import require, text
 
@@ -25,26 +25,25 @@ class _SessionResource:
         require(body, "username", "password")
         name, password = text(body, "username", ""), text(body, "password", "")
         user, session, headers = await self._logins.begin_session(
-            name, password, call.peer_host, is_tls=_is_tls(call)
+            name, password, call.headers, call.peer_host, is_tls=_is_tls(call)
         )
-        if not user.has(Tag.MANAGEMENT):
-            self._logins.end_session(session, is_tls=_is_tls(call))
-            user.demand(Tag.MANAGEMENT)
         return Answer(200, _shown(user, session), headers)
 
     async def show(self, call: Call) -> AnyAnswer:
         session = self._logins.session_of(call.headers)
         if session is None:
             raise ApiError(401, "not_authorized", "Not logged in")
-        user = await self._logins.check(session.name, session.password, call.peer_host)
+        user = await self._logins.check(
+            session.name, session.password, call.headers, call.peer_host
+        )
         return ok(_shown(user, session))
 
     async def end(self, call: Call) -> AnyAnswer:
         session = self._logins.session_of(call.headers)
         if session is None:
             return NO_CONTENT
-        if not session.has_csrf_token(call.headers.get("X-CSRF-Token", "")):
-            raise ApiError(401, "not_authorised", "The header X-CSRF-Token is missing")
+        if not session.has_csrf_token(call.headers.get(CSRF_HEADER, "")):
+            raise ApiError(401, "not_authorised", f"The header {CSRF_HEADER} is missing")
         headers = self._logins.end_session(session, is_tls=_is_tls(call))
         return Answer(204, NO_CONTENT.value, headers)
 
@@ -67,7 +66,7 @@ def session_routes(logins: Logins) -> list[Route]:
     """
     session = _SessionResource(logins)
     return [
-        Route("POST", "/session", session.begin, requires=None),
-        Route("GET", "/session", session.show, requires=None),
-        Route("DELETE", "/session", session.end, requires=None),
+        Route("POST", "/session", session.begin, requires=None, is_for_any_host=True),
+        Route("GET", "/session", session.show, requires=None, is_for_any_host=True),
+        Route("DELETE", "/session", session.end, requires=None, is_for_any_host=True),
     ]

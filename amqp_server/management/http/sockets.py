@@ -16,7 +16,7 @@ from aiohttp import web
 if TYPE_CHECKING:
     from aiohttp.web import BaseRequest, RequestHandler, StreamResponse
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.management.http.sockets")
 
 SERVER: Final = "amqp-server"
 """What answers call the server."""
@@ -25,8 +25,9 @@ IDLE_SECONDS_MAX: Final = 75.0
 last answer."""
 LINE_BYTES_MAX: Final = 16 * 1024
 """Longest request line: a name of 255 bytes, each encoded with three, fits twenty times."""
-HEADER_BYTES_MAX: Final = 8 * 1024
-HEADERS_MAX: Final = 100
+HEADER_BYTES_MAX: Final = 24 * 1024
+"""Longest header: a token of 16 KiB fits, as it is or as the password of Basic."""
+HEADERS_MAX: Final = 64
 UNREAD_SECONDS_MAX: Final = 1.0
 """Seconds for which the rest of a body that no handler wants is read before the connection ends."""
 

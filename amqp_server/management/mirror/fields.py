@@ -29,6 +29,7 @@ STATS: Final = (
     "disk_writes",
     "publish_in",
     "publish_out",
+    "publish_refused",
 )
 """Names of the counters in `message_stats`."""
 _DELIVERIES: Final = ("deliver", "deliver_no_ack", "get", "get_no_ack")

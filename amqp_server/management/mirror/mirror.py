@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from amqp_server.management.broker_client import BrokerClient
     from amqp_server.management.mirror.clock import Clock
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.management.mirror.mirror")
 
 LOOP_SHARE: Final = 0.01
 """Share of the broker's event loop that refreshes may use."""
@@ -171,6 +171,7 @@ class Mirror:
             at_seconds: Unix time of the samples, a multiple of five.
         """
         self._ticks.last_seconds = at_seconds
+        self._ticks.first_seconds = self._ticks.first_seconds or at_seconds
         for table in self._tables.values():
             table.take_samples()
         for pairs in self.pairs.values():

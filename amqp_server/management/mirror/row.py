@@ -45,12 +45,14 @@ class Ticks:
     """When samples were taken last; the rows of a mirror share it.
 
     Attributes:
+        first_seconds: Unix time of the first samples; 0 before.
         last_seconds: Unix time of the last sample.
     """
 
-    __slots__ = ("last_seconds",)
+    __slots__ = ("first_seconds", "last_seconds")
 
     def __init__(self) -> None:
+        self.first_seconds = 0
         self.last_seconds = 0
 
 
@@ -72,6 +74,7 @@ class Row:
 
     __slots__ = (
         "_counted",
+        "_first_seconds",
         "_history",
         "_is_new",
         "_resolutions",
@@ -94,11 +97,20 @@ class Row:
         self.number = 0
         self.key: Any = None
         self.told_seconds = 0.0
+        self._first_seconds = ticks.last_seconds and ticks.last_seconds + STEP_SECONDS
         self._counted = counted
         self._history: History | None = None
         self._is_new = is_new
         self._resolutions = resolutions
         self._ticks = ticks
+
+    @property
+    def first_seconds(self) -> int:
+        """When the first sample of it is taken, Unix time; 0 before the mirror took any.
+
+        What samples say of the time before is the value that it began with.
+        """
+        return self._first_seconds or self._ticks.first_seconds
 
     def begin_change(self) -> None:
         """Keep the present values before their first change."""

@@ -30,7 +30,8 @@ class _GlobalParameters:
         self._node = parts.settings.node_name
 
     async def show_all(self, call: Call) -> AnyAnswer:
-        return await list_answer(call.query, await self._rows(), _SHAPE, is_paged=False)
+        rows = await self._rows()
+        return await list_answer(call.query, rows, _SHAPE, is_paged=False)
 
     async def show(self, call: Call) -> AnyAnswer:
         row = await self._find(call.segments["name"])

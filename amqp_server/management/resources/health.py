@@ -35,7 +35,6 @@ _PROTOCOLS: Final = {
     "amqp-ssl": "amqp/ssl",
 }
 _ALWAYS_FINE: Final = (
-    "virtual-hosts",
     "metadata-store/initialized",
     "metadata-store/initialized/with-data",
     "quorum-queues-without-elected-leaders/all-vhosts",
@@ -79,6 +78,13 @@ class _Checks:
             if fields.get(name)
         ]
         return failed(reason, alarms=found) if found else ok(_OK)
+
+    async def virtual_hosts(self, _call: Call) -> AnyAnswer:
+        """Check that the start could read all definitions."""
+        found = (await self._parts.broker.call("probe"))["damage"]
+        if not found:
+            return ok(_OK)
+        return failed(f"Some definitions are damaged: {'; '.join(found)}", damage=found)
 
     async def port(self, call: Call) -> AnyAnswer:
         text = call.segments["port"]
@@ -183,6 +189,7 @@ def routes(parts: Parts) -> list[Route]:
     found = [
         Route("GET", f"{base}/alarms", checks.alarms),
         Route("GET", f"{base}/local-alarms", checks.local_alarms),
+        Route("GET", f"{base}/virtual-hosts", checks.virtual_hosts, checks_vhost=False),
         Route("GET", f"{base}/port-listener/{{port}}", checks.port),
         Route("GET", f"{base}/protocol-listener/{{protocols}}", checks.protocol),
         Route("GET", f"{base}/certificate-expiration/{{within}}/{{unit}}", checks.certificates),

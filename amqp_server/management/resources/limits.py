@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.erlang_text import erlang_text
+from amqp_server.base.erlang_text import erlang_text
 from amqp_server.management.broker_client import BrokerRefused
 from amqp_server.management.http.answers import (
     NO_CONTENT,

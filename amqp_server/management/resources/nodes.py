@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.compatible_version import compatible_version
+from amqp_server.base.compatible_version import compatible_version
 from amqp_server.management.http.answers import AnyAnswer, not_found, ok
 from amqp_server.management.http.call import Tag
 from amqp_server.management.http.columns import select_columns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.compatible_version import compatible_version
+from amqp_server.base.compatible_version import compatible_version
 from amqp_server.management.http.answers import AnyAnswer, ok
 from amqp_server.management.http.columns import select_columns
 from amqp_server.management.http.list_query import parse_list_query
@@ -100,12 +100,13 @@ class _Overview:
         mirror, settings = self._parts.mirror, self._parts.settings
         await mirror.refresh()
         version = compatible_version(settings.presented_version)
+        name = await cluster_name(self._parts)
         shown: dict[str, Any] = {
             "management_version": version,
             "rabbitmq_version": version,
             "product_version": settings.server_version,
             "product_name": PRODUCT_NAME,
-            "cluster_name": await cluster_name(self._parts),
+            "cluster_name": name,
             "rates_mode": "basic",
             "sample_retention_policies": _RETENTION,
             "exchange_types": exchange_types(),

@@ -27,4 +27,5 @@ def routes(parts: Parts) -> list[Route]:
             raise not_found()
         return answer
 
-    return [Route("GET", "/{file...}", show, requires=None, is_json=False)]
+    path = "/{file...}"
+    return [Route("GET", path, show, requires=None, is_json=False, is_for_any_host=True)]

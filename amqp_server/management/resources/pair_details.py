@@ -18,7 +18,7 @@ _PUBLISHES = tuple(
     for name in CHANNEL_STATS
     if name in {"publish", "confirm", "return_unroutable", "drop_unroutable"}
 )
-_DELIVERIES = tuple(name for name in QUEUE_STATS if name != "publish")
+_DELIVERIES = tuple(name for name in QUEUE_STATS if not name.startswith("publish"))
 _STATS = {"publishes": _PUBLISHES, "deliveries": _DELIVERIES, "incoming": ("publish",)}
 
 

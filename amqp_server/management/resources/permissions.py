@@ -61,7 +61,8 @@ class _Permissions:
         return ok(select_columns(rows[0], parse_list_query(call.query).columns))
 
     async def show_found(self, call: Call) -> AnyAnswer:
-        return await list_answer(call.query, await self._found(call), _SHAPE, is_paged=False)
+        rows = await self._found(call)
+        return await list_answer(call.query, rows, _SHAPE, is_paged=False)
 
     async def put(self, call: Call) -> AnyAnswer:
         body = await call.body()

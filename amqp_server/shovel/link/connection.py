@@ -23,7 +23,7 @@ from amqp_server.shovel.link.handshake import Handshake
 from amqp_server.shovel.link.tls_context import client_context
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from amqp_server.protocol.field_values import PythonValue
@@ -46,13 +46,17 @@ _HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 
 async def connect(
-    uri: AmqpUri, client_properties: Mapping[str, PythonValue] | None = None
+    uri: AmqpUri,
+    client_properties: Mapping[str, PythonValue] | None = None,
+    why_refused_from: Callable[[str], str] | None = None,
 ) -> LinkConnection:
     """Connect to a broker and log in.
 
     Args:
         uri: Where it is; it names a host.
         client_properties: What the broker shows of this connection, such as `connection_name`.
+        why_refused_from: Called with the IP address of this end before anything is sent; returns
+            why there must be no login from there, empty if there may.
 
     Raises:
         CannotConnectError: Nothing answers there, or not in time, or TLS fails.
@@ -66,7 +70,7 @@ async def connect(
         except UnicodeError:
             # The event loop would raise it, and leave a socket open.
             raise CannotConnectError(f"'{each:.255}' is no host name") from None
-    connection = LinkConnection(Handshake(uri, client_properties or {}))
+    connection = LinkConnection(Handshake(uri, client_properties or {}), why_refused_from)
     try:
         async with asyncio.timeout(uri.connection_timeout_seconds):
             context = await asyncio.to_thread(client_context, uri) if uri.is_tls else None
@@ -100,14 +104,18 @@ class LinkConnection(asyncio.BufferedProtocol):
 
     Args:
         handshake: Logs in.
+        why_refused_from: As for `connect`.
 
     Attributes:
         opened: Is done when the connection is open.
         blocked_reason: Why the broker does not let this connection publish; empty if it does.
     """
 
-    def __init__(self, handshake: Handshake) -> None:
+    def __init__(
+        self, handshake: Handshake, why_refused_from: Callable[[str], str] | None = None
+    ) -> None:
         loop = asyncio.get_running_loop()
+        self._why_refused_from = why_refused_from
         self._handshake = handshake
         self.opened: asyncio.Future[None] = loop.create_future()
         self.opened.add_done_callback(_noticed)
@@ -238,6 +246,10 @@ class LinkConnection(asyncio.BufferedProtocol):
         found = transport.get_extra_info("socket")
         if found is not None:
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._why_refused_from is not None:
+            reason = self._why_refused_from(transport.get_extra_info("sockname")[0])
+            if reason:
+                self._fail_all(LinkClosed(0, reason))
         if self._error is not None:
             self._transport.abort()
             return

@@ -15,7 +15,7 @@ from amqp_server.testing.faults.faulty_logins import FaultyHandshakes
 from amqp_server.testing.faults.faulty_sensor import FaultySensor
 
 if TYPE_CHECKING:
-    from amqp_server.server_context import ServerContext
+    from amqp_server.connections.server_context import ServerContext
     from amqp_server.testing.faults.faulty_connection import FrameFilter
     from amqp_server.testing.faults.scope import Scope
 

@@ -7,15 +7,15 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.broker.queue import Queue
-from amqp_server.client_connection import ClientConnection
+from amqp_server.connections.client_connection import ClientConnection
 from amqp_server.testing.faults.frames import frames_of, has_frames
 from amqp_server.testing.faults.taken_back import TakenBack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from amqp_server.connections.server_context import ServerContext
     from amqp_server.protocol.large_delivery import LargeFrames
-    from amqp_server.server_context import ServerContext
     from amqp_server.testing.faults.frames import Frame
 
 _LINGER: Final = Struct("ii")

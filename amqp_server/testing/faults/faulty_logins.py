@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.authentication import PeerAuthenticator
-from amqp_server.handshakes import Handshakes
+from amqp_server.connections.authentication import PeerAuthenticator
+from amqp_server.connections.handshakes import Handshakes
 from amqp_server.protocol.errors import AccessRefused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from amqp_server.authentication import Authentication
-    from amqp_server.config import ServerConfig
+    from amqp_server.base.config import ServerConfig
+    from amqp_server.connections.authentication import Authentication
     from amqp_server.testing.faults.scope import Scope
 
 

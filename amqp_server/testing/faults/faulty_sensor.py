@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from amqp_server.alarms import Reading
 from amqp_server.testing.calm_sensor import CalmSensor
+from amqp_server.upkeep.alarms import Reading
 
 _MUCH_BYTES: Final = 1 << 62
 

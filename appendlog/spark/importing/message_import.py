@@ -140,7 +140,7 @@ def import_range(
         size += len(message)
     if to_skip:
         raise OutputError(
-            f"of the messages from offset {start} on some have come that lie behind {end}: "
+            f"messages from offset {start} on were already imported, up to some behind {end}: "
             "import them without --until"
         )
     sink.append(batch, start, end)

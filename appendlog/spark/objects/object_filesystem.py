@@ -6,7 +6,6 @@ its bytes. A call that is cheap on a disk is a request here, so nothing is read 
 
 import errno
 import itertools
-import mmap
 import os
 import tempfile
 from functools import lru_cache
@@ -15,6 +14,7 @@ from threading import Lock
 from typing import Final
 
 from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE, FileSystem
+from appendlog.files.mapped_file import MappedFile
 from appendlog.spark.objects.client import ObjectClient, ObjectFile
 from appendlog.spark.objects.connection import connect
 from appendlog.spark.objects.location import Location
@@ -114,7 +114,7 @@ class ObjectFileSystem(FileSystem):
         finally:
             self.close(descriptor)
 
-    def map(self, descriptor: int, size: int, position: int = 0) -> mmap.mmap:
+    def map(self, descriptor: int, size: int, position: int = 0) -> MappedFile:
         """Fetch a part of an object into a file without a name, and map that file."""
         with tempfile.TemporaryFile() as copy:
             at = position
@@ -127,7 +127,7 @@ class ObjectFileSystem(FileSystem):
                 copy.write(data)
                 at += len(data)
             copy.flush()
-            return mmap.mmap(copy.fileno(), size, access=mmap.ACCESS_READ)
+            return MappedFile.of(copy.fileno(), size)
 
     def listdir(self, path: Path) -> list[str]:
         """Return the names of objects and folders directly below a path."""

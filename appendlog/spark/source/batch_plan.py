@@ -24,7 +24,7 @@ from appendlog.spark.source.read_options import OnDamage, ReadOptions, bounds_of
 from appendlog.spark.source.row_bounds import RowBounds, clip
 from metadata.name_texts import replaced_text
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("appendlog.spark.source.batch_plan")
 
 _TRIES: Final = 5
 

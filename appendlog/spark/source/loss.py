@@ -5,7 +5,7 @@ from uuid import UUID
 
 from appendlog.spark.errors import StreamDataLossError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("appendlog.spark.source.loss")
 
 
 class LossPolicy:

@@ -26,7 +26,7 @@ from appendlog.spark.source.row_layout import RowLayout
 from appendlog.split_reader import SplitReader, refuse_damage, skip_damage
 from metadata.name_texts import replaced_text
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("appendlog.spark.source.partition_reader")
 
 CORRUPT_BYTES_MAX: Final = 64 << 10
 """Most bytes of a damaged range in the column for corrupt rows."""
@@ -146,7 +146,7 @@ def _warn(piece: LogPiece, skipped: list[DamagedRange]) -> None:
     places = "; ".join(str(each) for each in skipped[:_SHOWN_MAX])
     more = "; ..." if len(skipped) > _SHOWN_MAX else ""
     logger.warning(
-        "skipped damage queue=%s places=%d offsets=%d: %s%s",
+        "skipped damage queue=%r places=%d offsets=%d: %s%s",
         piece.log.queue,
         len(skipped),
         lost,

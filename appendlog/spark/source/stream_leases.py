@@ -19,7 +19,7 @@ from appendlog.errors import LogError
 from appendlog.reclaim.leases import LEASE_SECONDS, HeldLease
 from appendlog.spark.objects.location import Location
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("appendlog.spark.source.stream_leases")
 
 _RENEWAL_SECONDS: Final = LEASE_SECONDS / 4
 

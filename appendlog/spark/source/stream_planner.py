@@ -24,7 +24,7 @@ from appendlog.spark.source.stream_offsets import QueuePlace, StreamOffsets
 from appendlog.spark.source.stream_options import StreamOptions
 from appendlog.spark.source.stream_queues import DISCOVERY_SECONDS, StreamQueues
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("appendlog.spark.source.stream_planner")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
+from tests.limits import HANG_SECONDS
+
 Answers = Callable[[str, dict[str, str]], str | bytes | tuple[int, bytes]]
 
 
@@ -54,7 +56,7 @@ class AuthServer:
                 with outer._changed:
                     outer.asked.append((self.command, path, fields))
                     outer._changed.notify_all()
-                outer.is_open.wait(30)
+                outer.is_open.wait(HANG_SECONDS)
                 made = outer.answers(path, fields)
                 status, body = made if isinstance(made, tuple) else (200, made)
                 octets = body.encode() if isinstance(body, str) else body
@@ -86,7 +88,7 @@ class AuthServer:
     def wait_for_question(self, path: str, count: int = 1) -> None:
         """Return when a path has been asked so often."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self.count(path) >= count, 30)
+            assert self._changed.wait_for(lambda: self.count(path) >= count, HANG_SECONDS)
 
     def count(self, path: str) -> int:
         """Return how often a path has been asked."""

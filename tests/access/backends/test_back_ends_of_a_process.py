@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from amqp_server.access.backends.loading import load_backends
-from amqp_server.config import ServerConfig
-from amqp_server.errors import StartupError
+from amqp_server.base.config import ServerConfig
+from amqp_server.base.errors import StartupError
 from tests.access.backends.auth_server import AuthServer
 from tests.access.backends.tokens import EVERYTHING, RESOURCE, Issuer
 from tests.amqp_client import connect
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 LIBRARIES = ("aiohttp", "jwt", "cryptography")
@@ -106,7 +107,7 @@ def request(url: str, authorization: str, body: object = None, method: str = "GE
     octets = None if body is None else json.dumps(body).encode()
     asked = urllib.request.Request(url, octets, {"authorization": authorization}, method=method)
     try:
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        with urllib.request.urlopen(asked, timeout=HANG_SECONDS) as answer:
             return json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read() or b"null")
@@ -132,7 +133,7 @@ def test_users_of_back_ends_ask_by_http(tmp_path: Path) -> None:
         with RunningServer(tmp_path / "data", *arguments, environment=environment) as server:
             server.start()
             line = server.wait_for_message("management server started")
-            found = re.search(r"urls=(http://[0-9.:]+)", line)
+            found = re.search(r"urls='(http://[0-9.:]+)", line)
             assert found is not None
             api = f"{found[1]}/api"
             basic = "Basic " + b64encode(b"alice:secret").decode()

@@ -13,7 +13,8 @@ from amqp_server.access.backends.chain import OutsideBackend
 from amqp_server.access.backends.http_answer import BadAnswerError, read_answer
 from amqp_server.access.backends.http_backend import HttpBackend
 from amqp_server.access.backends.login import Login
-from amqp_server.config import ServerConfig
+from amqp_server.base.config import ServerConfig
+from tests.limits import HANG_SECONDS
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -105,7 +106,8 @@ HOSTILE: dict[str, Answer] = {
 
 @pytest.mark.parametrize("kind", list(HOSTILE))
 async def test_a_hostile_answer_denies(kind: str) -> None:
-    async with asking(HOSTILE[kind], timeout_seconds=0.5) as backend:
+    limit = asyncio.timeout(HANG_SECONDS)
+    async with asking(HOSTILE[kind], timeout_seconds=0.5) as backend, limit:
         found = await backend.log_in("alice", "geheim", "::1")
         assert isinstance(found, Refusal)
         rules = backend.login_of(Identity("alice"), "::1").rules

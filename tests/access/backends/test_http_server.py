@@ -15,7 +15,8 @@ import pytest
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
 from amqp_server.access.backends.asked_rules import AskedRules
-from amqp_server.config import Limits
+from amqp_server.access.backends.questions import Questions
+from amqp_server.base.config import Limits
 from amqp_server.control.client import ControlError, ask, follow
 from amqp_server.control.logins import LoginChecks
 from amqp_server.control.messages import RequestActor
@@ -421,6 +422,58 @@ def test_the_guest_of_another_back_end_comes_from_this_machine_only(
             ask(path, "logins.check", user="guest", password="other", peer_host="10.0.0.1")
         found = ask(path, "logins.check", user="guest", password="other", peer_host="127.0.0.1")
         assert found["login"]
+
+
+def test_a_known_login_does_not_wait_for_a_back_end_that_hangs(
+    tmp_path: Path, auth: AuthServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers(path: str, fields: dict[str, str]) -> str:
+        return "deny" if fields["username"] == "guest" else "allow management"
+
+    auth.answers = answers
+    with serving(tmp_path, auth, auth_backends="http,internal") as server:
+        path = server.server.config.storage_path
+        guest = {"user": "guest", "password": "guest", "peer_host": "127.0.0.1"}
+        assert ask(path, "logins.known", **guest) is None
+        accepted = ask(path, "logins.check", **guest)
+        assert ask(path, "logins.known", **guest) == accepted
+        # The answer has ceased to count: a new one is asked for, and does not come.
+        monkeypatch.setattr(Questions, "known", lambda *_: None)
+        auth.is_open.clear()
+        asked = auth.count("/user")
+        assert ask(path, "logins.known", **guest) == accepted
+        auth.wait_for_question("/user", asked + 1)
+        assert ask(path, "logins.known", **{**guest, "password": "wrong"}) is None
+        auth.is_open.set()
+
+
+def test_a_known_user_of_a_back_end_is_told_with_what_is_known(
+    tmp_path: Path, auth: AuthServer
+) -> None:
+    auth.answers = lambda path, _: "allow management" if path == "/user" else "allow"
+    with serving(tmp_path, auth) as server:
+        path = server.server.config.storage_path
+        alice = {"user": "alice", "password": "x", "peer_host": "127.0.0.1"}
+        accepted = ask(path, "logins.check", **alice)
+        assert ask(path, "logins.known", **alice) == accepted
+        # A user of the server with this name is one of whom nothing is known.
+        ask(path, "users.add", name="alice", **ask(path, "passwords.hash", password="y"), tags=[])
+        assert ask(path, "logins.known", **alice) is None
+        assert ask(path, "logins.check", **alice) == accepted
+        assert ask(path, "logins.known", **alice) == accepted
+        ask(
+            path, "users.change_password", name="alice", **ask(path, "passwords.hash", password="x")
+        )
+        assert ask(path, "logins.known", **alice) is None
+        assert "login" not in ask(path, "logins.check", **alice)
+        ask(path, "users.delete", name="alice")
+        assert ask(path, "logins.check", **alice) == accepted
+        assert ask(path, "logins.known", **alice) == accepted
+        ask(path, "vhosts.add", name="new")
+        auth.is_open.clear()
+        assert ask(path, "logins.known", **alice) is None
+        auth.is_open.set()
+        assert ask(path, "logins.check", **alice)["vhosts"] == ["/", "new"]
 
 
 def test_requests_for_such_users_have_their_rights(tmp_path: Path, auth: AuthServer) -> None:

@@ -17,9 +17,9 @@ from amqp_server.access.backends.chain import Chain, OutsideBackend
 from amqp_server.access.backends.failure_log import REASON_CHARACTERS_MAX
 from amqp_server.access.backends.loading import load_backends
 from amqp_server.access.backends.login import Login
-from amqp_server.config import ServerConfig
+from amqp_server.base.config import ServerConfig
+from amqp_server.base.errors import StartupError
 from amqp_server.control.client import ask
-from amqp_server.errors import StartupError
 from tests.amqp_client import connect
 from tests.servers import REPOSITORY
 from tests.threaded_server import ThreadedServer

@@ -16,14 +16,10 @@ from amqp_server.access.backends.login import Login
 from amqp_server.access.backends.oauth2.scopes import TokenScopes
 from amqp_server.access.backends.oauth2.token_grants import TokenGrants
 from amqp_server.access.backends.questions import FAILED_SECONDS, REMEMBERED_SECONDS, Questions
-from amqp_server.access.backends.waiting_line import (
-    WAITING_PER_ADDRESS_MAX,
-    CrowdedError,
-    WaitingLine,
-)
 from amqp_server.access.grants import Grants, UnansweredError
 from amqp_server.access.permissions import FULL, Right, TopicPermissions
 from amqp_server.access.visitors import KEPT_SECONDS, VISITORS_MAX, Visitors
+from tests.limits import HANG_SECONDS
 
 
 class Clock:
@@ -44,11 +40,13 @@ async def fail() -> bool:
     raise OSError("down")
 
 
-async def ask(questions: Questions, key: str, call: Callable[[], Awaitable[bool]] = true) -> object:
+async def ask(
+    questions: Questions, key: str, call: Callable[[], Awaitable[bool]] = true, address: str = "::1"
+) -> object:
     async def run() -> bool:
         return await call()
 
-    return await questions.answer_to(key, run, bool, key, "::1")
+    return await questions.answer_to(key, run, bool, key, address)
 
 
 async def test_an_answer_counts_for_its_time() -> None:
@@ -98,7 +96,7 @@ async def test_so_many_are_under_way_and_no_more() -> None:
         active -= 1
         return True
 
-    asked = [asyncio.ensure_future(ask(questions, str(n), slow)) for n in range(100)]
+    asked = [asyncio.ensure_future(ask(questions, str(n), slow, str(n))) for n in range(100)]
     while questions.waiting_count < 100 - module.UNDER_WAY_MAX:  # noqa: ASYNC110 - no event tells of it
         await asyncio.sleep(0)
     gate.set()
@@ -122,7 +120,7 @@ async def test_a_call_that_does_not_end_keeps_its_place_and_nobody_waits_for_it(
 
     is_over = False
     for number in range(module.UNDER_WAY_MAX):
-        assert await ask(questions, str(number), stubborn) is False
+        assert await ask(questions, str(number), stubborn, str(number)) is False
     assert await ask(questions, "one more") is False
     assert questions.asked_count == module.UNDER_WAY_MAX
     # Nor does the server's stop.
@@ -138,40 +136,6 @@ async def test_closing_ends_what_waits() -> None:
         await asyncio.sleep(0)
     await questions.close()
     assert await waiting is False
-
-
-async def test_places_are_given_in_turn_for_each_address() -> None:
-    line = WaitingLine(1)
-    order: list[str] = []
-
-    async def take(address: str) -> None:
-        async with line.place(address):
-            order.append(address)
-            await asyncio.sleep(0)
-
-    tasks = [asyncio.ensure_future(take(each)) for each in "aaaabcbc"]
-    await asyncio.gather(*tasks)
-    assert order == ["a", "a", "b", "c", "a", "b", "c", "a"]
-
-
-async def test_a_line_is_bounded_for_each_address_and_cancelled_ones_leave_it() -> None:
-    line = WaitingLine(1)
-
-    async def take(address: str) -> None:
-        async with line.place(address):
-            pass
-
-    async with line.place("x"):
-        tasks = [asyncio.ensure_future(take("a")) for _ in range(WAITING_PER_ADDRESS_MAX)]
-        await asyncio.sleep(0)
-        with pytest.raises(CrowdedError):
-            await take("a")
-        other = asyncio.ensure_future(take("b"))
-        for task in tasks:
-            task.cancel()
-    await other
-    async with line.place("c"):
-        assert len(line) == 0
 
 
 async def test_rights_are_asked_for_once_and_grow_out_of_date() -> None:
@@ -255,7 +219,7 @@ async def test_the_generation_grows_when_the_first_used_answer_ends(
         rules.may_access("alice", "/")
     await asyncio.wait([unanswered.value.answer])
     assert rules.may_access("alice", "/")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_SECONDS):
         while rules.generation == 0:  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(0)
 

@@ -16,8 +16,8 @@ from amqp_server.access.backends.backend import Identity, Refusal
 from amqp_server.access.backends.oauth2.keys import BadKeyError, key_from_file, keys_from_set
 from amqp_server.access.backends.oauth2.token_backend import TOKEN_BYTES_MAX, TokenBackend
 from amqp_server.access.permissions import Right
-from amqp_server.config import ConfigError, ServerConfig
-from amqp_server.errors import StartupError
+from amqp_server.base.config import ConfigError, ServerConfig
+from amqp_server.base.errors import StartupError
 from tests.access.backends.tokens import RESOURCE, Issuer, key_set
 
 SECP160R1 = """-----BEGIN PUBLIC KEY-----

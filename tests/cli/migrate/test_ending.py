@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.amqp_client import connect
 from tests.conftest import StartServer
+from tests.limits import HANG_SECONDS
 from tests.servers import REPOSITORY
 
 
@@ -42,7 +43,7 @@ def test_a_terminal_has_a_table_and_ctrl_c_ends_with_a_report(
         while "1 of 1 queues empty" not in shown:
             shown += os.read(ours, 4096).decode()
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=15)
+        out, _ = process.communicate(timeout=HANG_SECONDS)
         os.close(ours)
     assert "LEFT      MOVED   RATE/S  STATE                QUEUE" in shown
     assert "empty                orders" in shown

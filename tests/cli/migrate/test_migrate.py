@@ -15,6 +15,7 @@ from amqp_server.control.client import UnreachableError, ask
 from amqp_server.control.import_client import ImportWork
 from amqp_server.control.messages import ControlError
 from cli.main import main
+from cli.migrate import moves
 from tests.amqp_client import AmqpClient, Message, connect
 from tests.cli.migrate.conftest import Migrate, address
 from tests.management.conftest import ManagementServer
@@ -164,6 +165,17 @@ def test_a_stream_is_copied_once_however_often_the_command_runs(
     first, second = found[0].properties, found[1].properties
     assert first.headers == {"x-stream-offset": 0}
     assert second.headers == {"number": 1, "x-stream-offset": 1}
+
+
+def test_a_copied_stream_that_brings_nothing_is_idle(
+    migrate: Migrate, there: AmqpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It is looked at again before the time is over, as with the times of every day.
+    monkeypatch.setattr(moves, "LATER_SECONDS", 0.2)
+    there.declare("s", arguments=STREAM)
+    publish(there, "s", 3)
+    done = migrate("--idle", "1s")
+    assert (done.code, done.event("report")["moved"]) == (0, 3)
 
 
 def test_a_dry_run_shows_the_plan_and_changes_nothing(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.exit_codes import EXIT_TRY_AGAIN
 from cli.main import main
 from cli.rabbitmq_tools.main import run as run_here
 from tests.cli.rabbitmq_tools.conversation import Exchange, run
@@ -92,7 +93,7 @@ def test_a_second_server_on_the_same_directory_is_refused(tools: Path) -> None:
             text=True,
             check=False,
         )
-        assert second.returncode == 2
+        assert second.returncode == EXIT_TRY_AGAIN
         assert "in use" in second.stderr
         # The first one is not harmed.
         assert call(tools, "rabbitmq-diagnostics", "-q", "ping").code == 0

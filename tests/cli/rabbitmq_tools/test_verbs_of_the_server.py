@@ -1,5 +1,6 @@
 """Verbs whose output is this server's own: settings, log, certificates, report, refusals."""
 
+import io
 import json
 import subprocess
 import sys
@@ -261,3 +262,39 @@ def test_a_tool_imports_nothing_that_takes_long() -> None:
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("verb", "code"), [("add_user", 65), ("change_password", 70), ("authenticate_user", 70)]
+)
+def test_a_password_that_does_not_come_is_not_a_blank_one(
+    say: Say, monkeypatch: pytest.MonkeyPatch, verb: str, code: int
+) -> None:
+    # As RabbitMQ 3.10: what another program should have written did not come.
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    name = "new" if verb == "add_user" else "guest"
+
+    assert say("rabbitmqctl", verb, name) == (
+        code,
+        "",
+        "Error:\nPassword is not provided via argument or stdin\n",
+    )
+    assert "new" not in say("rabbitmqctl", "list_users")[1]
+    assert say("rabbitmqctl", "authenticate_user", "guest", "guest")[0] == 0
+
+
+def test_a_line_without_text_is_a_blank_password(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+
+    assert say("rabbitmqctl", "add_user", "new")[0] == 0
+
+
+def test_plugins_that_the_server_does_not_have_are_not_enabled(say: Say) -> None:
+    code, output, error = say("rabbitmq-plugins", "enable", "rabbitmq_management", "rabbitmq_mqtt")
+
+    assert code == 70
+    assert "{:plugins_not_found, [:rabbitmq_mqtt]}" in error
+    assert "configured" not in output
+    assert say("rabbitmq-plugins", "enable", "rabbitmq_management")[0] == 0
+    # What is not there is disabled already.
+    assert say("rabbitmq-plugins", "disable", "rabbitmq_mqtt")[0] == 0

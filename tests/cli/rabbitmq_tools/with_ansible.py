@@ -21,7 +21,7 @@ _COUNTS: Final = re.compile(
     r"ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)\s+skipped=(\d+)"
 )
 _TASK: Final = re.compile(r"^    - (community\.rabbitmq\.\w+):", re.MULTILINE)
-_API_PORT: Final = re.compile(r"urls=http://127\.0\.0\.1:(\d+)")
+_API_PORT: Final = re.compile(r"urls='http://127\.0\.0\.1:(\d+)")
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from amqp_server.management.broker_client import BrokerClient
 from amqp_server.management.following import feed as feeds
 from amqp_server.management.following.feed import Feed
 from amqp_server.management.http.answers import ApiError
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
-
-SECONDS_MAX = 30.0
 
 
 def everything(_value: object) -> bool:
@@ -34,7 +33,7 @@ def run(path: Path, test: Callable[[Feed, BrokerClient], Awaitable[None]]) -> No
         broker = BrokerClient(path)
         feed = Feed(broker, "events.follow", "events")
         try:
-            async with asyncio.timeout(SECONDS_MAX):
+            async with asyncio.timeout(HANG_SECONDS):
                 await test(feed, broker)
         finally:
             await feed.stop()

@@ -11,10 +11,10 @@ import pytest
 from pamqp.commands import Basic
 
 from tests.amqp_client import AmqpClient, connect
+from tests.limits import HANG_SECONDS
 from tests.management.conftest import ManagementServer
 from tests.management.events.event_source import EventSource
 
-SECONDS_MAX = 15.0
 HOSTILE = 'a/b?c#d%2F "é" <b>'
 
 
@@ -42,7 +42,7 @@ def fill(client: AmqpClient, queue: str, count: int) -> None:
 
 
 def until_ended(server: ManagementServer, number: int, queue: str) -> dict[str, Any]:
-    deadline = time.monotonic() + SECONDS_MAX
+    deadline = time.monotonic() + HANG_SECONDS
     while time.monotonic() < deadline:
         rows = server.get(f"/api/transfers?queue={quote(queue, safe='')}").json["items"]
         row: dict[str, Any] = next(each for each in rows if each["id"] == number)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANG_SECONDS
 from tests.management.conftest import ManagementServer, StartManagementServer
 from tests.tls.certificates import Authority, common_name
 
-_REQUEST = b"GET /api/version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+_REQUEST = b"GET /api/version HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
 @pytest.fixture
@@ -26,12 +27,12 @@ def port_of(server: ManagementServer) -> int:
     """Return the port with TLS."""
     line = server.server.wait_for_message("management server started")
     url = next(word for word in line.split() if word.startswith("https://"))
-    return int(url.rpartition(":")[2])
+    return int(url.rstrip("'").rpartition(":")[2])
 
 
 def shake_hands(port: int, trust: ssl.SSLContext, host: str | None = "localhost") -> ssl.SSLSocket:
     """Return an open connection."""
-    plain = socket.create_connection(("127.0.0.1", port), 10)
+    plain = socket.create_connection(("127.0.0.1", port), HANG_SECONDS)
     try:
         return trust.wrap_socket(plain, server_hostname=host)
     except BaseException:

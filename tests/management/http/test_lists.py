@@ -91,6 +91,18 @@ def test_a_page_has_its_numbers_around_it(server: ManagementServer) -> None:
     }
 
 
+def test_the_last_page_is_the_last_one(server: ManagementServer) -> None:
+    """There are four queues: two full pages, and no empty third one."""
+    last = server.get("/api/queues?page=2&page_size=2&columns=name").json
+    assert (len(last["items"]), last["page_count"]) == (2, 2)
+    for query, page in (("page=3&page_size=2", 3), ("page=2&page_size=4", 2)):
+        reply = server.get(f"/api/queues?{query}")
+        assert (reply.status, reply.json["error"]) == (400, "page_out_of_range")
+        assert f"page: {page} " in reply.json["reason"]
+    # The first page of nothing is empty.
+    assert server.get("/api/queues?page=1&name=no-such").json["items"] == []
+
+
 def test_only_page_makes_pages(server: ManagementServer) -> None:
     assert isinstance(server.get("/api/queues?name=beta&page_size=1").json, list)
     assert len(server.get("/api/queues?name=beta&page_size=1").json) == 4
@@ -189,12 +201,15 @@ def test_past_values_are_shown_when_asked_for(server: ManagementServer) -> None:
     found = server.get(f"/api/queues/%2F/gamma?{query}").json
 
     lengths = found["messages_details"]
-    assert set(lengths) == {"rate", "samples", "avg_rate", "avg"}
+    assert set(lengths) == {"rate", "samples", "avg_rate", "avg", "began"}
     assert len(lengths["samples"]) == 13
     times = [each["timestamp"] for each in lengths["samples"]]
     assert times == sorted(times, reverse=True)
     assert all(time % 5000 == 0 for time in times)
     assert len(found["message_stats"]["publish_details"]["samples"]) == 3
+    began = {each["began"] for each in (lengths, found["message_stats"]["publish_details"])}
+    assert len(began) == 1
+    assert began < {0, *range(times[-1], times[0] + 10_000, 5000)}
 
 
 def test_ranges_that_are_no_numbers_are_ignored(server: ManagementServer) -> None:

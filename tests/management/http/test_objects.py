@@ -235,6 +235,26 @@ def test_health_checks_say_what_is_wrong(start_management_server: StartManagemen
     assert node["disk_free_alarm"] is True
 
 
+def test_the_health_check_of_virtual_hosts_names_a_damaged_document(
+    start_management_server: StartManagementServer,
+) -> None:
+    server = start_management_server()
+    fields = {"pattern": "^q$", "definition": {"max-length": 5}}
+    assert server.put("/api/policies/%2F/orders", fields).status == 201
+    server.server.terminate()
+    document = server.storage_path / "metadata" / "policies" / "%2f" / "orders.json"
+    document.write_bytes(document.read_bytes()[:-9])
+    server.server.may_fail = True
+    server.server.start()
+    server.read_addresses()
+    reply = server.get("/api/health/checks/virtual-hosts")
+    assert (reply.status, reply.json["status"]) == (503, "failed")
+    assert "policy orders of vhost '/'" in reply.json["reason"]
+    assert "every queue and exchange" in reply.json["reason"]
+    assert server.delete("/api/policies/%2F/orders").status == 204
+    assert server.get("/api/health/checks/virtual-hosts").status == 200
+
+
 def test_health_checks_of_listeners_and_certificates(
     shared_management_server: ManagementServer,
 ) -> None:
@@ -322,3 +342,39 @@ def test_the_parts_of_the_memory_are_all_of_it(management_server: ManagementServ
     used = server.get(f"/api/nodes/{node}").json["mem_used"]
     # It is measured each second.
     assert sum(float(number) for _, number in lines) == pytest.approx(used, rel=0.2)
+
+
+def test_a_monitor_sees_what_clients_of_others_do_and_other_users_their_own(
+    management_server: ManagementServer,
+) -> None:
+    server = management_server
+    server.add_user("watcher", "monitoring")
+    server.add_user("owner", "management", vhosts=["/"])
+    with connect(("127.0.0.1", server.amqp_port), user="owner", password="owner") as client:
+        client.open_channel()
+        port = client.socket.getsockname()[1]
+        (name,) = (
+            each["name"]
+            for each in server.get("/api/connections").json
+            if each["peer_port"] == port
+        )
+        paths = [
+            "/api/connections",
+            f"/api/connections/{quote(name)}",
+            f"/api/connections/{quote(name)}/channels",
+            "/api/channels",
+            f"/api/channels/{quote(f'{name} (1)')}",
+            "/api/vhosts/%2F/connections",
+            "/api/vhosts/%2F/channels",
+        ]
+        seen = {
+            user: [name in server.get(path, user=user).body.decode() for path in paths]
+            for user in ("owner", "watcher", "guest")
+        }
+        server.add_user("stranger", "management", vhosts=["/"])
+        hidden = [name in server.get(path, user="stranger").body.decode() for path in paths]
+
+    assert seen["owner"] == seen["guest"] == [True] * len(paths)
+    # A monitor without a permission in a virtual host does not see what is below its path.
+    assert seen["watcher"] == [True] * 5 + [False] * 2
+    assert hidden == [False] * len(paths)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from amqp_server.management.http.routes import Route
+from tests.limits import HANG_SECONDS
 from tests.management.conftest import ManagementServer, basic
 from tests.management.http import scene as words
 from tests.management.http.scene import VHOST, Scene
@@ -111,7 +112,7 @@ class Asker:
 
     def __init__(self, server: ManagementServer, headers: dict[str, str]) -> None:
         parts = urlsplit(server.url)
-        self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=15)
+        self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=HANG_SECONDS)
         self._headers = {**headers, "Content-Type": "application/json"}
 
     def ask(self, scene: Scene, route: Route) -> tuple[int, str]:
@@ -235,7 +236,7 @@ def test_other_methods_of_every_path_show_nothing(
     for path in sorted({scene.path_of(route) for route in known_routes()}):
         if path in ("/api/events", "/api/livelog"):
             continue
-        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=15)
+        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=HANG_SECONDS)
         connection.request(method, path)
         response = connection.getresponse()
         status, body = response.status, response.read()

@@ -8,17 +8,22 @@ import signal
 import socket
 import ssl
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pamqp.body import ContentBody
 from pamqp.commands import Basic
 
-from amqp_server.child_process import WORKED_WAIT_SECONDS_MAX
+from amqp_server.children.child_process import WORKED_WAIT_SECONDS_MAX
+from amqp_server.control.client import ask
 from amqp_server.management.priority import NICENESS
+from cli.status import status
 from tests.amqp_client import connect
 from tests.conftest import StartServer
+from tests.limits import HANG_SECONDS
 from tests.management.conftest import ManagementServer, StartManagementServer
 from tests.servers import RunningServer
 from tests.tls.certificates import Authority
@@ -27,12 +32,10 @@ KILLS = int(os.environ.get("MANAGEMENT_KILLS", "4"))
 pytestmark = pytest.mark.timeout(300 + 10 * KILLS)
 """Other programs begin in these tests, which takes long on a busy machine."""
 
-END_SECONDS_MAX = 15.0
-
 
 def wait_for_end(process_id: int, descriptor: int) -> None:
     """Return when a process has ended."""
-    ready, _, _ = select.select([descriptor], [], [], END_SECONDS_MAX)
+    ready, _, _ = select.select([descriptor], [], [], HANG_SECONDS)
     os.close(descriptor)
     assert ready, f"process {process_id} has not ended"
 
@@ -56,6 +59,12 @@ class Traffic:
         self._thread.join()
         if self._error is not None:
             raise self._error
+
+    def reaches(self, count: int) -> None:
+        """Return when so many messages came through."""
+        while self.count < count:
+            assert self._thread.is_alive(), self._error
+            time.sleep(0.005)
 
     def _run(self) -> None:
         try:
@@ -93,11 +102,11 @@ def test_clients_see_nothing_of_its_deaths(management_server: ManagementServer) 
             assert management_server.get("/api/overview").status == 200
             (queue,) = management_server.get("/api/queues").json
             assert queue["name"] == "work"
-            assert traffic.count > before
+            traffic.reaches(before + 1)
 
     warned = [line for line in broker.messages if "management server ended" in line]
     assert len(warned) == KILLS
-    assert all("reason=signal 9" in line for line in warned)
+    assert all("reason='signal 9'" in line for line in warned)
     waits = {float(line.rpartition(" in ")[2].split()[0]) for line in warned}
     assert max(waits) <= WORKED_WAIT_SECONDS_MAX
     print(f"{KILLS} kills, {traffic.count} messages, each once and in order")
@@ -170,22 +179,83 @@ def test_a_taken_default_port_is_a_warning(start_server: StartServer) -> None:
             other.listen()
         server = start_server(environment={"AMQP_SERVER_MANAGEMENT_PORT": ""})
 
-    line = server.wait_for_message("management is off: port not available")
+    line = server.wait_for_message("management waits for its port")
     assert "127.0.0.1:15672" in line
     with connect(server.address) as client:
         client.open_channel()
 
 
-def test_a_taken_port_that_was_asked_for_stops_the_start(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        with RunningServer(tmp_path / "data", "--management-port", str(port)) as server:
-            server.begin()
-            code = server.wait()
+def taken_port() -> socket.socket:
+    """Return a socket that listens, as another process on this machine would."""
+    return socket.create_server(("127.0.0.1", 0))
 
-    assert code == 2
-    expected = f"cannot listen on 127.0.0.1:{port} for management: Address already in use"
-    assert server.messages == [f"amqp-server: error: {expected}\n"]
+
+@pytest.mark.parametrize("purpose", ["management", "metrics"])
+def test_a_taken_port_is_served_when_it_becomes_free(purpose: str, tmp_path: Path) -> None:
+    other = taken_port()
+    port = other.getsockname()[1]
+    options = ("--management-port", "0", "--metrics-port", "0", f"--{purpose}-port", str(port))
+    with other, RunningServer(tmp_path / "data", *options) as server:
+        server.start()
+
+        line = server.wait_for_message(f"{purpose} waits for its port")
+        assert f"address='127.0.0.1:{port}' reason='Address already in use'" in line
+        assert f"--{purpose}-port" in line
+        with connect(server.address) as client:
+            client.open_channel()
+        found = ask(tmp_path / "data", "status")["management"]
+        (waiting,) = found["waiting"]
+        assert waiting["port"] == port
+        assert waiting["reason"] == "Address already in use"
+        assert (found["urls"], found["metrics_urls"], found["starts"]) == ([], [], 0)
+
+        other.close()
+
+        assert str(port) in server.wait_for_message("management server started starts=1")
+        found = ask(tmp_path / "data", "status")["management"]
+        assert found["waiting"] == []
+        assert len(found["urls"] + found["metrics_urls"]) == 1
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            assert client.makefile("rb").readline().startswith(b"HTTP/1.1 ")
+
+
+def test_a_server_that_serves_one_port_serves_another_when_it_becomes_free(tmp_path: Path) -> None:
+    with taken_port() as other:
+        port = other.getsockname()[1]
+        options = ("--management-port", str(port), "--metrics-port", "-1")
+        with RunningServer(tmp_path / "data", *options) as server:
+            server.start()
+            server.wait_for_message("management server started starts=1")
+
+            other.close()
+
+            line = server.wait_for_message("management server started starts=2")
+            assert f"http://127.0.0.1:{port}" in line
+            assert "/metrics" in line
+            assert server.terminate() == 0
+
+
+def test_a_server_stops_while_a_port_is_taken(tmp_path: Path) -> None:
+    with taken_port() as other:
+        port = str(other.getsockname()[1])
+        with RunningServer(tmp_path / "data", "--management-port", port) as server:
+            server.start()
+            server.wait_for_message("management waits for its port")
+
+            assert server.terminate() == 0
+
+
+def test_the_command_status_names_a_taken_port(tmp_path: Path) -> None:
+    with taken_port() as other:
+        port = str(other.getsockname()[1])
+        with RunningServer(tmp_path / "data", "--management-port", port) as server:
+            server.start()
+            server.wait_for_message("management waits for its port")
+
+            done = CliRunner().invoke(status, ["--storage-path", str(tmp_path / "data")])
+
+    assert f"management: waits for port {port} of 127.0.0.1: Address already in use" in done.output
 
 
 def test_a_certificate_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
@@ -260,14 +330,14 @@ def test_it_speaks_tls_with_the_certificate_of_the_broker_or_its_own(
     server = start_management_server(*options)
     line = server.server.wait_for_message("management server started")
     url = next(word for word in line.split() if word.startswith("https://"))
-    port = int(url.rpartition(":")[2])
+    port = int(url.rstrip("'").rpartition(":")[2])
     trust = ssl.create_default_context(cafile=str(authority.path))
 
     with (
         socket.create_connection(("127.0.0.1", port)) as plain,
         trust.wrap_socket(plain, server_hostname="localhost") as client,
     ):
-        client.sendall(b"GET /api/version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        client.sendall(b"GET /api/version HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         answer = client.makefile("rb").read()
 
     assert answer.startswith(b"HTTP/1.1 200 OK")

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from amqp_server.management.http.routes import Route
+from tests.limits import HANG_SECONDS
 from tests.management.conftest import ManagementServer, basic
 from tests.management.http.who_may import (
     ALL,
@@ -58,7 +59,7 @@ class Asker:
 
     def __init__(self, server: ManagementServer, user: str) -> None:
         parts = urlsplit(server.url)
-        self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=15)
+        self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=HANG_SECONDS)
         self._headers = {"Authorization": basic(user)}
 
     def ask(self, method: str, path: str) -> tuple[int, bytes]:

@@ -6,7 +6,12 @@ from http.cookies import SimpleCookie
 
 import pytest
 
-from amqp_server.management.http.sessions import IDLE_SECONDS_MAX, SESSIONS_MAX, Sessions
+from amqp_server.management.http.sessions import (
+    IDLE_SECONDS_MAX,
+    SESSIONS_MAX,
+    SESSIONS_PER_USER_MAX,
+    Sessions,
+)
 from tests.management.conftest import ManagementServer, Reply
 
 GUEST = {"username": "guest", "password": "guest"}
@@ -100,7 +105,7 @@ def test_a_new_tag_counts_at_once(shared_management_server: ManagementServer) ->
 def test_sessions_end_when_they_are_idle() -> None:
     now = 0.0
     sessions = Sessions(lambda: now)
-    begun = sessions.begin("a", "b")
+    begun = sessions.begin("a", "a", "b")
 
     now = IDLE_SECONDS_MAX
     assert sessions.find(begun.token) is begun
@@ -110,10 +115,74 @@ def test_sessions_end_when_they_are_idle() -> None:
 
 def test_the_session_that_was_idle_longest_makes_room() -> None:
     sessions = Sessions(lambda: 0.0)
-    first, second = sessions.begin("a", "a"), sessions.begin("b", "b")
-    sessions.find(first.token)
-    for _ in range(SESSIONS_MAX - 1):
-        sessions.begin("c", "c")
+    begun = [sessions.begin(f"u{n}", f"u{n}", "x") for n in range(SESSIONS_MAX)]
+    sessions.find(begun[0].token)
 
-    assert sessions.find(second.token) is None
-    assert sessions.find(first.token) is first
+    sessions.begin("one more", "one more", "x")
+
+    assert sessions.find(begun[1].token) is None
+    assert sessions.find(begun[0].token) is begun[0]
+    assert sessions.find(begun[2].token) is begun[2]
+
+
+def test_a_user_with_many_sessions_ends_those_of_no_other() -> None:
+    sessions = Sessions(lambda: 0.0)
+    other = sessions.begin("admin", "admin", "x")
+    # By tokens, which name nobody.
+    begun = [sessions.begin("u", "", f"token{n}") for n in range(SESSIONS_MAX + 5)]
+
+    assert sessions.find(other.token) is other
+    kept = [each for each in begun if sessions.find(each.token)]
+    assert kept == begun[-SESSIONS_PER_USER_MAX:]
+    for n in range(SESSIONS_MAX):
+        sessions.begin(f"u{n % 20}", "", "x")
+    assert sessions.find(other.token) is other
+    for each in kept:
+        sessions.end(each.token)
+    assert sessions.find(other.token) is other
+
+
+def test_a_session_is_bounded_with_those_of_its_user(
+    shared_management_server: ManagementServer,
+) -> None:
+    server = shared_management_server
+    server.add_user("many", "management")
+    admin = {"Cookie": cookie_of(server.post("/session", GUEST, user=None))}
+    body = {"username": "many", "password": "many"}
+    cookies = [
+        {"Cookie": cookie_of(server.post("/session", body, user=None))}
+        for _ in range(SESSIONS_PER_USER_MAX + 1)
+    ]
+
+    assert server.get("/session", user=None, headers=cookies[0]).status == 401
+    assert server.get("/session", user=None, headers=cookies[1]).status == 200
+    assert server.get("/session", user=None, headers=admin).status == 200
+
+
+def test_a_session_does_not_come_back_when_its_password_does(
+    shared_management_server: ManagementServer,
+) -> None:
+    """It ended with the first request that was refused."""
+    server = shared_management_server
+    server.add_user("comes", "management")
+    body = {"username": "comes", "password": "comes"}
+    cookie = {"Cookie": cookie_of(server.post("/session", body, user=None))}
+    server.ask("users.delete", name="comes")
+    assert server.get("/api/overview", user=None, headers=cookie).status == 401
+
+    server.add_user("comes", "management")
+
+    assert server.get("/api/overview", user=None, headers=cookie).status == 401
+
+
+def test_a_session_survives_a_broker_that_refuses_for_another_reason(
+    shared_management_server: ManagementServer,
+) -> None:
+    """A user who may not see something is still logged in."""
+    server = shared_management_server
+    server.add_user("stays", "management")
+    body = {"username": "stays", "password": "stays"}
+    cookie = {"Cookie": cookie_of(server.post("/session", body, user=None))}
+    assert server.get("/api/users", user=None, headers=cookie).status == 401
+
+    assert server.get("/session", user=None, headers=cookie).status == 200

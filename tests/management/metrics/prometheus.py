@@ -13,12 +13,12 @@ from urllib.request import urlopen
 
 from bench.rabbitmq import free_ports
 from tests.conformance.polling import eventually
+from tests.limits import HANG_SECONDS
 from tests.management.metrics.overview_dashboard import NAMESPACE
 
 PROGRAM = "/usr/bin/prometheus"
 RULES = Path(__file__).resolve().parents[3] / "docs" / "monitoring" / "alerts.yml"
 SECONDS_MAX = 60.0
-STOP_SECONDS_MAX = 20.0
 ResultT = TypeVar("ResultT")
 
 
@@ -34,7 +34,9 @@ class Prometheus:
 
     def ask(self, what: str, **parameters: str) -> Any:  # noqa: ANN401 - JSON of its API
         """Return the data of an answer of its API."""
-        with urlopen(f"{self._url}/api/v1/{what}?{urlencode(parameters)}", timeout=10) as reply:
+        with urlopen(
+            f"{self._url}/api/v1/{what}?{urlencode(parameters)}", timeout=HANG_SECONDS
+        ) as reply:
             return json.load(reply)["data"]
 
     def values(self, expression: str) -> list[dict[str, Any]]:
@@ -101,7 +103,7 @@ def running_prometheus(
     finally:
         process.terminate()
         try:
-            process.wait(STOP_SECONDS_MAX)
+            process.wait(HANG_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -64,6 +64,33 @@ async def test_publishes_and_confirms(observed: Observed, client: AmqpClient) ->
     assert overview["routed"] == 5
 
 
+async def test_messages_that_a_full_queue_refuses(observed: Observed, client: AmqpClient) -> None:
+    client.declare("q", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    client.call(Confirm.Select(), Confirm.SelectOk)
+    client.publish(b"taken", "q")
+    client.expect(Basic.Ack)
+    for _ in range(3):
+        client.publish(b"refused", "q")
+        client.expect(Basic.Nack)
+    assert await stats(observed, "queues", "q") == {
+        "publish": 1,
+        "publish_refused": 3,
+        "disk_writes": 1,
+    }
+
+
+async def test_messages_that_a_full_queue_refuses_in_a_commit(
+    observed: Observed, client: AmqpClient
+) -> None:
+    client.declare("q", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    client.call(Tx.Select(), Tx.SelectOk)
+    for _ in range(2):
+        client.publish(b"refused", "q")
+    client.send(Tx.Commit())
+    client.expect(Channel.Close)
+    assert await stats(observed, "queues", "q") == {"publish_refused": 2}
+
+
 async def test_a_fan_out_counts_each_copy(observed: Observed, client: AmqpClient) -> None:
     for name in ("a", "b", "c"):
         client.declare(name, durable=False)

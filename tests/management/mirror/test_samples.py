@@ -49,6 +49,35 @@ async def test_rates_of_a_real_queue(observed: Observed) -> None:
         assert samples.avg == 70 / 5
 
 
+def test_a_row_says_when_its_first_sample_was_taken() -> None:
+    row, ticks = a_row()
+    change(row, ticks, 10)
+    assert row.first_seconds == BEGIN_SECONDS + 5 == ticks.last_seconds
+    change(row, ticks, 20)
+    assert row.first_seconds == BEGIN_SECONDS + 5
+    # Without a sample of anything nothing is known; then it is when all samples began.
+    ticks = Ticks()
+    older = Row(ticks, OBJECTS, is_new=False)
+    assert older.first_seconds == 0
+    ticks.first_seconds = ticks.last_seconds = BEGIN_SECONDS
+    assert older.first_seconds == BEGIN_SECONDS
+
+
+async def test_a_mirror_says_when_its_samples_began(observed: Observed) -> None:
+    began = observed.time.now_seconds
+    with connect(observed.server.address) as client:
+        client.open_channel()
+        client.call(Queue.Declare(queue="first"), Queue.DeclareOk)
+        await observed.tick()
+        first_seconds = observed.time.now_seconds
+        client.call(Queue.Declare(queue="second"), Queue.DeclareOk)
+        await observed.tick()
+        assert first_seconds > began
+        rows = observed.mirror.queues
+        assert rows["/", "first"].first_seconds == first_seconds
+        assert rows["/", "second"].first_seconds == observed.time.now_seconds
+
+
 def test_what_a_new_object_did_before_its_first_sample_counts() -> None:
     row, ticks = a_row()
     change(row, ticks, 10)

@@ -203,10 +203,32 @@ describe("every view", () => {
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(wide <= 0, `${view} is ${wide} pixels too wide`);
     }
+    await page.setViewport({ width: 390, height: 740 });
+    for (const view of ["exchanges", "vhosts", "audit"]) {
+      await open(view);
+      const cut = await page.evaluate(() => { const wrap = document.querySelector("main .table-wrap"); return wrap.scrollWidth - wrap.clientWidth; });
+      assert.ok(cut <= 0, `${view}: ${cut} pixels are cut on a phone`);
+    }
     await click("Navigation", "header");
     await hasNoViolation("navigation on a phone");
     await click("Queues", "nav");
     await sees("Queues", "h1");
+    await page.setViewport({ width: 1440, height: 900 });
+  });
+
+  it("shows the names of a list at every width", async () => {
+    for (const width of [1024, 1280, 1301, 1366, 1400, 1440, 1920]) {
+      await page.setViewport({ width, height: 900 });
+      for (const view of ["queues", "connections", "channels", "exchanges", "users", "vhosts", "policies", "shovels"]) {
+        await open(view);
+        await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+        const name = await page.evaluate(() => document.querySelector("main tbody td.main")?.getBoundingClientRect().width);
+        assert.ok(name === undefined || name >= 175, `${view} at ${width}: the name has ${name} pixels`);
+        const cut = await page.evaluate(() => { const wrap = document.querySelector("main .table-wrap"); return wrap.scrollWidth - wrap.clientWidth; });
+        assert.ok(!["queues", "connections", "exchanges", "vhosts"].includes(view) || cut <= 0, `${view} at ${width}: ${cut} pixels are cut`);
+        if (process.env.SCREENSHOTS) await page.screenshot({ path: `${process.env.SCREENSHOTS}/${view}-${width}.png` });
+      }
+    }
     await page.setViewport({ width: 1440, height: 900 });
   });
 
@@ -292,6 +314,7 @@ describe("queues", () => {
     await fill("Arguments", "{broken");
     await sees("not JSON", "dialog");
     await fill("Arguments", '{"x-max-length": 100}');
+    await click("rabbitmqadmin", "dialog");
     await sees("rabbitmqadmin --vhost=/ declare queue 'name=made <b>here</b>'", "dialog pre");
     await click("curl", "dialog");
     await sees("curl -sS -u guest -X PUT", "dialog pre");

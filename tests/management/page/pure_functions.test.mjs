@@ -1,6 +1,7 @@
 // Run by test_page_files.py with PAGE_URL, the address of a copy of the page's files.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 
 const load = (path) => import(`${process.env.PAGE_URL}/app/${path}`);
@@ -17,6 +18,85 @@ const { policyMatches } = await load("policy_match.js");
 const { alarmNames } = await load("alarms.js");
 const growth = await load("growth.js");
 const transfers = await load("transfers.js");
+const { fittingColumns, NAME_WIDTH_MIN } = await load("fitting_columns.js");
+const { checkSummary } = await load("check_summary.js");
+const hidden = await load("hidden_queues.js");
+const { listOrder } = await load("list_order.js");
+const { loadView } = await load("views.js");
+
+describe("views", () => {
+  it("are none where the address names what every object has", async () => {
+    for (const name of ["__proto__", "constructor", "toString", "hasOwnProperty", "nothing"]) assert.equal(await loadView(name, []), null);
+  });
+});
+
+describe("charts", () => {
+  it("of one object begin with its first sample", () => {
+    const details = { began: 90_000, samples: [100, 95, 90, 85, 80].map((time) => ({ timestamp: time * 1000, sample: time > 85 ? time : 0 })) };
+    assert.deepEqual(samples.gaugeLine(details), [[90, 90], [95, 95], [100, 100]]);
+    assert.deepEqual(samples.rateLine(details), [[90, 18], [95, 1], [100, 1]]);
+    // A server that does not say when, RabbitMQ for one, leaves all points.
+    assert.equal(samples.gaugeLine({ ...details, began: 0 }).length, 5);
+    assert.equal(samples.gaugeLine({ samples: details.samples }).length, 5);
+    assert.deepEqual([samples.gaugeLine(undefined), samples.rateLine(undefined)], [[], []]);
+  });
+
+  it("begin with the server, by the server's own clock", () => {
+    const details = { samples: [{ timestamp: 100_000, sample: 3 }, { timestamp: 90_000, sample: 2 }, { timestamp: 80_000, sample: 0 }, { timestamp: 70_000, sample: 0 }] };
+    const began = samples.beganSeconds({ uptime: 15_000 }, details);
+    assert.equal(began, 85);
+    assert.deepEqual(samples.since([{ label: "Ready", points: samples.gaugePoints(details) }], began), [{ label: "Ready", points: [[90, 2], [100, 3]] }]);
+    assert.equal(samples.beganSeconds(undefined, details), null);
+    assert.equal(samples.since([{ points: [[1, 2]] }], null)[0].points.length, 1);
+  });
+});
+
+describe("order of a list", () => {
+  it("has the newest first where the mark says so", () => {
+    const columns = [{ key: "time", isNewestFirst: true }, { key: "event" }];
+    assert.deepEqual(listOrder({}, columns), { key: "time", isDescending: true });
+    assert.deepEqual(listOrder({ sort: "time", down: "" }, columns), { key: "time", isDescending: false });
+    assert.deepEqual(listOrder({ sort: "event" }, columns), { key: "event", isDescending: false });
+    assert.deepEqual(listOrder({}, [{ key: "name" }]), { key: "name", isDescending: false });
+  });
+  it("is that of the audit log's times, which grow", async () => {
+    const text = await readFile(new URL(`${process.env.PAGE_URL}/views/audit.js`), "utf8");
+    assert.match(text, /key: "time",.* isNewestFirst: true, value: \(row\) => Date\.parse/);
+  });
+});
+
+describe("health checks", () => {
+  it("are well when all have answered", () => {
+    const paths = ["a", "b"];
+    assert.equal(checkSummary(paths, {}), null);
+    assert.equal(checkSummary(paths, { a: { isFailed: false } }), null, "one is still grey");
+    assert.deepEqual(checkSummary(paths, { a: { isFailed: false }, b: { isFailed: false } }), { level: "good", text: "all well" });
+    assert.deepEqual(checkSummary(paths, { b: { isFailed: true } }), { level: "bad", text: "1 failed" });
+  });
+});
+
+describe("queues that a user may not see", () => {
+  it("are named where the list is empty", () => {
+    assert.equal(hidden.noQueues(hidden.hiddenQueues(0, 0)).title, "No queues yet");
+    const found = hidden.noQueues(hidden.hiddenQueues(5009, 0));
+    assert.equal(found.title, "You may see none of the 5,009 queues");
+    assert.match(found.text, /^5,009 queues are in virtual hosts where you have no permission\./);
+  });
+  it("are named where no other queue needs attention", () => {
+    assert.equal(hidden.nothingToDo(0, 7).title, "No queue needs you");
+    assert.equal(hidden.nothingToDo(0, 0).title, "No queue needs you");
+    const all = hidden.nothingToDo(hidden.hiddenQueues(5009, 0), 0);
+    assert.equal(all.title, "You see no queue");
+    assert.equal(all.icon, "queue");
+    const some = hidden.nothingToDo(hidden.hiddenQueues(8, 7), 7);
+    assert.equal(some.title, "No queue that you see needs you");
+    assert.match(some.text, /1 queue is in virtual hosts where you have no permission/);
+  });
+  it("are none while nobody knows the total, or it is older than the list", () => {
+    assert.equal(hidden.hiddenQueues(undefined, 3), 0);
+    assert.equal(hidden.hiddenQueues(2, 3), 0);
+  });
+});
 
 const HOSTILE = ["/", "a/b", "%2F", "a b?c#d", "<img src=x onerror=alert(1)>", "\"'`\\", "émoji 🐰", "#", "?x=1&y", "."];
 
@@ -178,6 +258,11 @@ describe("why a queue grows", () => {
   it("it is full", () => {
     assert.equal(why({ consumers: 1, messages_ready: 100, arguments: { "x-max-length": 100 } }).short, "full, drops");
     assert.equal(why({ consumers: 1, messages_ready: 100, arguments: { "x-max-length": 100, "x-overflow": "reject-publish" } }).short, "full, refuses");
+    const refusing = why({
+      consumers: 1, messages_ready: 100, arguments: { "x-max-length": 100, "x-overflow": "reject-publish" },
+      rates: { publish: 2, publish_refused: 40, ack: 2 },
+    });
+    assert.match(refusing.advice, /Publishers send 42\/s, of which 40\/s are refused; consumers finish 2\/s/);
   });
   it("it will be full", () => {
     assert.match(why({ consumers: 0, messages_ready: 100, growth: 10, rates: { publish: 10 }, arguments: { "x-max-length": 700 } }).advice, /In about 60 seconds it reaches its limit of 700/);
@@ -304,5 +389,19 @@ describe("transfers", () => {
       transfers.resultSentence("return", { returned: 3, queues: [{ queue: "<b>", returned: 3 }], left: { no_queue: 1, refused: 2 } }),
       "Returned 3 dead letters: 3 to <b>. 1 message whose queue is gone stays. 2 messages that the queue refuses stay.",
     );
+  });
+});
+
+describe("columns of a list", () => {
+  const columns = [{ key: "name", isMain: true }, { key: "why", width: 200 }, { key: "in", width: 100, option: 1 }, { key: "out", width: 100, option: 1 }, { key: "vhost", width: 100, option: 3 }];
+  const all = NAME_WIDTH_MIN + 500;
+  const keys = (width, hasBoxes) => fittingColumns(columns, width, hasBoxes).map(({ key }) => key).join(" ");
+  it("give way to the name, the least wanted first and the last of equals", () => {
+    assert.equal(keys(Infinity), "name why in out vhost");
+    assert.equal(keys(all), "name why in out vhost");
+    assert.equal(keys(all - 1), "name why in out");
+    assert.equal(keys(all, true), "name why in out");
+    assert.equal(keys(all - 101), "name why in");
+    assert.equal(keys(100), "name why");
   });
 });

@@ -183,3 +183,19 @@ def test_every_module_is_valid() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("view", ["queues", "connections", "channels", "audit"])
+def test_every_column_of_a_wide_list_has_a_width(view: str) -> None:
+    # Without one the table is as wide as its texts, and is cut at 1366 pixels.
+    text = (PAGE / "views" / f"{view}.js").read_text()
+    columns = [line for line in text.splitlines() if re.match(r" +\{ key: \"\w+\", ", line)]
+
+    assert len(columns) >= 7
+    assert [line for line in columns if "width: " not in line and "isMain" not in line] == []
+
+
+def test_what_every_machine_has_is_shown_before_rabbitmqadmin() -> None:
+    text = (PAGE / "parts" / "copying.js").read_text()
+
+    assert 'useState(command && !(isAdmin && request) ? "command" : "curl")' in text

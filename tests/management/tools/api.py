@@ -7,9 +7,9 @@ import http.client
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-_SECONDS_MAX: Final = 15
+from tests.limits import HANG_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Api:
         sent.update(headers or {})
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=_SECONDS_MAX)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=HANG_SECONDS)
         try:
             connection.putrequest(method, f"/api{path}", skip_accept_encoding=True)
             if "content-length" not in sent and (body or method in {"PUT", "POST"}):

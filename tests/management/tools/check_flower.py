@@ -15,6 +15,7 @@ from bench.rabbitmq import free_ports
 from tests.interop.celery_tasks import add
 from tests.interop.celery_tasks import app as celery_app
 from tests.interop.celery_worker import CeleryWorker
+from tests.limits import HANG_SECONDS
 from tests.management.tools.api import Api
 from tests.management.tools.walk import wait_until_none
 from tests.servers import REPOSITORY
@@ -34,7 +35,7 @@ def test_flower_shows_the_queues_of_a_worker(api: Api, tmp_path: Path) -> None:
         assert [queue["name"] for queue in inspected[worker.name]] == [QUEUE]
         assert set(celery_app.control.inspect(timeout=5).stats()) == {worker.name}
         results = [add.apply_async((number, 1), queue=QUEUE) for number in range(TASKS)]
-        assert [result.get(timeout=30) for result in results] == [1, 2, 3]
+        assert [result.get(timeout=HANG_SECONDS) for result in results] == [1, 2, 3]
         base = running.enter_context(flower(api, url, tmp_path / "flower"))
 
         wait_until_none(lambda: [] if QUEUE in broker_page(base) else ["the queue"])
@@ -68,13 +69,13 @@ def flower(api: Api, url: str, output: Path) -> Iterator[str]:
         yield base
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(HANG_SECONDS)
 
 
 def broker_page(base: str) -> str:
     """Return Flower's page of the broker; nothing while it does not answer."""
     try:
-        with urllib.request.urlopen(f"{base}/broker", timeout=10) as answer:
+        with urllib.request.urlopen(f"{base}/broker", timeout=HANG_SECONDS) as answer:
             return str(answer.read().decode())
     except (urllib.error.URLError, ConnectionError):
         return ""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pika
 import pytest
 
+from tests.limits import HANG_SECONDS
 from tests.management.tools.api import Api
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
@@ -28,7 +29,7 @@ def check(api: Api, name: str, *options: str) -> tuple[int, str]:
     """Run a check; return its exit status and its line."""
     command = [f"/usr/bin/check_rabbitmq_{name}", "-H", api.host, "--port", str(api.port)]
     done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, check=False, timeout=30
+        [*command, *options], capture_output=True, text=True, check=False, timeout=HANG_SECONDS
     )
     return done.returncode, done.stdout.strip() + done.stderr.strip()
 

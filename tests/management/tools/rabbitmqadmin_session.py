@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import orjson
 import pika
 
+from tests.limits import HANG_SECONDS
 from tests.management.tools import command_forks
 from tests.management.tools.api import Api
 from tests.management.tools.walk import wait_until_none
@@ -25,7 +26,6 @@ Printed = list[Any]
 """The command's arguments, its exit status, lines of its output, lines of its errors."""
 _PACKAGED: Final = Path("/usr/lib/rabbitmq/lib")
 _PATH: Final = "priv/www/cli/rabbitmqadmin"
-_SECONDS_MAX: Final = 30
 _OUR_EXCHANGE: Final = "amq.rabbitmq.event"
 
 
@@ -277,7 +277,7 @@ def tool(home: Path) -> Iterator[Callable[[list[str], str], tuple[int, str, str]
     finally:
         given.close()
         answers.close()
-        process.wait(_SECONDS_MAX)
+        process.wait(HANG_SECONDS)
 
 
 def write(printed: list[Printed]) -> None:

@@ -20,9 +20,9 @@ import pytest
 
 from amqp_server.management.server import CONNECTIONS_MAX, OTHER_FILES
 from tests.amqp_client import connect
+from tests.limits import HANG_SECONDS
 from tests.management.conftest import ManagementServer, basic
 
-SECONDS_MAX: Final = 10.0
 CONNECTIONS: Final = int(os.environ.get("HTTP_CONNECTIONS", "600"))
 """Clients that do nothing; more than the server's bound in the long mode."""
 PIPELINED_BYTES: Final = 64 * 1024 * 1024
@@ -51,7 +51,7 @@ def _others_are_served(server: ManagementServer) -> Iterator[None]:
 def exchange(server: ManagementServer, octets: bytes) -> bytes:
     """Send octets as they are; return all that comes until the server ends the connection."""
     parts = urlsplit(server.url)
-    with socket.create_connection((parts.hostname, parts.port), SECONDS_MAX) as client:
+    with socket.create_connection((parts.hostname, parts.port), HANG_SECONDS) as client:
         received = b""
         try:
             client.sendall(octets)
@@ -220,7 +220,7 @@ def test_a_body_of_a_hundred_megabytes_is_refused(
     length = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: %d" % size
     sent = 0
     answer = b""
-    with socket.create_connection((parts.hostname, parts.port), SECONDS_MAX) as client:
+    with socket.create_connection((parts.hostname, parts.port), HANG_SECONDS) as client:
         try:
             client.sendall(head + length + b"\r\n\r\n")
             while sent < size:
@@ -372,7 +372,7 @@ def test_slow_clients_keep_nobody_waiting(server: ManagementServer) -> None:
     parts = urlsplit(server.url)
     with ExitStack() as opened:
         for number in range(50):
-            client = socket.create_connection((parts.hostname, parts.port), SECONDS_MAX)
+            client = socket.create_connection((parts.hostname, parts.port), HANG_SECONDS)
             opened.enter_context(client)
             head = b"PUT /api/users/x HTTP/1.1\r\n" + _HOST + _LOGIN
             slow = head + b"Content-Length: 1000\r\n\r\n{" if number % 2 else head
@@ -391,7 +391,7 @@ def test_many_idle_connections_keep_nobody_out(server: ManagementServer) -> None
     published = 0
     with ExitStack() as opened:
         for number in range(CONNECTIONS):
-            client = socket.create_connection((parts.hostname, parts.port), SECONDS_MAX)
+            client = socket.create_connection((parts.hostname, parts.port), HANG_SECONDS)
             opened.enter_context(client)
             # Each sends something else, and none a whole request.
             client.sendall((b"", b"G", b"GET / HTTP/1.1\r\nHost: x\r\n")[number % 3])
@@ -537,13 +537,59 @@ class TestOtherSites:
 
 @pytest.mark.parametrize(
     "header",
-    ["Basic " + "A" * 7_000, "Basic " + "=" * 100, "Bearer " + "." * 5_000, "Basic \xff", ""],
+    [
+        "Basic " + "A" * 7_000,
+        "Basic " + "=" * 100,
+        "Bearer " + "." * 5_000,
+        "Basic \xff",
+        "Bearer \xff",
+        "",
+    ],
     ids=lambda header: header[:12],
 )
 def test_a_hostile_login_is_refused(server: ManagementServer, header: str) -> None:
     head = b"GET /api/whoami HTTP/1.1\r\nAuthorization: " + header.encode("latin-1") + b"\r\n"
 
     assert status_of(exchange(server, head + _HOST + _END)) in {400, 401}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Accept", "Accept-Encoding", "Access-Control-Request-Headers", "Content-Type", "Cookie"),
+        *(
+            "Host",
+            "If-Modified-Since",
+            "If-None-Match",
+            "Last-Event-ID",
+            "Origin",
+            "Sec-Fetch-Site",
+        ),
+        *("X-CSRF-Token", "X-Forwarded-Host", "X-Reason"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/connections/none", "/api/whoami", "/", "/session"])
+@pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS"])
+def test_octets_that_are_no_text_are_no_error_of_the_server(
+    server: ManagementServer, method: str, path: str, name: str
+) -> None:
+    head = f"{method} {path} HTTP/1.1\r\n".encode()
+    host = b"" if name == "Host" else _HOST
+
+    answer = exchange(server, head + host + name.encode() + b": \xff\xfe\r\n" + _LOGIN + _END)
+
+    assert 200 <= status_of(answer) < 500, answer[:200]
+
+
+def test_a_token_of_16_kib_is_checked(server: ManagementServer) -> None:
+    """As it is, as the password of Basic, and in the body of a session."""
+    token = "x." * 8192
+    body = {"username": "", "password": token}
+    for header in (f"Bearer {token}", basic("guest", token)):
+        reply = server.get("/api/whoami", user=None, headers={"Authorization": header})
+        assert (reply.status, reply.json["reason"]) == (401, "Login failed")
+    reply = server.post("/session", body, user=None)
+    assert (reply.status, reply.json["reason"]) == (401, "Login failed")
 
 
 def test_names_are_text_in_answers(server: ManagementServer) -> None:

@@ -45,7 +45,8 @@ def test_it_speaks_tls(start_management_server: StartManagementServer, tmp_path:
     options = ("--management-tls-certificate", str(chain), "--management-tls-key", str(key))
     running = start_management_server("--management-tls-port", "-1", *options)
     line = running.server.wait_for_message("management server started")
-    port = next(url for url in line.split() if url.startswith("https://")).rpartition(":")[2]
+    url = next(word for word in line.split() if word.startswith("https://")).rstrip("'")
+    port = url.rpartition(":")[2]
 
     with session.tool(tmp_path) as run:
         broker = ["-s", "--ssl-ca-cert-file", str(root), "-H", "localhost", "-P", port]

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import orjson
 import pika
 
+from tests.limits import HANG_SECONDS
 from tests.management.tools import walk_steps
 from tests.management.tools.api import Api, Reply
 from tests.management.tools.shapes import shape
@@ -21,7 +22,6 @@ from tests.management.tools.walk_steps import Step
 RECORDED: Final = Path(__file__).parent / "recorded" / "walk.json"
 Answer = dict[str, Any]
 Ask = Callable[[str], Reply]
-_SECONDS_MAX: Final = 30
 _CLOSED: Final = (320, "CONNECTION_FORCED - walked over")
 _LOOK_SECONDS: Final = 0.05
 
@@ -103,7 +103,7 @@ def _clients(api: Api) -> Iterator[str]:
         channel.basic_consume(
             "walk", lambda *delivery: deliveries.append(delivery), consumer_tag="w"
         )
-        deadline = time.monotonic() + _SECONDS_MAX
+        deadline = time.monotonic() + HANG_SECONDS
         while len(deliveries) < len(range(3)) + 1:
             assert time.monotonic() < deadline, deliveries
             walked.process_data_events(1)
@@ -118,7 +118,7 @@ def _clients(api: Api) -> Iterator[str]:
         wait_until_none(missing)
         yield name
         try:
-            while time.monotonic() < deadline + _SECONDS_MAX:
+            while time.monotonic() < deadline + HANG_SECONDS:
                 walked.process_data_events(1)
         except pika.exceptions.ConnectionClosedByBroker as closed:
             assert (closed.reply_code, closed.reply_text) == _CLOSED  # noqa: PT017 - or no error
@@ -161,7 +161,7 @@ def wait_until_none(missing: Callable[[], list[str]]) -> None:
     Raises:
         AssertionError: It took too long.
     """
-    deadline = time.monotonic() + _SECONDS_MAX
+    deadline = time.monotonic() + HANG_SECONDS
     while absent := missing():
         assert time.monotonic() < deadline, f"it never came: {absent}"
         time.sleep(_LOOK_SECONDS)

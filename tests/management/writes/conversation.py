@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from tests.limits import HANG_SECONDS
 from tests.management.conftest import basic
 
 RECORDED: Final = Path(__file__).parent / "rabbitmq-3.10.json"
-SECONDS_MAX: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Step:
             headers["content-type"] = "application/json"
         headers |= self.fields.get("headers", {})
         parts = urlsplit(url)
-        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS_MAX)
+        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=HANG_SECONDS)
         try:
             connection.request(method, path, octets, headers)
             response = connection.getresponse()

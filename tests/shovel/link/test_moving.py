@@ -11,7 +11,7 @@ from amqp_server.shovel.link.ack_mode import AckMode
 from amqp_server.shovel.link.amqp_uri import AmqpUri
 from amqp_server.shovel.link.channel import LinkChannel
 from amqp_server.shovel.link.connection import connect
-from amqp_server.shovel.link.deliveries import Delivery
+from amqp_server.shovel.link.deliveries import Deliveries, Delivery
 from amqp_server.shovel.link.errors import ConsumerCancelled, LinkClosed
 from amqp_server.shovel.link.pump import Pump, Route
 from amqp_server.testing import Broker
@@ -146,6 +146,41 @@ async def test_a_limit_is_exact_and_the_rest_stays(source: Broker, destination: 
         assert (await put.queue_counts("to"))[0] == 903
         left = await drain(fed, "from", 597)
         assert left[0] == ("903", b"903")
+
+
+async def test_what_is_in_flight_counts_for_the_limit(
+    source: Broker, destination: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first ack lets another message come, while the others are not confirmed yet."""
+    async with channels(source, source, destination) as (fed, taken, put):
+        await fed.declare_queue("from")
+        await put.declare_queue("to")
+        await fill(fed, "from", [b"%d" % number for number in range(30)])
+        pump = Pump(taken, put, "from", Route("", "to"), limit=20)
+        settle, write, wait = put._settle, put.write_publishes, pump._wait
+        held: list[int] = []
+
+        def settle_the_first(first: int, last: int, *, is_nack: bool) -> None:
+            settle(1, 1, is_nack=is_nack)
+            held.append(last)
+
+        def write_no_more_than_the_limit(pieces: list[bytes], count: int) -> None:
+            assert pump.moved + pump.in_flight + count <= 20
+            write(pieces, count)
+
+        async def wait_for_the_next(deliveries: Deliveries) -> None:
+            if held and len(deliveries):
+                settle(0, max(held), is_nack=False)
+                held.clear()
+                put.end_of_read()
+            await wait(deliveries)
+
+        monkeypatch.setattr(put, "_settle", settle_the_first)
+        monkeypatch.setattr(put, "write_publishes", write_no_more_than_the_limit)
+        monkeypatch.setattr(pump, "_wait", wait_for_the_next)
+        await pump.run()
+        assert pump.moved == 20
+        assert (await put.queue_counts("to"))[0] == 20
 
 
 async def test_what_cannot_be_routed_goes_back_and_the_rest_is_moved(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from amqp_server.access.backends.fetching import Fetcher
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("amqp_server.access.backends.oauth2.key_ring")
 
 REFRESH_SECONDS: Final = 300.0
 """Time between two looks at the keys: one that was withdrawn counts no longer than that."""

@@ -24,13 +24,13 @@ from amqp_server.access.backends.oauth2.keys import BadKeyError, key_from_file
 from amqp_server.access.backends.oauth2.scopes import TokenScopes
 from amqp_server.access.backends.oauth2.token_grants import TokenGrants
 from amqp_server.access.user import NAME_BYTES_MAX, TAGS_MAX
-from amqp_server.config import AUTH_OAUTH2_ALGORITHMS, named_words, words
-from amqp_server.errors import StartupError
+from amqp_server.base.config import AUTH_OAUTH2_ALGORITHMS, named_words, words
+from amqp_server.base.errors import StartupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.config import ServerConfig
+    from amqp_server.base.config import ServerConfig
 
 TOKEN_BYTES_MAX: Final = 16 * 1024
 """Longest token."""

@@ -10,7 +10,7 @@ Source: RabbitMQ, `rabbit_exchange_type_headers` and its texts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from amqp_server.broker.routing.matchers.matcher import Matcher
 from amqp_server.broker.routing.steps import STEP_VISITS, result_of
@@ -18,7 +18,7 @@ from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import bare_value, erlang_term, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from amqp_server.broker.routing.envelope import Envelope
     from amqp_server.broker.routing.matchers.matcher import Destination, MatchedBinding
@@ -29,7 +29,9 @@ _Place = tuple[str, object]
 """A header's name and its bare value, or `_ANY_VALUE`."""
 _ANY_VALUE = object()
 
-_KINDS = frozenset({"all", "any", "all-with-x", "any-with-x"})
+_ARGUMENTS_OF_VISIT: Final = 8
+"""To compare so many arguments takes as long as to look at a binding; it may have thousands."""
+_KINDS: Final = frozenset({"all", "any", "all-with-x", "any-with-x"})
 
 
 class _Pattern(NamedTuple):
@@ -102,23 +104,33 @@ class HeadersMatcher(Matcher):
         """Return the steps that find the same; a binding that goes between two of them may fit."""
         headers = {name: bare_value(value) for name, value in envelope.headers.items()}
         found: dict[Destination, None] = {}
-        compared = 0
-        crowds = [tuple(self._always)]
-        for name, value in headers.items():
-            places = {_place(name, value), (name, _ANY_VALUE)}
-            crowds += [tuple(self._by_place.get(place, ())) for place in places]
-        for crowd in crowds:
+        looked_at = 0
+        for crowd in self._crowds(headers):
             envelope.visit(len(crowd))
-            for binding in crowd:
+            looked_at += 1
+            # A crowd is copied when its turn comes: many headers may have a large one each.
+            for binding in tuple(crowd):
+                looked_at += 1
                 if binding.destination not in found:
                     # One that was removed between two steps counts: another may have come for it.
                     pattern = self._patterns.get(binding) or _pattern(binding.arguments)
+                    looked_at += (len(pattern.values) + len(pattern.names)) // _ARGUMENTS_OF_VISIT
                     if _fits(pattern, headers):
                         found[binding.destination] = None
-                compared += 1
-                if compared % STEP_VISITS == 0:
+                if looked_at >= STEP_VISITS:
+                    looked_at = 0
                     yield
+            if looked_at >= STEP_VISITS:
+                looked_at = 0
+                yield
         return tuple(found)
+
+    def _crowds(self, headers: dict[str, object]) -> Iterator[Collection[MatchedBinding]]:
+        """Return the bindings that may fit, those of one place at a time."""
+        yield self._always
+        for name, value in headers.items():
+            for place in {_place(name, value), (name, _ANY_VALUE)}:
+                yield self._by_place.get(place, ())
 
     def _crowd(self, place: _Place) -> int:
         """Return how many bindings stand at a place already."""

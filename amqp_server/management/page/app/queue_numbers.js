@@ -19,6 +19,8 @@ export function queueNumbers(queue) {
     utilisation: queue.consumer_utilisation ?? queue.consumer_capacity ?? null,
     // Message rates of a queue count what came in by any way; of deliveries, `deliver_get` has all ways out.
     in: statRate(queue, "publish"),
+    // What it refused because it is full: `in` counts what it took only.
+    refused: statRate(queue, "publish_refused"),
     out: statRate(queue, "deliver_get"),
     acked: statRate(queue, "ack"),
     autoAcked: statRate(queue, "deliver_no_ack") + statRate(queue, "get_no_ack"),

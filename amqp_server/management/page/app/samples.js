@@ -52,6 +52,33 @@ export function stacked(columns) {
     }));
 }
 
+/** Series without the points before a time: nothing is known of a server before it began. */
+export function since(series, beganSeconds) {
+  if (!beganSeconds) return series;
+  return series.map((one) => ({ ...one, points: one.points.filter(([time]) => time >= beganSeconds) }));
+}
+
+/** When a node began, in Unix seconds; null while nobody knows. The clocks of browser and server may differ. */
+export function beganSeconds(node, details) {
+  const newest = Math.max(...(details?.samples ?? []).map(({ timestamp }) => timestamp));
+  return node?.uptime === undefined || !Number.isFinite(newest) ? null : (newest - node.uptime) / 1000;
+}
+
+/** Points of a gauge for a chart of one object: none before its first sample, where nothing is known. */
+export function gaugeLine(details) {
+  return known(gaugePoints(details), details);
+}
+
+/** Points of a counter's rate for a chart of one object: none before its first sample. */
+export function rateLine(details) {
+  return known(ratePoints(details), details);
+}
+
+function known(points, details) {
+  const began = (details?.began ?? 0) / 1000;
+  return points.filter(([time]) => time >= began);
+}
+
 function ascending(details) {
   return [...(details?.samples ?? [])].sort((left, right) => left.timestamp - right.timestamp);
 }

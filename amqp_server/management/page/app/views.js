@@ -46,6 +46,6 @@ const MODULES = {
 
 /** Fetch the component of a view; null when there is no such view. */
 export async function loadView(view, names) {
-  const load = MODULES[view];
-  return load ? (await load(names)).default : null;
+  // Not `MODULES[view]` alone: the address may name what every object has, such as `__proto__`.
+  return Object.hasOwn(MODULES, view) ? (await MODULES[view](names)).default : null;
 }

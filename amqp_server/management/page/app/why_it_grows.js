@@ -76,13 +76,14 @@ function stream({ isStream, in: incoming, total, consumers }) {
     + "Look at the lag of each consumer group for what is still unread.");
 }
 
-function full({ lengthMax, ready, refusesWhenFull, in: incoming, acked }) {
+function full({ lengthMax, ready, refusesWhenFull, in: incoming, refused, acked }) {
   if (lengthMax === null || lengthMax === 0 || ready < lengthMax * 0.99) return null;
   return answer("bad", "queue", refusesWhenFull ? "full, refuses" : "full, drops",
     refusesWhenFull
       ? `The queue is full (${count(lengthMax)} messages): new messages are refused.`
       : `The queue is full (${count(lengthMax)} messages): each new message drops the oldest one.`,
-    `Publishers send ${rate(incoming)}, consumers finish ${rate(acked)}. Add consumers, or raise max-length.`);
+    `Publishers send ${rate(incoming + refused)}${refused > 0 ? `, of which ${rate(refused)} are refused` : ""}; consumers finish ${rate(acked)}. `
+    + "Add consumers, or raise max-length.");
 }
 
 function nobodyConsumes(numbers) {

@@ -32,12 +32,14 @@ export function CopyButton({ text, label = "Copy" }) {
  *
  * Args:
  *   request: {method, path, body} of the API; null when there is none.
- *   command: The line for `amqp-server` or `rabbitmqctl`; null when there is none.
+ *   command: The line for `amqp-server`, `rabbitmqctl` or `rabbitmqadmin`; null when there is none.
  */
 export function CommandLines({ request, command }) {
   const session = useSession();
-  const [chosen, setChosen] = useState(command ? "command" : "curl");
-  const kinds = [command && ["command", "Command line"], request && ["curl", "curl"]].filter(Boolean);
+  // Every machine has curl; rabbitmqadmin comes with RabbitMQ and not with this server.
+  const isAdmin = command?.startsWith("rabbitmqadmin ");
+  const [chosen, setChosen] = useState(command && !(isAdmin && request) ? "command" : "curl");
+  const kinds = [command && ["command", isAdmin ? "rabbitmqadmin" : "Command line"], request && ["curl", "curl"]].filter(Boolean);
   if (kinds.length === 0) return null;
   const kind = kinds.some(([key]) => key === chosen) ? chosen : kinds[0][0];
   const text = kind === "command" ? command : curlLine(request, ORIGIN, session.name);

@@ -3,6 +3,7 @@
 import { html, useMemo } from "../app/html.js";
 import { count, plural } from "../app/format.js";
 import { replaceQuery, useTypedFilter } from "../app/location.js";
+import { listOrder } from "../app/list_order.js";
 import { rowFilter } from "../app/row_filter.js";
 import { ListFilter } from "./list_filter.js";
 import { Failure } from "./notices.js";
@@ -23,7 +24,7 @@ import { Table } from "./table.js";
 export function ListView({ title, lead, actions, noun, answer, rows = answer.value ?? [], fields, words, placeholder, query, children, columns, rowKey, empty, ...table }) {
   const [filter, onFilter] = useTypedFilter(query);
   const shown = useMemo(() => rows.filter(rowFilter(filter, fields, words)), [rows, filter]);
-  const order = { key: query.sort ?? columns[0].key, isDescending: query.down === "1" };
+  const order = listOrder(query, columns);
   return html`
     <${PageHead} title=${title} actions=${actions} path=${answer.path}
       lead=${lead ?? (answer.value && (filter ? `${count(shown.length)} of ${plural(rows.length, noun)}` : plural(rows.length, noun)))} />

@@ -1,5 +1,6 @@
 // The table of every list: sorted by its headings, filtered, with only the visible rows in the page.
 
+import { fittingColumns } from "../app/fitting_columns.js";
 import { Component, html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../app/html.js";
 import { sorted } from "../app/sorting.js";
 import { Empty } from "./notices.js";
@@ -14,22 +15,40 @@ const ROWS_BESIDE_WINDOW = 8;
  *   columns: [{key, title, cell(row), value(row), isRight, isMain, isBrief, option: 1..3}]; a column with `value` sorts by it;
  *     `isMain` and `isBrief` bound its width; `width` in pixels fixes it, where all others have one: then columns do not
  *     jump while somebody scrolls or types, and the browser need not measure every cell;
- *     `option` hides it on narrow screens, 3 first.
+ *     `option` hides it where the name would have too little room, 3 first.
  *   rows, rowKey: The rows, and a text that names each.
  *   order: {key, isDescending}, and `onOrder` to change it.
  *   isOrdered: The rows come in that order already.
  *   selection: A set of row keys, and `onSelect(keys)`; without it there are no boxes.
  *   empty: {title, text, action} when there is no row.
  */
-export function Table({ label, columns, rows, rowKey, order, onOrder, selection = null, onSelect, empty, isLoading = false, isOrdered = false }) {
+export function Table({ label, columns: given, rows, rowKey, order, onOrder, selection = null, onSelect, empty, isLoading = false, isOrdered = false }) {
   const holder = useRef(null);
   const [view, setView] = useState({ top: 0, height: 900 });
+  const [width, setWidth] = useState(Infinity);
   const lastChecked = useRef(null);
+  const isFixed = given.every(({ width: wide, isMain }) => wide || isMain);
+  const columns = useMemo(
+    () => (isFixed ? fittingColumns(given, width, selection !== null) : given),
+    [given, isFixed, width, selection !== null],
+  );
   const ordered = useMemo(() => {
-    const column = columns.find(({ key }) => key === order?.key);
+    const column = given.find(({ key }) => key === order?.key);
     return column?.value && !isOrdered ? sorted(rows, column.value, order.isDescending) : rows;
   }, [rows, order?.key, order?.isDescending, isOrdered]);
   const isLong = ordered.length > ROWS_WITHOUT_WINDOW;
+  const isShown = !isLoading && rows.length > 0;
+
+  // Before the first drawing, so that no column is seen to go.
+  useLayoutEffect(() => {
+    const node = holder.current;
+    if (!node || !isFixed) return undefined;
+    const measure = () => setWidth(node.clientWidth);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(node);
+    return () => observer.disconnect();
+  }, [isFixed, isShown]);
 
   useLayoutEffect(() => {
     const node = holder.current;
@@ -73,7 +92,6 @@ export function Table({ label, columns, rows, rowKey, order, onOrder, selection 
   const toggling = useRef(toggle);
   toggling.current = toggle;
   const onToggle = useRef((...given) => toggling.current(...given)).current;
-  const isFixed = columns.every(({ width: wide, isMain }) => wide || isMain);
   const isAll = selection !== null && ordered.length > 0 && selection.size >= ordered.length
     && ordered.every((row) => selection.has(rowKey(row)));
 
@@ -126,7 +144,7 @@ function Heading({ column, order, onOrder }) {
     return html`<th scope="col" class=${classes(column)}>${column.title || html`<span class="visually-hidden">Actions</span>`}</th>`;
   }
   // Numbers are wanted from the largest one, names from the first one.
-  const next = { key: column.key, isDescending: isOrder ? !order.isDescending : Boolean(column.isRight) };
+  const next = { key: column.key, isDescending: isOrder ? !order.isDescending : Boolean(column.isRight || column.isNewestFirst) };
   return html`<th scope="col" class=${classes(column)} aria-sort=${direction}>
     <button type="button" onClick=${() => onOrder(next)}>${column.title}<span class="arrow" aria-hidden="true">${isOrder ? (order.isDescending ? "↓" : "↑") : ""}</span></button>
   </th>`;

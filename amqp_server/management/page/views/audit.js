@@ -35,13 +35,13 @@ export default function Audit({ query }) {
     lead="Who created, deleted, purged or changed something. Passwords and messages are never in it."
     rowKey=${(row) => `${row.time} ${row.event} ${row.vhost} ${row.object} ${row.peer} ${row.connection}`}
     columns=${[
-      { key: "time", title: "Time", value: (row) => -Date.parse(row.time), cell: (row) => html`<span class="num">${moment(row.time, true)}</span>` },
-      { key: "event", title: "Event", value: (row) => row.event, cell: (row) => html`<${Badge} level=${level(row.event)}>${row.event}<//>` },
+      { key: "time", width: 206, title: "Time", isNewestFirst: true, value: (row) => Date.parse(row.time), cell: (row) => html`<${Time} row=${row} />` },
+      { key: "event", width: 190, title: "Event", isBrief: true, value: (row) => row.event, cell: (row) => html`<${Badge} level=${level(row.event)}>${row.event}<//>` },
       { key: "object", title: "Object", isMain: true, value: (row) => row.object ?? "", cell: (row) => html`<span class="name">${row.object ?? html`<span class="zero">–</span>`}</span>` },
-      { key: "vhost", title: "Virtual host", option: 2, value: (row) => row.vhost ?? "", cell: (row) => html`<span class="soft">${row.vhost ?? ""}</span>` },
-      { key: "user", title: "By", value: (row) => row.user ?? "", cell: (row) => row.user || html`<span class="quiet">the server</span>` },
-      { key: "peer", title: "From", option: 1, value: (row) => row.peer ?? "", cell: (row) => html`<span class="soft">${[row.peer, row.connection].filter(Boolean).join("  ")}</span>` },
-      { key: "details", title: "Details", option: 1, cell: (row) => html`<code class="soft" title=${JSON.stringify(row.details ?? {})}>${detailsText(row.details)}</code>` },
+      { key: "vhost", width: 116, title: "Virtual host", option: 2, value: (row) => row.vhost ?? "", cell: (row) => html`<span class="soft">${row.vhost ?? ""}</span>` },
+      { key: "user", width: 110, title: "By", option: 1, value: (row) => row.user ?? "", cell: (row) => row.user || html`<span class="quiet">the server</span>` },
+      { key: "peer", width: 170, title: "From", option: 1, value: (row) => row.peer ?? "", cell: (row) => html`<span class="soft">${[row.peer, row.connection].filter(Boolean).join("  ")}</span>` },
+      { key: "details", width: 360, title: "Details", option: 1, cell: (row) => html`<code class="soft" title=${JSON.stringify(row.details ?? {})}>${detailsText(row.details)}</code>` },
     ]}
     empty=${{ title: "No events", text: "Nothing of this kind happened in this time, or the audit log is switched off (--audit-files 0).", icon: "audit" }}>
     <div class="toolbar">
@@ -53,6 +53,13 @@ export default function Audit({ query }) {
     <${Failure} error=${older.error} what="Earlier events" />
   <//>
   ${next !== null && html`<div class="row"><button type="button" class="button" disabled=${older.isLoading} onClick=${() => older.load(next)}>${older.isLoading ? html`<span class="spinner"></span>` : null}Load earlier events</button></div>`}`;
+}
+
+/** A phone has room for the time of day; the rest is what it says when it is touched. */
+function Time({ row }) {
+  const [day, clock] = moment(row.time, true).split(" ");
+  const [seconds, millis] = (clock ?? "").split(".");
+  return html`<span class="num" title=${`${moment(row.time, true)} by ${row.user || "the server"}`}><span class="opt-1">${day} </span>${seconds}<span class="opt-1">${millis ? `.${millis}` : ""}</span></span>`;
 }
 
 /** Pages that are older than the newest one, which is asked again and again. */

@@ -5,7 +5,7 @@ import { address, apiPath, apiQuery } from "../app/addresses.js";
 import { count, exchangeName, rate } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
 import { statRate } from "../app/queue_numbers.js";
-import { rangeParameters, ratePoints } from "../app/samples.js";
+import { rangeParameters, rateLine } from "../app/samples.js";
 import { Chart } from "../parts/chart.js";
 import { Facts } from "../parts/facts.js";
 import { Badge, Failure } from "../parts/notices.js";
@@ -36,9 +36,9 @@ export default function Channel({ names: [name] }) {
         ["Uncommitted", channel.messages_uncommitted ? count(channel.messages_uncommitted) : null], ["Idle since", channel.idle_since],
       ]} /></section>
       <${Chart} title="Messages per second" series=${[
-        { label: "Published", color: 1, points: ratePoints(stats.publish_details) },
-        { label: "Delivered", color: 2, points: ratePoints(stats.deliver_get_details) },
-        { label: "Acknowledged", color: 3, points: ratePoints(stats.ack_details) },
+        { label: "Published", color: 1, points: rateLine(stats.publish_details) },
+        { label: "Delivered", color: 2, points: rateLine(stats.deliver_get_details) },
+        { label: "Acknowledged", color: 3, points: rateLine(stats.ack_details) },
       ].filter(({ points }) => points.some(([, value]) => value > 0))} />
     </div>
     <section class="panel flush" aria-label="Consumers"><div class="panel-head"><h2>Consumers</h2></div>

@@ -17,17 +17,17 @@ const FIELDS = {
 
 export const CHANNEL_COLUMNS = [
   { key: "name", title: "Channel", isMain: true, value: (row) => row.name, cell: (row) => html`<a class="name" href=${address("channels", [row.name])}>${row.name}</a>` },
-  { key: "user", title: "User", option: 2, value: (row) => row.user, cell: (row) => row.user },
-  { key: "vhost", title: "Virtual host", option: 3, value: (row) => row.vhost, cell: (row) => html`<span class="soft">${row.vhost}</span>` },
-  { key: "mode", title: "Mode", option: 2, value: (row) => mode(row), cell: (row) => (mode(row) ? html`<${Badge}>${mode(row)}<//>` : html`<span class="zero">–</span>`) },
-  { key: "state", title: "State", option: 1, value: (row) => row.state, cell: (row) => html`<${State} state=${row.idle_since ? "idle" : row.state} />` },
-  { key: "publish", title: "Publish", isRight: true, value: (row) => statRate(row, "publish"), cell: (row) => rate(statRate(row, "publish")) },
-  { key: "deliver", title: "Deliver", isRight: true, option: 1, value: (row) => statRate(row, "deliver_get"), cell: (row) => rate(statRate(row, "deliver_get")) },
-  { key: "ack", title: "Ack", isRight: true, option: 1, value: (row) => statRate(row, "ack"), cell: (row) => rate(statRate(row, "ack")) },
-  { key: "unacked", title: "Unacked", isRight: true, value: (row) => row.messages_unacknowledged ?? 0, cell: (row) => count(row.messages_unacknowledged ?? 0) },
-  { key: "unconfirmed", title: "Unconfirmed", isRight: true, option: 3, value: (row) => row.messages_unconfirmed ?? 0, cell: (row) => count(row.messages_unconfirmed ?? 0) },
-  { key: "prefetch", title: "Prefetch", isRight: true, option: 2, value: (row) => row.prefetch_count ?? 0, cell: (row) => (row.prefetch_count ? count(row.prefetch_count) : row.global_prefetch_count ? `${count(row.global_prefetch_count)} shared` : html`<span class="zero">–</span>`) },
-  { key: "consumers", title: "Consumers", isRight: true, option: 3, value: (row) => row.consumer_count ?? 0, cell: (row) => count(row.consumer_count ?? 0) },
+  { key: "user", width: 100, title: "User", option: 2, value: (row) => row.user, cell: (row) => row.user },
+  { key: "vhost", width: 120, title: "Virtual host", option: 3, value: (row) => row.vhost, cell: (row) => html`<span class="soft">${row.vhost}</span>` },
+  { key: "mode", width: 84, title: "Mode", option: 2, value: (row) => mode(row), cell: (row) => (mode(row) ? html`<${Badge}>${mode(row)}<//>` : html`<span class="zero">–</span>`) },
+  { key: "state", width: 96, title: "State", option: 1, value: (row) => row.state, cell: (row) => html`<${State} state=${row.idle_since ? "idle" : row.state} />` },
+  { key: "publish", width: 88, title: "Publish", isRight: true, value: (row) => statRate(row, "publish"), cell: (row) => rate(statRate(row, "publish")) },
+  { key: "deliver", width: 88, title: "Deliver", isRight: true, option: 1, value: (row) => statRate(row, "deliver_get"), cell: (row) => rate(statRate(row, "deliver_get")) },
+  { key: "ack", width: 76, title: "Ack", isRight: true, option: 1, value: (row) => statRate(row, "ack"), cell: (row) => rate(statRate(row, "ack")) },
+  { key: "unacked", width: 92, title: "Unacked", isRight: true, value: (row) => row.messages_unacknowledged ?? 0, cell: (row) => count(row.messages_unacknowledged ?? 0) },
+  { key: "unconfirmed", width: 122, title: "Unconfirmed", isRight: true, option: 3, value: (row) => row.messages_unconfirmed ?? 0, cell: (row) => count(row.messages_unconfirmed ?? 0) },
+  { key: "prefetch", width: 94, title: "Prefetch", isRight: true, option: 2, value: (row) => row.prefetch_count ?? 0, cell: (row) => (row.prefetch_count ? count(row.prefetch_count) : row.global_prefetch_count ? `${count(row.global_prefetch_count)} shared` : html`<span class="zero">–</span>`) },
+  { key: "consumers", width: 110, title: "Consumers", isRight: true, option: 3, value: (row) => row.consumer_count ?? 0, cell: (row) => count(row.consumer_count ?? 0) },
 ];
 
 export default function Channels({ query }) {

@@ -4,7 +4,7 @@ import { html } from "../app/html.js";
 import { apiPath, apiQuery } from "../app/addresses.js";
 import { ago, bytes, count, duration, moment } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
-import { rangeParameters, ratePoints } from "../app/samples.js";
+import { rangeParameters, rateLine } from "../app/samples.js";
 import { connectionTitle, openClose } from "../actions/connection_actions.js";
 import { Chart } from "../parts/chart.js";
 import { Entries, Facts } from "../parts/facts.js";
@@ -43,8 +43,8 @@ export default function Connection({ names: [name] }) {
         ["Not sent yet", connection.send_pend ? count(connection.send_pend) : null],
       ]} /></section>
       <${Chart} title="Bytes per second" format=${(value) => `${bytes(value)}/s`} series=${[
-        { label: "From the client", color: 1, points: ratePoints(connection.recv_oct_details) },
-        { label: "To the client", color: 2, points: ratePoints(connection.send_oct_details) },
+        { label: "From the client", color: 1, points: rateLine(connection.recv_oct_details) },
+        { label: "To the client", color: 2, points: rateLine(connection.send_oct_details) },
       ]} />
     </div>
     <section class="panel flush" aria-label="Channels"><div class="panel-head"><h2>Channels</h2></div>

@@ -27,16 +27,16 @@ export default function Connections({ query }) {
     rowKey=${(row) => row.name}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => connectionTitle(row), cell: (row) => html`<a class="name" href=${address("connections", [row.name])} title=${row.name}>${connectionTitle(row)}</a>` },
-      { key: "peer", title: "From", option: 2, value: (row) => `${row.peer_host}:${row.peer_port}`, cell: (row) => html`<span class="num soft">${row.peer_host}:${row.peer_port}</span>` },
-      { key: "user", title: "User", option: 1, value: (row) => row.user, cell: (row) => row.user },
-      { key: "vhost", title: "Virtual host", option: 3, value: (row) => row.vhost, cell: (row) => html`<span class="soft">${row.vhost}</span>` },
-      { key: "state", title: "State", value: (row) => row.state, cell: (row) => html`<${State} state=${row.state} />` },
-      { key: "client", title: "Client", option: 3, isBrief: true, value: (row) => clientName(row), cell: (row) => html`<span class="soft">${clientName(row)}</span>` },
-      { key: "tls", title: "TLS", option: 2, value: (row) => (row.ssl ? 1 : 0), cell: (row) => (row.ssl ? html`<${Badge} level="good">${row.ssl_protocol ?? "TLS"}<//>` : html`<span class="zero">no</span>`) },
-      { key: "channels", title: "Channels", isRight: true, value: (row) => row.channels ?? 0, cell: (row) => count(row.channels ?? 0) },
-      { key: "in", title: "In", isRight: true, option: 1, value: (row) => row.recv_oct_details?.rate ?? 0, cell: (row) => `${bytes(row.recv_oct_details?.rate ?? 0)}/s` },
-      { key: "out", title: "Out", isRight: true, option: 1, value: (row) => row.send_oct_details?.rate ?? 0, cell: (row) => `${bytes(row.send_oct_details?.rate ?? 0)}/s` },
-      { key: "since", title: "Connected", isRight: true, option: 3, value: (row) => -row.connected_at, cell: (row) => html`<span class="soft">${ago(row.connected_at)}</span>` },
+      { key: "peer", width: 160, title: "From", option: 2, value: (row) => `${row.peer_host}:${row.peer_port}`, cell: (row) => html`<span class="num soft">${row.peer_host}:${row.peer_port}</span>` },
+      { key: "user", width: 110, title: "User", option: 1, value: (row) => row.user, cell: (row) => row.user },
+      { key: "vhost", width: 120, title: "Virtual host", option: 3, value: (row) => row.vhost, cell: (row) => html`<span class="soft">${row.vhost}</span>` },
+      { key: "state", width: 96, title: "State", value: (row) => row.state, cell: (row) => html`<${State} state=${row.state} />` },
+      { key: "client", width: 170, title: "Client", option: 3, isBrief: true, value: (row) => clientName(row), cell: (row) => html`<span class="soft">${clientName(row)}</span>` },
+      { key: "tls", width: 84, title: "TLS", option: 2, value: (row) => (row.ssl ? 1 : 0), cell: (row) => (row.ssl ? html`<${Badge} level="good">${row.ssl_protocol ?? "TLS"}<//>` : html`<span class="zero">no</span>`) },
+      { key: "channels", width: 98, title: "Channels", isRight: true, value: (row) => row.channels ?? 0, cell: (row) => count(row.channels ?? 0) },
+      { key: "in", width: 96, title: "In", isRight: true, option: 1, value: (row) => row.recv_oct_details?.rate ?? 0, cell: (row) => `${bytes(row.recv_oct_details?.rate ?? 0)}/s` },
+      { key: "out", width: 96, title: "Out", isRight: true, option: 1, value: (row) => row.send_oct_details?.rate ?? 0, cell: (row) => `${bytes(row.send_oct_details?.rate ?? 0)}/s` },
+      { key: "since", width: 116, title: "Connected", isRight: true, option: 3, value: (row) => -row.connected_at, cell: (row) => html`<span class="soft">${ago(row.connected_at)}</span>` },
     ]}
     empty=${{ title: "Nobody is connected", text: "Clients connect with amqp:// to the port that the overview names.", icon: "connection" }} />`;
 }

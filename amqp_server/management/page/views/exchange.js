@@ -5,7 +5,7 @@ import { address, apiPath, apiQuery } from "../app/addresses.js";
 import { exchangeName, plural, rate, vhostCrumb } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
 import { statRate } from "../app/queue_numbers.js";
-import { rangeParameters, ratePoints } from "../app/samples.js";
+import { rangeParameters, rateLine } from "../app/samples.js";
 import { openDeleteExchange } from "../actions/exchange_actions.js";
 import { openBind, openPublish, openUnbind } from "../actions/queue_actions.js";
 import { Chart } from "../parts/chart.js";
@@ -47,8 +47,8 @@ export default function Exchange({ names: [vhost, name] }) {
     ${unbound && html`<${Notice} level="warn"><strong>Nothing is bound to this exchange.</strong> What publishers send to it is dropped, or returned to them when it is mandatory${exchange.arguments?.["alternate-exchange"] ? ", or goes to the alternate exchange" : ""}.<//>`}
     <div class="main-aside">
       <${Chart} title="Messages per second" series=${[
-        { label: "In", color: 1, points: ratePoints(stats.publish_in_details) },
-        { label: "To queues", color: 2, points: ratePoints(stats.publish_out_details) },
+        { label: "In", color: 1, points: rateLine(stats.publish_in_details) },
+        { label: "To queues", color: 2, points: rateLine(stats.publish_out_details) },
       ]} />
       <section class="panel" aria-label="Settings"><h2>Settings</h2>
         <${Facts} rows=${[["Type", exchange.type], ["Durable", exchange.durable ? "yes" : "no"], ["Auto-delete", exchange.auto_delete ? "yes" : null], ["Policy", exchange.policy], ["Declared by", exchange.user_who_performed_action]]} />

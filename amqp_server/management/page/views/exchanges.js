@@ -26,12 +26,12 @@ export default function Exchanges({ query }) {
     rowKey=${(row) => `${row.vhost}\n${row.name}`}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<a class="name" href=${address("exchanges", [row.vhost, row.name || "amq.default"])}>${exchangeName(row.name)}</a>` },
-      { key: "vhost", title: "Virtual host", option: 2, value: (row) => row.vhost, cell: (row) => html`<span class="soft">${row.vhost}</span>` },
-      { key: "type", title: "Type", value: (row) => row.type, cell: (row) => html`<${Badge}>${row.type}<//>` },
-      { key: "marks", title: "", option: 1, cell: (row) => html`<span class="row tight">${row.internal && html`<${Badge}>internal<//>`}${!row.durable && html`<${Badge}>transient<//>`}${row.auto_delete && html`<${Badge}>auto-delete<//>`}</span>` },
-      { key: "policy", title: "Policy", option: 2, value: (row) => row.policy ?? "", cell: (row) => row.policy ?? html`<span class="zero">–</span>` },
-      { key: "in", title: "In", isRight: true, value: (row) => statRate(row, "publish_in"), cell: (row) => rate(statRate(row, "publish_in")) },
-      { key: "out", title: "Out", isRight: true, option: 1, value: (row) => statRate(row, "publish_out"), cell: (row) => rate(statRate(row, "publish_out")) },
+      { key: "vhost", width: 130, title: "Virtual host", option: 1, value: (row) => row.vhost, cell: (row) => html`<span class="soft">${row.vhost}</span>` },
+      { key: "type", width: 176, title: "Type", value: (row) => row.type, cell: (row) => html`<${Badge}>${row.type}<//>` },
+      { key: "marks", width: 190, title: "", option: 2, cell: (row) => html`<span class="row tight">${row.internal && html`<${Badge}>internal<//>`}${!row.durable && html`<${Badge}>transient<//>`}${row.auto_delete && html`<${Badge}>auto-delete<//>`}</span>` },
+      { key: "policy", width: 150, title: "Policy", option: 2, value: (row) => row.policy ?? "", cell: (row) => row.policy ?? html`<span class="zero">–</span>` },
+      { key: "in", width: 96, title: "In", isRight: true, value: (row) => statRate(row, "publish_in"), cell: (row) => rate(statRate(row, "publish_in")) },
+      { key: "out", width: 96, title: "Out", isRight: true, option: 1, value: (row) => statRate(row, "publish_out"), cell: (row) => rate(statRate(row, "publish_out")) },
     ]}
     empty=${{ title: "No exchanges", icon: "exchange" }} />`;
 }

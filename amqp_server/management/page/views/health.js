@@ -1,6 +1,7 @@
 // Every health check that load balancers and probes ask, with its answer now.
 
 import { html, useEffect, useState } from "../app/html.js";
+import { checkSummary } from "../app/check_summary.js";
 import { bytes, count, duration } from "../app/format.js";
 import { usePolled } from "../app/polling.js";
 import { ask, ORIGIN } from "../app/server.js";
@@ -13,7 +14,7 @@ import { PageHead } from "../parts/page_head.js";
 const CHECKS = [
   ["alarms", "No alarm on memory or disk", "Publishers are blocked while one is on."],
   ["local-alarms", "No alarm on this node", "The same for this node: there is only one."],
-  ["virtual-hosts", "All virtual hosts run", "None failed to start."],
+  ["virtual-hosts", "All virtual hosts run", "Every definition could be read when the server started."],
   ["protocol-listener/amqp", "AMQP listens", "Clients can connect, whatever the port."],
   ["certificate-expiration/1/months", "Certificates are valid for a month", "Of all listeners with TLS."],
   ["node-is-quorum-critical", "Not critical for a quorum", "Always so on a single node."],
@@ -24,11 +25,11 @@ export default function Health() {
   const session = useSession();
   const nodes = usePolled(mayAs(session, "monitoring") ? "nodes" : null);
   const results = useChecks();
-  const failed = CHECKS.filter(([path]) => results[path]?.isFailed);
+  const summary = checkSummary(CHECKS.map(([path]) => path), results);
   const node = nodes.value?.[0];
   return html`
     <${PageHead} title="Health" lead="The checks that a load balancer or a probe asks. Each answers 200 when it is well and 503 with the reason when it is not."
-      badges=${Object.keys(results).length ? html`<${Badge} level=${failed.length ? "bad" : "good"}>${failed.length ? `${failed.length} failed` : "all well"}<//>` : null} />
+      badges=${summary && html`<${Badge} level=${summary.level}>${summary.text}<//>`} />
     <${Failure} error=${nodes.error} what="The node" />
     <div class="main-aside">
       <section class="panel flush" aria-label="Checks"><div class="attention">${CHECKS.map(([path, title, text]) => html`<${CheckRow} key=${path} path=${path} title=${title} text=${text} result=${results[path]} />`)}</div></section>

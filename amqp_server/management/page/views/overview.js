@@ -5,11 +5,12 @@ import { address, apiPath, apiQuery } from "../app/addresses.js";
 import { alarmNames } from "../app/alarms.js";
 import { bytes, change, count, duration, plural, rate, shortCount } from "../app/format.js";
 import { growthBrief, growthOf } from "../app/growth.js";
+import { hiddenQueues, nothingToDo } from "../app/hidden_queues.js";
 import { useRange } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
 import { useQueues } from "../app/queue_list.js";
 import { queueNumbers } from "../app/queue_numbers.js";
-import { gaugePoints, RANGES, rangeParameters, ratePoints } from "../app/samples.js";
+import { beganSeconds, gaugePoints, RANGES, rangeParameters, ratePoints, since } from "../app/samples.js";
 import { mayAs, useSession } from "../app/session.js";
 import { whyItGrows } from "../app/why_it_grows.js";
 import { Chart } from "../parts/chart.js";
@@ -39,6 +40,7 @@ export default function Overview({ query }) {
   const stats = data.message_stats ?? {};
   const totals = data.queue_totals ?? {};
   const objects = data.object_totals ?? {};
+  const began = beganSeconds(node, totals.messages_ready_details);
   const rateOf = (name) => stats[`${name}_details`]?.rate ?? 0;
   return html`
     <${PageHead} title="Overview" path=${overview.path}
@@ -56,19 +58,19 @@ export default function Overview({ query }) {
     </div>
     <div class="main-aside">
       <div class="stack loose">
-        <${Chart} title="Messages per second" series=${[
+        <${Chart} title="Messages per second" series=${since([
           { label: "Published", color: 1, points: ratePoints(stats.publish_details) },
           { label: "Delivered", color: 2, points: ratePoints(stats.deliver_get_details) },
           { label: "Acknowledged", color: 3, points: ratePoints(stats.ack_details) },
           ...(rateOf("redeliver") ? [{ label: "Redelivered", color: 6, points: ratePoints(stats.redeliver_details) }] : []),
-        ]} />
-        <${Chart} title="Messages in all queues" format=${shortCount} isStacked series=${[
+        ], began)} />
+        <${Chart} title="Messages in all queues" format=${shortCount} isStacked series=${since([
           { label: "Unacked", color: 3, points: gaugePoints(totals.messages_unacknowledged_details) },
           { label: "Ready", color: 1, points: gaugePoints(totals.messages_ready_details) },
-        ]} />
+        ], began)} />
       </div>
       <div class="stack loose">
-        <${Attention} alarms=${alarms} />
+        <${Attention} alarms=${alarms} total=${objects.queues} />
         ${node && html`<${Node} node=${node} />`}
         <${Listeners} overview=${data} />
       </div>
@@ -96,7 +98,7 @@ function Blocked({ alarms, node }) {
   <//>`;
 }
 
-function Attention({ alarms }) {
+function Attention({ alarms, total }) {
   // Asked for after the numbers above are there: the list of 10,000 queues takes its time.
   const queues = useQueues();
   const found = useMemo(() => (queues.value ?? [])
@@ -107,7 +109,7 @@ function Attention({ alarms }) {
   return html`<section class="panel flush" aria-label="Queues that need attention">
     <div class="panel-head"><h2>Needs attention</h2>${found.length > 0 && html`<span class="badge warn">${plural(found.length, "queue")}</span>`}</div>
     ${queues.isLoading && html`<div style=${{ padding: "16px 18px" }}><div class="skeleton"></div></div>`}
-    ${queues.value && found.length === 0 && html`<${Empty} icon="good" title="No queue needs you" text="Every queue is empty, shrinks, or is stable." />`}
+    ${queues.value && found.length === 0 && html`<${Empty} ...${nothingToDo(hiddenQueues(total, queues.value.length), queues.value.length)} />`}
     <div class="attention">${found.slice(0, ATTENTION_MAX).map(({ queue, why }) => html`
       <${AttentionRow} key=${`${queue.vhost}\n${queue.name}`} queue=${queue} why=${why} />`)}</div>
     ${found.length > ATTENTION_MAX && html`<a class="attention-row" href="#/queues?filter=attention:yes"><span></span><span>Show all ${count(found.length)}</span></a>`}

@@ -9,7 +9,7 @@ import { useRange } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
 import { useQueues } from "../app/queue_list.js";
 import { queueNumbers } from "../app/queue_numbers.js";
-import { gaugePoints, RANGES, rangeParameters, ratePoints } from "../app/samples.js";
+import { gaugeLine, gaugePoints, RANGES, rangeParameters, rateLine, ratePoints } from "../app/samples.js";
 import { isUnderWay, stateWords, transferWords } from "../app/transfers.js";
 import { whyItGrows } from "../app/why_it_grows.js";
 import { openDelete, openGetMessages, openPublish, openPurge, queueAddress, setPaused } from "../actions/queue_actions.js";
@@ -146,14 +146,14 @@ function QueueOverview({ queue, range, onRange }) {
     <div class="row end"><${Segmented} label="Time range" options=${ranges} value=${range} onChange=${onRange} /></div>
     <div class="grid-2">
       <${Chart} title="Messages in the queue" format=${shortCount} isStacked series=${[
-        { label: "Unacked", color: 3, points: gaugePoints(queue.messages_unacknowledged_details) },
-        { label: "Ready", color: 1, points: gaugePoints(queue.messages_ready_details) },
+        { label: "Unacked", color: 3, points: gaugeLine(queue.messages_unacknowledged_details) },
+        { label: "Ready", color: 1, points: gaugeLine(queue.messages_ready_details) },
       ]} />
       <${Chart} title="Messages per second" series=${[
-        { label: "In", color: 1, points: ratePoints(stats.publish_details) },
-        { label: "Delivered", color: 2, points: ratePoints(stats.deliver_get_details) },
-        { label: "Acknowledged", color: 3, points: ratePoints(stats.ack_details) },
-        { label: "Redelivered", color: 6, points: ratePoints(stats.redeliver_details) },
+        { label: "In", color: 1, points: rateLine(stats.publish_details) },
+        { label: "Delivered", color: 2, points: rateLine(stats.deliver_get_details) },
+        { label: "Acknowledged", color: 3, points: rateLine(stats.ack_details) },
+        { label: "Redelivered", color: 6, points: rateLine(stats.redeliver_details) },
       ].filter(({ label, points }) => label !== "Redelivered" || points.some(([, value]) => value > 0))} />
     </div>
     <div class="grid-2">

@@ -3,6 +3,7 @@
 import { html, useMemo, useState } from "../app/html.js";
 import { bytes, change, count, duration, percent, plural, rate, shortCount } from "../app/format.js";
 import { depthsOf } from "../app/depth_history.js";
+import { hiddenQueues, noQueues } from "../app/hidden_queues.js";
 import { replaceQuery, useTypedFilter } from "../app/location.js";
 import { usePolled } from "../app/polling.js";
 import { usePreference } from "../app/preferences.js";
@@ -63,6 +64,8 @@ const ALL_COLUMNS = [
 export default function Queues({ query }) {
   const queues = useQueues();
   const vhosts = usePolled("vhosts?columns=name", 0);
+  // An empty list says whether there are queues that the user may not see.
+  const overview = usePolled(queues.value?.length === 0 ? "overview?columns=object_totals" : null);
   const [filter, onFilter] = useTypedFilter(query);
   const [selection, setSelection] = useState(new Set());
   const [hidden, setHidden] = usePreference("queues.hidden", ALL_COLUMNS.filter(({ isHidden }) => isHidden).map(({ key }) => key));
@@ -103,7 +106,7 @@ export default function Queues({ query }) {
       onOrder=${({ key, isDescending }) => replaceQuery({ sort: key, down: isDescending ? "1" : "" })}
       selection=${selection} onSelect=${setSelection}
       empty=${filter ? { title: "No queue matches", text: "The filter looks at all queues.", icon: "search", action: html`<button type="button" class="button" onClick=${() => onFilter("")}>Clear the filter</button>` }
-        : { title: "No queues yet", text: "A queue appears here as soon as a client declares it. You can also make one now.", icon: "queue" }} />
+        : noQueues(hiddenQueues(overview.value?.object_totals?.queues, 0))} />
     ${chosen.length > 0 && html`<div class="selection-bar" role="region" aria-label="Selected queues">
       <strong>${plural(chosen.length, "queue")}</strong><span class="soft">${plural(chosen.reduce((sum, queue) => sum + (queue.messages ?? 0), 0), "message")}</span>
       <span class="grow"></span>

@@ -25,14 +25,14 @@ export default function Vhosts({ query }) {
     rowKey=${(row) => row.name}
     columns=${[
       { key: "name", title: "Name", isMain: true, value: (row) => row.name, cell: (row) => html`<a class="name" href=${address("queues", [], { filter: `vhost:"${row.name}"` })}>${row.name}</a>` },
-      { key: "description", title: "Description", option: 1, cell: (row) => row.description || html`<span class="zero">–</span>` },
-      { key: "tags", title: "Tags", option: 2, cell: (row) => html`<span class="row tight">${[row.tags ?? []].flat().map((tag) => html`<${Badge} key=${tag}>${tag}<//>`)}</span>` },
-      { key: "messages", title: "Messages", isRight: true, value: (row) => row.messages ?? 0, cell: (row) => shortCount(row.messages ?? 0) },
-      { key: "unacked", title: "Unacked", isRight: true, option: 1, value: (row) => row.messages_unacknowledged ?? 0, cell: (row) => shortCount(row.messages_unacknowledged ?? 0) },
-      { key: "in", title: "In", isRight: true, option: 1, value: (row) => statRate(row, "publish"), cell: (row) => rate(statRate(row, "publish")) },
-      { key: "out", title: "Out", isRight: true, option: 1, value: (row) => statRate(row, "deliver_get"), cell: (row) => rate(statRate(row, "deliver_get")) },
-      { key: "tracing", title: "Tracing", option: 2, value: (row) => (row.tracing ? 1 : 0), cell: (row) => (row.tracing ? html`<${Badge} level="warn" title="Every message is copied to amq.rabbitmq.trace">on<//>` : html`<span class="zero">off</span>`) },
-      { key: "actions", title: "", isRight: true, cell: (row) => (isAdministrator ? html`<button type="button" class="button plain small" onClick=${() => openTracing(row)}>${row.tracing ? "End tracing" : "Trace"}</button>
+      { key: "description", width: 180, title: "Description", option: 3, cell: (row) => row.description || html`<span class="zero">–</span>` },
+      { key: "tags", width: 120, title: "Tags", option: 2, cell: (row) => html`<span class="row tight">${[row.tags ?? []].flat().map((tag) => html`<${Badge} key=${tag}>${tag}<//>`)}</span>` },
+      { key: "messages", width: 104, title: "Messages", isRight: true, option: 1, value: (row) => row.messages ?? 0, cell: (row) => shortCount(row.messages ?? 0) },
+      { key: "unacked", width: 96, title: "Unacked", isRight: true, option: 1, value: (row) => row.messages_unacknowledged ?? 0, cell: (row) => shortCount(row.messages_unacknowledged ?? 0) },
+      { key: "in", width: 88, title: "In", isRight: true, option: 1, value: (row) => statRate(row, "publish"), cell: (row) => rate(statRate(row, "publish")) },
+      { key: "out", width: 88, title: "Out", isRight: true, option: 1, value: (row) => statRate(row, "deliver_get"), cell: (row) => rate(statRate(row, "deliver_get")) },
+      { key: "tracing", width: 84, title: "Tracing", option: 2, value: (row) => (row.tracing ? 1 : 0), cell: (row) => (row.tracing ? html`<${Badge} level="warn" title="Every message is copied to amq.rabbitmq.trace">on<//>` : html`<span class="zero">off</span>`) },
+      { key: "actions", width: 240, title: "", isRight: true, cell: (row) => (isAdministrator ? html`<button type="button" class="button plain small" onClick=${() => openTracing(row)}>${row.tracing ? "End tracing" : "Trace"}</button>
         <button type="button" class="button plain small" onClick=${() => openLimit(row)}>Limits</button>
         <button type="button" class="button plain small" onClick=${() => openDelete(row)}>Delete</button>` : null) },
     ]}

@@ -1,0 +1,1 @@
+"""What every floor of the server stands on: errors, limits, settings, clocks, tasks."""

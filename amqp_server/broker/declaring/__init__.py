@@ -1,0 +1,1 @@
+"""May it be declared? Checks of names, arguments, equivalence and numbers of objects."""

@@ -1,0 +1,120 @@
+"""Methods on channels: the handler of each, its steps, and the reply that it awaits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+from amqp_server.broker.handlers import HANDLERS
+from amqp_server.connections.failed_methods import as_refusal, log_failed_method
+from amqp_server.protocol.errors import (
+    AmqpError,
+    CommandInvalid,
+    FrameError,
+    InternalError,
+    SoftError,
+)
+from amqp_server.protocol.methods import BasicPublish, decode_method
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.handlers.handler import MethodSteps, Outcome
+    from amqp_server.connections.reply_queue import ReplyQueue
+    from amqp_server.connections.session.session_closing import EndingSession, SessionClosing
+    from amqp_server.protocol.framing import MethodFrame
+    from amqp_server.protocol.methods import Method
+
+SEE_LOG: Final = "internal error, see the server's log"
+"""Text of the error that a client gets when the server is to blame."""
+
+
+class SessionMethods:
+    """Handles the methods of one session's channels.
+
+    The session passes itself to each method: a reference back would make both garbage in a cycle.
+
+    Args:
+        replies: Replies that wait until a method is done.
+        closing: Closes the channel or the session of a method that fails.
+    """
+
+    def __init__(self, replies: ReplyQueue, closing: SessionClosing) -> None:
+        self._replies = replies
+        self._closing = closing
+
+    def handle(
+        self, session: EndingSession, channel: Channel, event: MethodFrame
+    ) -> Iterator[None] | None:
+        """Handle a method; return the steps that are left of it, or None."""
+        if event.identity == BasicPublish.identity:
+            channel.publishing.check_target(event.payload)
+            return None
+        method = decode_method(event.payload)
+        if not method.is_utf8:
+            raise FrameError("Malformed UTF-8 in shortstr")
+        try:
+            reply = _call_handler(channel, method)
+        except AmqpError as error:
+            raise error.with_method(method.class_id, method.method_id) from error.__cause__
+        if isinstance(reply, Iterator):
+            # The result of a plain iterator is None.
+            return self._take_steps(session, channel, method, cast("MethodSteps", reply))
+        if reply is not None:
+            self._await_reply(session, channel, method, reply)
+        return None
+
+    def _take_steps(
+        self, session: EndingSession, channel: Channel, method: Method, steps: MethodSteps
+    ) -> Iterator[None]:
+        """Take all steps of a method, then wait for what is left; an error names the method."""
+        try:
+            reply = yield from steps
+        except AmqpError as error:
+            raise error.with_method(method.class_id, method.method_id) from error.__cause__
+        if reply is not None:
+            self._await_reply(session, channel, method, reply)
+
+    def _await_reply(
+        self,
+        session: EndingSession,
+        channel: Channel,
+        method: Method,
+        reply: Awaitable[Method | None],
+    ) -> None:
+        waiting = asyncio.ensure_future(reply)
+        send = partial(self._finish, session, channel, method, waiting)
+        self._replies.wait(waiting, send, method.identity)
+
+    def _finish(
+        self,
+        session: EndingSession,
+        channel: Channel,
+        method: Method,
+        done: asyncio.Future[Method | None],
+    ) -> None:
+        """Send the reply of a method that waited for the disk, or its error."""
+        if done.cancelled():
+            return
+        error = as_refusal(done.exception())
+        if error is None:
+            reply = done.result()
+            if reply is not None and not channel.is_closed:
+                channel.send(reply)
+        elif isinstance(error, SoftError):
+            error = error.with_method(method.class_id, method.method_id)
+            self._closing.close_channel(session, channel.number, error)
+        else:
+            log_failed_method(session.name, method, error)
+            self._closing.fail(session, InternalError(SEE_LOG))
+
+
+def _call_handler(channel: Channel, method: Method) -> Outcome | Iterator[None]:
+    handler = HANDLERS.get(type(method))
+    if handler is None:
+        # The client sent a method that only a server sends, or one that belongs on channel 0.
+        raise CommandInvalid("unimplemented method")
+    return handler(channel, method)

@@ -1,0 +1,1 @@
+"""What may be done and how, for every door of the server."""

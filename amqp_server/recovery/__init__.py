@@ -1,0 +1,1 @@
+"""What a start reads, checks and repairs before the server serves anybody."""

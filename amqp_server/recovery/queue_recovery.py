@@ -1,0 +1,138 @@
+"""Opens one queue's log at the start and computes what of it is settled."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.storing.opened_log import OpenedLog
+from amqp_server.recovery.recovered_attributes import recovered_attributes
+from amqp_server.recovery.redo import carry_out_again
+from appendlog import LogIdentity
+from offsets.settlement import Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from uuid import UUID
+
+    from amqp_server.broker.definitions import QueueDefinition
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.recovery.redo import QueueRedo
+    from appendlog import Log, RecoveryReport
+    from metadata.document import Document
+    from offsets import QueueCheckpoint
+
+logger = logging.getLogger("amqp_server.queue_recovery")
+
+
+def open_queue(
+    storage: QueueStorage,
+    document: Document,
+    definition: QueueDefinition,
+    checkpoint: QueueCheckpoint | None,
+    redo: QueueRedo | None,
+    known_end: int,
+    *,
+    was_clean: bool,
+) -> tuple[OpenedLog, RecoveryReport]:
+    """Open one log and compute what of it is settled. Runs in a worker.
+
+    Args:
+        storage: Opens the log.
+        document: Document of the queue, or of the exchange whose hidden queue it is.
+        definition: Parsed content of the document.
+        checkpoint: The last known settlement.
+        redo: Work of committed transactions for this queue; carried out when this returns.
+        known_end: Offset below which the log was on the disk according to the checkpoints. Records
+            missing below it are lost, and the log continues above it.
+        was_clean: Whether the server stopped cleanly.
+
+    Raises:
+        LogError: The log cannot be opened.
+    """
+    identity = LogIdentity(document.vhost, definition.name, definition.incarnation)
+    settings = definition.storage_settings(storage)
+    known_floor = checkpoint.ack_floor if checkpoint is not None else 0
+    log, report = storage.open_log(identity, settings, known_floor, known_end)
+    if known_end > report.end_offset:
+        logger.error(
+            "%s vhost=%s queue=%s path=%s log_end=%d known_end=%d lost_ranges=%s",
+            "end of log missing" if report.segment_count else "log missing",
+            document.vhost,
+            document.name,
+            report.directory,
+            report.end_offset,
+            known_end,
+            report.lost,
+        )
+    # Retention stops at the checkpointed floor (I1): the broker has not removed what is missing
+    # above it.
+    report.add_lost(known_floor, log.log_start_offset)
+    end = log.log_end_offset
+    settlement = _settled(log, report, checkpoint)
+    delivered_watermark = end
+    if checkpoint is not None and was_clean:
+        delivered_watermark = min(checkpoint.delivered_watermark, end)
+    if redo is not None and carry_out_again(log, settlement, redo) and not was_clean:
+        delivered_watermark = log.log_end_offset
+    opened = OpenedLog(
+        log,
+        settings,
+        settlement.ack_floor,
+        settlement.ranges(),
+        delivered_watermark,
+        _redeliveries(checkpoint, settlement, end) if checkpoint is not None else [],
+        *recovered_attributes(log, definition, settlement, storage.clock),
+    )
+    return opened, report
+
+
+def _settled(log: Log, report: RecoveryReport, checkpoint: QueueCheckpoint | None) -> Settlement:
+    """Return what is settled of a log: by the checkpoint, or because its records are gone."""
+    end = log.log_end_offset
+    settlement = Settlement()
+    if checkpoint is not None:
+        settlement.settle(0, min(checkpoint.ack_floor, end))
+        for start, stop in checkpoint.acked_ranges:
+            if start < end:
+                settlement.settle(start, min(stop, end))
+    settlement.settle(0, log.log_start_offset)
+    gone = [
+        *report.lost,
+        *log.transient_ranges(settlement.ack_floor),
+        *log.reclaim.removed_ranges(settlement.ack_floor),
+    ]
+    for start, stop in gone:
+        if start < end:
+            settlement.settle(start, min(stop, end))
+    return settlement
+
+
+def _redeliveries(
+    checkpoint: QueueCheckpoint, settlement: Settlement, end: int
+) -> list[tuple[int, int, int]]:
+    """Return redelivery counts of unsettled messages below `end` as `[start, stop)` ranges."""
+    return [
+        (low, high, count)
+        for start, stop, count in checkpoint.redeliveries
+        for low, high in settlement.unsettled_ranges(start, max(start, min(stop, end)))
+    ]
+
+
+def leading_incarnations(
+    checkpoints: Mapping[UUID, QueueCheckpoint], queues: Iterable[Queue]
+) -> set[UUID]:
+    """Return the queues whose checkpoint settles offsets above the end of their log.
+
+    Recovery clips such settlement to the log's end. The checkpoint on the disk must be replaced
+    before the log grows again: after a crash it would hide new messages.
+    """
+    leading: set[UUID] = set()
+    for queue in queues:
+        state = checkpoints.get(queue.incarnation)
+        if state is not None:
+            returned = max((end for _, end, _ in state.redeliveries), default=0)
+            if max(state.settled_end, returned) > queue.opened_end:
+                leading.add(queue.incarnation)
+    return leading

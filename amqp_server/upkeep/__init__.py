@@ -1,0 +1,1 @@
+"""What works and watches in the background: commits, checkpoints, compaction, reclaim, alarms."""

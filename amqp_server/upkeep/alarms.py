@@ -1,0 +1,171 @@
+"""Alarms for low memory and low disk space.
+
+    Sensor (worker thread) --Reading--> Alarms --reason--> connections that publish
+
+The memory alarm is on while memory is above its watermark, the disk alarm while the disk of the
+data directory is nearly full. While an alarm is on, publishes are parked
+(`amqp_server.connections.parked_publishes`). Consuming and acknowledging continue, because they end
+the alarm.
+
+Source: RabbitMQ, rabbit_alarm (sources memory and disk) and rabbit_reader (reason texts).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+logger = logging.getLogger("amqp_server.alarms")
+
+
+EMPTY_SHARE = 0.5
+"""Share of the watermark: while less memory is in use, the memory alarm is off."""
+CERTAIN_SHARE = 1.5
+"""Share of the watermark above which the alarm is on, whatever is estimated to be in use."""
+
+
+class Reading(NamedTuple):
+    """One measurement of memory and disk.
+
+    Attributes:
+        memory_bytes: Memory of this process alone, without mapped files.
+        disk_free_bytes: Bytes free on the disk of the data directory.
+        used_bytes: Estimate of the memory in use; the allocator keeps the rest, because its free
+            blocks are too scattered to be returned to the system. None: unknown.
+    """
+
+    memory_bytes: int
+    disk_free_bytes: int
+    used_bytes: int | None = None
+
+
+class Sensor(Protocol):
+    """Measures memory and disk."""
+
+    def read(self) -> Reading:
+        """Measure; called in a worker thread, because a slow disk may block it.
+
+        Raises:
+            OSError: The values cannot be read now.
+        """
+
+
+class Alarms:
+    """State of the memory alarm and the disk alarm.
+
+    Args:
+        sensor: Measures memory and disk.
+        memory_bytes_max: Bytes of memory above which the memory alarm is on.
+        disk_free_bytes_min: Free bytes on the disk below which the disk alarm is on.
+        changed: Called when an alarm begins or ends.
+        relieve_memory: Called after each check that finds memory low.
+        use_disk: Called after each check that finds enough space on the disk.
+        keeps_growing: Returns why queues may grow beyond what is asked for, a line each; logged
+            when the disk alarm begins.
+
+    Attributes:
+        is_memory_low: Whether the memory alarm is on.
+        is_disk_low: Whether the disk alarm is on.
+        last: The last measurement; None before the first.
+    """
+
+    def __init__(
+        self,
+        sensor: Sensor,
+        *,
+        memory_bytes_max: int,
+        disk_free_bytes_min: int,
+        changed: Callable[[], None],
+        relieve_memory: Callable[[], None],
+        use_disk: Callable[[], None],
+        keeps_growing: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        self.memory_bytes_max = memory_bytes_max
+        self.disk_free_bytes_min = disk_free_bytes_min
+        self.is_memory_low = False
+        self.is_disk_low = False
+        self.last: Reading | None = None
+        self._held: set[str] = set()
+        self._sensor = sensor
+        self._changed = changed
+        self._relieve_memory = relieve_memory
+        self._use_disk = use_disk
+        self._keeps_growing = keeps_growing
+
+    @property
+    def low(self) -> list[str]:
+        """Names of the resources that are low."""
+        return ["memory"] * self.is_memory_low + ["disk"] * self.is_disk_low
+
+    @property
+    def reason(self) -> str:
+        """Reason in `connection.blocked`; empty when no alarm is on."""
+        return f"low on {' & '.join(self.low)}" if self.low else ""
+
+    async def look(self) -> None:
+        """Check once. If the sensor fails, the alarms stay unchanged."""
+        try:
+            reading = await asyncio.to_thread(self._sensor.read)
+        except OSError as error:
+            logger.warning("memory and disk not checked error=%s", error)
+            return
+        self.take(reading)
+
+    async def run(self, interval_seconds: float) -> None:
+        """Check every interval until cancelled."""
+        while True:
+            await asyncio.sleep(interval_seconds)
+            await self.look()
+
+    def hold(self, resource: str, *, is_on: bool) -> None:
+        """Keep an alarm on whatever is measured, or let it follow the measurements again.
+
+        Args:
+            resource: `memory` or `disk`.
+            is_on: Whether the alarm is kept on.
+        """
+        if is_on:
+            self._held.add(resource)
+        else:
+            self._held.discard(resource)
+        if self.last is not None:
+            self.take(self.last)
+
+    def take(self, reading: Reading) -> None:
+        """Evaluate a measurement, and call `changed` if an alarm begins or ends."""
+        self.last = reading
+        used_bytes = reading.memory_bytes if reading.used_bytes is None else reading.used_bytes
+        # New messages fit into the memory that the allocator keeps: it must not block a nearly
+        # empty broker for ever.
+        is_memory_low = reading.memory_bytes > self.memory_bytes_max and (
+            used_bytes > self.memory_bytes_max * EMPTY_SHARE
+            # The estimate may miss something: far above the watermark only the memory counts.
+            or reading.memory_bytes > self.memory_bytes_max * CERTAIN_SHARE
+        )
+        is_disk_low = reading.disk_free_bytes < self.disk_free_bytes_min
+        is_memory_low = is_memory_low or "memory" in self._held
+        is_disk_low = is_disk_low or "disk" in self._held
+        has_changed = (is_memory_low, is_disk_low) != (self.is_memory_low, self.is_disk_low)
+        self.is_memory_low = is_memory_low
+        self.is_disk_low = is_disk_low
+        if has_changed:
+            logger.warning(
+                "alarms reason=%s memory_bytes=%d memory_bytes_max=%d disk_free_bytes=%d "
+                "disk_free_bytes_min=%d",
+                self.reason or "none",
+                reading.memory_bytes,
+                self.memory_bytes_max,
+                reading.disk_free_bytes,
+                self.disk_free_bytes_min,
+            )
+            for note in self._keeps_growing() if is_disk_low else ():
+                logger.warning("disk alarm note=%s", note)
+            self._changed()
+        if is_memory_low:
+            self._relieve_memory()
+        if not is_disk_low:
+            self._use_disk()

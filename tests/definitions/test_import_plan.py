@@ -1,0 +1,36 @@
+"""The plan of an import counts new objects against limits."""
+
+from typing import cast
+
+import pytest
+
+from amqp_server.broker.broker import Broker
+from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.definitions_file.entry import Entry
+from amqp_server.definitions_file.errors import DefinitionsError
+from amqp_server.definitions_file.import_plan import ImportPlan
+from amqp_server.definitions_file.import_report import Outcome
+from amqp_server.definitions_file.parts.exchanges import ExchangesPart
+
+
+def entry(index: int) -> Entry:
+    return Entry("queues", index, "", {})
+
+
+def test_a_limit_is_reached_and_not_passed_and_each_place_has_its_own() -> None:
+    plan = ImportPlan({}, None, "")
+    for index in range(2):
+        plan.count_new(entry(index), "vhost 'x'", 3, 5)
+    text = r"queues\[2\]: vhost 'x' would have more than 5 queues, the limit"
+    with pytest.raises(DefinitionsError, match=text):
+        plan.count_new(entry(2), "vhost 'x'", 3, 5)
+    plan.count_new(entry(3), "vhost 'y'", 4, 5)
+
+
+@pytest.mark.parametrize("name", ["", "amq.topic", "amq.nobody-has-it"])
+def test_exchanges_that_every_virtual_host_has_are_equal(name: str) -> None:
+    plan = ImportPlan({"/": VirtualHost("/")}, "/", "")
+    part = ExchangesPart(cast("Broker", None))  # what is not created needs no broker
+    part.plan(Entry("exchanges", 0, "", {"name": name, "type": "nonsense"}), plan)
+    assert plan.report.counts == {"exchanges": {Outcome.EQUAL: 1}}
+    assert plan.steps == []

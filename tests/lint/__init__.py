@@ -1,0 +1,1 @@
+"""Rules for the source that no linter has; `make lint` runs them."""
