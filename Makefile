@@ -15,6 +15,7 @@
 #                MUTANTS_WORKERS; docs/testing.md)
 #   bench        the benchmark table beside RabbitMQ, twenty minutes, kept in bench/results/
 #   bench-quick  the same roughly, in two minutes; BROKERS=ours leaves RabbitMQ out
+#   upgrade      renews constraints.txt, the versions that all of this is installed with
 #   docs         the pages as a site in build/site/; every link between them is checked
 #   check        lint, types, test
 #   check-long   check, and then what takes hours:
@@ -31,6 +32,13 @@ MAKEFLAGS += --no-print-directory
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
+# The versions of what is installed and of what builds it stand still until `make upgrade`.
+CONSTRAINED := -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+# The first that knows --build-constraint.
+INSTALL_PIP := $(CONSTRAINED) 'pip>=25.3'
+INSTALL := $(CONSTRAINED) --build-constraint constraints.txt
+GROUPS := ansible build deploy dev docs environments tools
+UPGRADE := --upgrade
 CREATED := .venv/.created
 INSTALLED := .venv/.installed
 COMPILED := .venv/.compiled
@@ -53,21 +61,21 @@ KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/rou
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
 	check check-long long-search long-crash long-faults long-management long-pure java tools clients node programs prepare \
-	bytecode
+	bytecode upgrade
 
 setup: $(COMPILED) $(INSTALLED)
 
 # With what compiles the kernels, so that they are compiled while the rest is fetched.
-$(CREATED): pyproject.toml .ci/python
+$(CREATED): pyproject.toml constraints.txt .ci/python
 	python=$$(.ci/python) && { [[ -x $(BIN)/python ]] || "$$python" -m venv .venv; }
-	$(BIN)/python -m pip install -qq --disable-pip-version-check 'pip>=25.1'
-	$(BIN)/python -m pip install -qq --group build
+	$(BIN)/python $(INSTALL_PIP)
+	$(BIN)/python $(INSTALL) --group build
 	touch $@
 
 # Pure: the kernels are compiled once, below.
 $(INSTALLED): $(CREATED)
-	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m pip install -qq --editable '.[spark,lake,demo,oauth2]' \
-		--group dev
+	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python $(INSTALL) \
+		--editable '.[spark,lake,demo,oauth2]' --group dev
 	touch $@
 
 $(COMPILED): $(CREATED) setup.py $(KERNELS)
@@ -109,6 +117,15 @@ $(PAGE)/node_modules/.installed: $(PAGE)/package.json $(PAGE)/package-lock.json
 	cd $(PAGE) && npm ci --no-audit --no-fund
 	touch $@
 
+# The newest releases that pyproject.toml allows; the difference is a commit of its own. UPGRADE=
+# keeps what still fits, for a new requirement; UPGRADE='--upgrade-package pika' renews one. For every
+# Python from 3.11 on and every system: markers tell where releases differ.
+upgrade: setup
+	$(BIN)/python $(INSTALL) --group environments
+	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --all-extras \
+		$(GROUPS:%=--group %) --no-annotate --custom-compile-command 'make upgrade' \
+		--no-emit-index-url --no-emit-find-links --output-file constraints.txt pyproject.toml
+
 demo: setup java
 	$(BIN)/amqp-server demo
 
@@ -139,16 +156,16 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m pytest -s tests/cli/migrate/from_rabbitmq.py
 	$(BIN)/python -m pytest tests/shovel/with_rabbitmq.py
 	$(BIN)/python -m venv build/ansible
-	build/ansible/bin/python -m pip install -qq --upgrade 'pip>=25.1'
-	build/ansible/bin/python -m pip install -qq --disable-pip-version-check --group ansible
+	build/ansible/bin/python $(INSTALL_PIP)
+	build/ansible/bin/python $(INSTALL) --group ansible
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/with_ansible.py
 	$(BIN)/python -m venv build/deploy
-	build/deploy/bin/python -m pip install -qq --upgrade 'pip>=25.1'
-	build/deploy/bin/python -m pip install -qq --disable-pip-version-check --group deploy
+	build/deploy/bin/python $(INSTALL_PIP)
+	build/deploy/bin/python $(INSTALL) --group deploy
 	$(BIN)/python -m pytest tests/deploy/with_linters.py
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
 	$(BIN)/python -m pytest tests/java_client/classes_of_java_client.py
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --group tools
+	$(BIN)/python $(INSTALL) --group tools
 	$(BIN)/python -m pytest tests/management/tools/check_*.py
 	$(BIN)/python -m pytest tests/management/metrics/with_prometheus.py
 	$(BIN)/python -m pytest $(PAGE)/page_in_chromium.py
@@ -170,7 +187,7 @@ bench-quick: setup
 
 # README and results beside docs/, as in the repository, so that links between them work in both.
 docs: setup
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --group docs
+	$(BIN)/python $(INSTALL) --group docs
 	rm -rf build/pages
 	mkdir -p build/pages/bench
 	cp -R README.md CHANGELOG.md CONTRIBUTING.md LICENSE deploy docs build/pages/

@@ -20,7 +20,7 @@ DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 IDENTIFIER = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 AMQP_OR_FILE = re.compile(
     r"(?:access|basic|channel|confirm|connection|exchange|queue|queues|tx|vhosts|amq)\..*"
-    r"|.*\.(?:json|md|py|sock|toml)"
+    r"|.*\.(?:json|md|py|sock|toml|txt)"
 )
 
 
