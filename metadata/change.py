@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -107,15 +107,15 @@ class Change:
         if self.error is None:
             self.error = (self.path, error)
 
-    def outcome(self) -> Coroutine[None, None, None]:
-        """Return an awaitable that ends when the change is durable.
+    def outcome(self) -> Awaitable[None]:
+        """Return an awaitable that ends when the change is durable; it may be dropped, too.
 
         Raises:
             DocumentWriteError: When awaited: the disk refused the change.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(done)
-        return _result(done)
+        return done
 
     def finish(self) -> None:
         """Wake all callers that wait; `release_some` then returns the changes that can start."""
@@ -172,7 +172,3 @@ class Change:
                 waiter.cancel()
             else:
                 waiter.set_exception(error)
-
-
-async def _result(done: asyncio.Future[None]) -> None:
-    await done

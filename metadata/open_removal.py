@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,7 +49,7 @@ class OpenRemoval:
         self._announced: dict[tuple[str, str], list[Change]] = {}
         self._first_announced: list[Change] | None = None
         self._held: dict[tuple[str, str], Change] = {}
-        self._outcomes: list[Coroutine[None, None, None]] = []
+        self._outcomes: list[Awaitable[None]] = []
 
     def add(self, entity: RemovedEntity) -> None:
         """Begin to record that a definition is deleted; its document is removed at the end.
@@ -111,7 +111,7 @@ class OpenRemoval:
             )
         self._rounds.release(held)
 
-    def finish(self) -> list[Coroutine[None, None, None]]:
+    def finish(self) -> list[Awaitable[None]]:
         """Release all entities that are left.
 
         Returns:

@@ -8,7 +8,7 @@ synced; only then does the call return. A crash leaves the old or the new docume
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -104,9 +104,7 @@ class MetadataStore:
         """Begin a batch: documents of which a crash leaves all or none; one at a time."""
         return Batch(self._root, self._rounds)
 
-    def put(
-        self, document: Document, after: Sequence[tuple[str, str]] = ()
-    ) -> Coroutine[None, None, None]:
+    def put(self, document: Document, after: Sequence[tuple[str, str]] = ()) -> Awaitable[None]:
         """Begin to create or replace a document; the returned awaitable ends when it is durable.
 
         Changes of one document happen in the order of the calls, not of the awaits: the last call
@@ -132,7 +130,7 @@ class MetadataStore:
             path, content, after=needed, is_dependent=bool(after), refers_to=ends
         ).outcome()
 
-    def delete(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None]:
+    def delete(self, kind: str, vhost: str, name: str) -> Awaitable[None]:
         """Begin to remove a document if it exists; await the result, as with `put`.
 
         Raises:
@@ -140,7 +138,7 @@ class MetadataStore:
         """
         return self._rounds.submit(document_path(self._root, kind, vhost, name), None).outcome()
 
-    def remove(self, removal: Removal) -> list[Coroutine[None, None, None]]:
+    def remove(self, removal: Removal) -> list[Awaitable[None]]:
         """Begin to delete definitions and all documents that refer to them; see `Removal`.
 
         Later changes of these documents come after this one, as with `put`.
@@ -166,7 +164,7 @@ class MetadataStore:
         """Return a deletion in one virtual host to which the caller adds its parts."""
         return OpenRemoval(self._root, self._rounds, vhost)
 
-    def make_removed(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None] | None:
+    def make_removed(self, kind: str, vhost: str, name: str) -> Awaitable[None] | None:
         """Return an awaitable that ends when an unwanted document is removed; None if it is.
 
         Its removal was submitted before, or the disk refused to write it. A removal that the disk

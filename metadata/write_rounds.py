@@ -16,7 +16,7 @@ import asyncio
 import errno
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, repeat
 from pathlib import Path
@@ -178,7 +178,7 @@ class WriteRounds:
         """Return the last change of a file if it is not done yet."""
         return self._last.get(path)
 
-    def make_removed(self, path: Path) -> Coroutine[None, None, None] | None:
+    def make_removed(self, path: Path) -> Awaitable[None] | None:
         """Return an awaitable that ends when a file that is not wanted is removed; None if it is.
 
         Its removal was submitted before, or the disk refused to write it. A removal that the disk

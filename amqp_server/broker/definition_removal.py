@@ -7,7 +7,7 @@ Each deletion is recorded first, then the documents of the bindings go, then tho
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.definitions import BINDINGS, EXCHANGES, QUEUES, deletion_note
 from amqp_server.broker.exchange import Exchange
@@ -16,7 +16,7 @@ from metadata.open_removal import Dependent
 from metadata.removal import RemovedEntity
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Awaitable, Generator, Iterable
 
     from amqp_server.broker.binding import Binding
     from amqp_server.broker.definitions import Definitions
@@ -107,14 +107,16 @@ class DefinitionRemoval:
         self._opened.release(kind, name)
         return True
 
-    def finish(self) -> Coroutine[None, None, None]:
+    def finish(self) -> Awaitable[None]:
         """Release what is left; the awaitable is done when all of it is durable.
+
+        It may be dropped: its owner may end before it has begun to wait.
 
         Raises:
             MetadataError: When awaited: the disk refused something.
         """
         unattended = [change.outcome() for change in self._unattended if not change.is_done]
-        return _all_in_turn([*unattended, *self._opened.finish()])
+        return _InTurn([*unattended, *self._opened.finish()])
 
     def _remove(self, dependents: Iterable[Dependent]) -> None:
         changes = self._opened.remove_dependents(dependents)
@@ -123,7 +125,17 @@ class DefinitionRemoval:
             self._unattended += changes
 
 
-async def _all_in_turn(outcomes: list[Coroutine[None, None, None]]) -> None:
+class _InTurn:
+    """Awaits all, however many; raises the first error."""
+
+    def __init__(self, outcomes: list[Awaitable[None]]) -> None:
+        self._outcomes = outcomes
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return _all_in_turn(self._outcomes).__await__()
+
+
+async def _all_in_turn(outcomes: list[Awaitable[None]]) -> None:
     """Await all, however many; raise the first error."""
     first: Exception | None = None
     for at, outcome in enumerate(outcomes, 1):

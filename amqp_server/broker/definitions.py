@@ -37,7 +37,7 @@ from metadata.document import Document
 from metadata.removal import RemovedEntity
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from amqp_server.broker.binding import Binding, Destination
@@ -125,11 +125,11 @@ class Definitions:
         self._store = store
         self.mark_of = mark_of
 
-    def save_vhost(self, name: str) -> Coroutine[None, None, None]:
+    def save_vhost(self, name: str) -> Awaitable[None]:
         """Save a virtual host."""
         return self._store.put(vhost_document(name))
 
-    def remove_vhost(self, name: str) -> Coroutine[None, None, None]:
+    def remove_vhost(self, name: str) -> Awaitable[None]:
         """Mark a virtual host as deleted, together with everything that it still has."""
         return self._store.put(deleted_vhost_document(name))
 
@@ -141,21 +141,21 @@ class Definitions:
         if name != DEFAULT_VHOST:
             await self._store.delete(VHOSTS, "", name)
 
-    def clear_vhost(self, encoded_name: str) -> Coroutine[None, None, None]:
+    def clear_vhost(self, encoded_name: str) -> Awaitable[None]:
         """Remove all definitions of a deleted virtual host."""
         return self._store.clear_vhost(encoded_name)
 
     def save_exchange(
         self, vhost: str, exchange: Exchange, delay_queue: Queue | None = None
-    ) -> Coroutine[None, None, None]:
+    ) -> Awaitable[None]:
         """Save an exchange, and the incarnation of its hidden queue if it has one."""
         return self._store.put(exchange_document(vhost, exchange, delay_queue))
 
-    def save_queue(self, queue: Queue) -> Coroutine[None, None, None]:
+    def save_queue(self, queue: Queue) -> Awaitable[None]:
         """Save a queue and its incarnation."""
         return self._store.put(queue_document(queue))
 
-    def save_binding(self, vhost: str, binding: Binding) -> Coroutine[None, None, None]:
+    def save_binding(self, vhost: str, binding: Binding) -> Awaitable[None]:
         """Save a binding."""
         identity = binding.identity
         kind = QUEUES if identity.kind == "queue" else EXCHANGES
@@ -207,27 +207,25 @@ class Definitions:
         """Return the same as `make_removed` for a binding."""
         return self.make_removed(BINDINGS, vhost, identity.document_name)
 
-    def note_deletion(self, document: Document) -> Coroutine[None, None, None]:
+    def note_deletion(self, document: Document) -> Awaitable[None]:
         """Replace the document of an exchange or queue by a note that it is deleted."""
         return self._store.put(
             Document(document.kind, document.vhost, document.name, deletion_note())
         )
 
-    def save_policy(
-        self, vhost: str, policy: Policy, kind: PolicyKind
-    ) -> Coroutine[None, None, None]:
+    def save_policy(self, vhost: str, policy: Policy, kind: PolicyKind) -> Awaitable[None]:
         """Save a policy of a virtual host."""
         return self._store.put(policy_document(vhost, policy, kind))
 
-    def remove_policy(self, vhost: str, name: str, kind: PolicyKind) -> Coroutine[None, None, None]:
+    def remove_policy(self, vhost: str, name: str, kind: PolicyKind) -> Awaitable[None]:
         """Remove a policy of a virtual host."""
         return self._store.delete(DOCUMENT_KINDS[kind], vhost, name)
 
-    def remove_document(self, document: Document) -> Coroutine[None, None, None]:
+    def remove_document(self, document: Document) -> Awaitable[None]:
         """Remove the document of an object that does not exist."""
         return self._store.delete(document.kind, document.vhost, document.name)
 
-    def remove_binding(self, vhost: str, document_name: str) -> Coroutine[None, None, None]:
+    def remove_binding(self, vhost: str, document_name: str) -> Awaitable[None]:
         """Remove the document of a binding, whatever it holds.
 
         Args:

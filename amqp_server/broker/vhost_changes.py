@@ -21,7 +21,7 @@ from metadata.errors import DocumentWriteError, MetadataError
 from metadata.names import encode_name
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
@@ -123,7 +123,7 @@ class VhostChanges:
         """
         await self._wait_for_removal(name)
 
-    async def _finish(self, change: Coroutine[None, None, None]) -> None:
+    async def _finish(self, change: Awaitable[None]) -> None:
         task = asyncio.ensure_future(change)
         self._spawn(_end_of(task))
         await asyncio.shield(task)

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 
 import pytest
@@ -83,6 +83,10 @@ async def load(root: Path) -> list[Document]:
     return report.documents
 
 
+async def done(change: Awaitable[None]) -> None:
+    await change
+
+
 async def test_a_store_that_was_never_written_is_empty(tmp_path: Path) -> None:
     report = await MetadataStore(tmp_path / "metadata").load()
     assert (report.documents, report.unreadable, report.removed_temporaries) == ([], [], 0)
@@ -114,7 +118,7 @@ async def test_nasty_names_survive_and_never_leave_the_directory(tmp_path: Path)
     ]
     async with asyncio.TaskGroup() as group:
         for document in documents:
-            group.create_task(store.put(document))
+            group.create_task(done(store.put(document)))
     files = files_below(tmp_path)
     assert {path.relative_to(tmp_path).parts[:2] for path in files} == {("metadata", "queues")}
     assert len(files) == len({str(path).lower() for path in files}) == len(documents)
@@ -156,7 +160,7 @@ async def test_the_body_may_change_once_put_has_been_called(tmp_path: Path) -> N
     store = MetadataStore(tmp_path, files)
     document = queue("q", 1)
     async with asyncio.TaskGroup() as group:
-        group.create_task(store.put(document))
+        group.create_task(done(store.put(document)))
         await files.until_writing()
         document.body["number"] = 2
         files.released.set()
@@ -167,12 +171,12 @@ async def test_the_last_of_many_changes_of_one_document_stays(tmp_path: Path) ->
     files = HeldFiles()
     store = MetadataStore(tmp_path, files)
     async with asyncio.TaskGroup() as group:
-        group.create_task(store.put(queue("q", 0)))
+        group.create_task(done(store.put(queue("q", 0))))
         await files.until_writing()
         for number in range(1, 100):
-            group.create_task(store.put(queue("q", number)))
-        group.create_task(store.delete("queues", "/", "q"))
-        group.create_task(store.put(queue("q", 100)))
+            group.create_task(done(store.put(queue("q", number))))
+        group.create_task(done(store.delete("queues", "/", "q")))
+        group.create_task(done(store.put(queue("q", 100))))
         await asyncio.sleep(0)
         files.released.set()
     assert await load(tmp_path) == [queue("q", 100)]
@@ -188,7 +192,7 @@ async def test_changes_made_together_sync_their_directory_once(tmp_path: Path) -
     files.synced.clear()
     async with asyncio.TaskGroup() as group:
         for number in range(ROUND_CHANGES_MAX):
-            group.create_task(store.put(queue(f"q{number}")))
+            group.create_task(done(store.put(queue(f"q{number}"))))
     assert files.synced == [tmp_path / "queues" / "%2f"]
 
 
@@ -246,14 +250,14 @@ async def test_more_changes_than_a_round_holds_all_become_durable(tmp_path: Path
     store = MetadataStore(tmp_path)
     async with asyncio.TaskGroup() as group:
         for number in range(ROUND_CHANGES_MAX + 10):
-            group.create_task(store.put(queue(f"q{number}")))
+            group.create_task(done(store.put(queue(f"q{number}"))))
     assert len(await load(tmp_path)) == ROUND_CHANGES_MAX + 10
 
 
 async def test_a_cancelled_put_is_still_written_and_close_waits_for_it(tmp_path: Path) -> None:
     files = HeldFiles()
     store = MetadataStore(tmp_path, files)
-    putting = asyncio.create_task(store.put(queue("q")))
+    putting = asyncio.create_task(done(store.put(queue("q"))))
     await files.until_writing()
     putting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -267,7 +271,7 @@ async def test_a_cancelled_put_is_still_written_and_close_waits_for_it(tmp_path:
 async def test_a_cancelled_put_of_a_failing_disk_reports_to_nobody(tmp_path: Path) -> None:
     files = DocumentFiles(FaultyFileSystem(tmp_path, 0))
     store = MetadataStore(tmp_path, files)
-    putting = asyncio.create_task(store.put(queue("q")))
+    putting = asyncio.create_task(done(store.put(queue("q"))))
     await asyncio.sleep(0)
     putting.cancel()
     await store.close()
@@ -277,9 +281,12 @@ async def test_a_cancelled_put_of_a_failing_disk_reports_to_nobody(tmp_path: Pat
 async def test_callers_are_cancelled_with_the_task_that_works_for_them(tmp_path: Path) -> None:
     files = HeldFiles()
     store = MetadataStore(tmp_path, files)
-    putting = [asyncio.create_task(store.put(queue("a")))]
+    putting = [asyncio.create_task(done(store.put(queue("a"))))]
     await files.until_writing()
-    putting += [asyncio.create_task(store.put(queue("a"))), asyncio.create_task(store.close())]
+    putting += [
+        asyncio.create_task(done(store.put(queue("a")))),
+        asyncio.create_task(store.close()),
+    ]
     await asyncio.sleep(0)
     putting[0].cancel()
     [rounds] = [task for task in asyncio.all_tasks() if task.get_name() == "metadata-write-rounds"]

@@ -28,7 +28,15 @@ from amqp_server.broker.policies.validation import policy_from_json
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Coroutine,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.policies.policy import Policy
@@ -205,7 +213,7 @@ class Policies:
         async with self._one_at_a_time:
             pass
 
-    async def _finish(self, change: Coroutine[None, None, None]) -> None:
+    async def _finish(self, change: Awaitable[None]) -> None:
         task = asyncio.ensure_future(change)
         self._spawn(_end_of(task))
         await asyncio.shield(task)
