@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from amqp_server.access.access_control import AccessControl
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
     from amqp_server.base.clock import Clock
     from amqp_server.base.config import ServerConfig
+    from amqp_server.base.time_slice import Stopwatch
     from amqp_server.recovery.stored_state import StoredState
     from amqp_server.upkeep.alarms import Sensor
     from amqp_server.upkeep.checkpointer import CheckpointReport
@@ -138,6 +140,7 @@ def assemble(
     keep_lock: Callable[[], None],
     sensor: Sensor | None = None,
     clock: Clock | None = None,
+    stopwatch: Stopwatch = perf_counter,
 ) -> Server:
     """Make an empty server and connect its parts; opens and starts nothing.
 
@@ -150,11 +153,12 @@ def assemble(
             the directory lock is lost.
         sensor: Measures memory and disk; None measures this process.
         clock: Time that the broker goes by; None: that of the machine.
+        stopwatch: Measures the work of the event loop.
     """
     loop = asyncio.get_running_loop()
     limits = config.limits
     tasks = BackgroundTasks()
-    watch = TurnWatch()
+    watch = TurnWatch(stopwatch)
     audit = AuditLog(
         config.storage_path, config.audit_file_bytes, config.audit_files, loop.call_later
     )
@@ -172,7 +176,7 @@ def assemble(
     flusher = ThreadFlusher(arrived.add)
     reads = WorkerReads()
     compactor = Compactor(flusher, config.compact_below, lambda: _spare_bytes(config, filesystem))
-    turn = Turn(loop.call_soon, loop.call_later, watch, collector.note_work, clock)
+    turn = Turn(loop.call_soon, loop.call_later, watch, collector.note_work, clock, stopwatch)
     storage = QueueStorage(config, flusher, reads.read, turn, filesystem, compactor.compacted)
     committer = Committer(stored.journal, reserve, turn, tasks.spawn, write_checkpoint)
     broker = Broker(

@@ -21,6 +21,7 @@ import os
 import time
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server import __version__
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from amqp_server.access.backends.chain import OutsideBackend
     from amqp_server.base.clock import Clock
     from amqp_server.base.config import ServerConfig
+    from amqp_server.base.time_slice import Stopwatch
     from amqp_server.connections.server_context import ServerContext
     from amqp_server.connections.tls.reloading import CurrentContext
     from amqp_server.recovery.missing_parts import Part
@@ -139,6 +141,7 @@ async def start(
     sensor: Sensor | None = None,
     clock: Clock | None = None,
     *,
+    stopwatch: Stopwatch = perf_counter,
     owns_process: bool = True,
     make_connection: Callable[[ServerContext], ClientConnection] = ClientConnection,
 ) -> RunningServer:
@@ -150,6 +153,7 @@ async def start(
             fails.
         sensor: Measures memory and disk; tests pass one whose readings they set.
         clock: Time that the broker goes by; tests pass one that they turn.
+        stopwatch: Measures the work of the event loop; tests pass one that they move.
         owns_process: Whether the process exists for the server. If not, the server leaves alone
             what belongs to its host: it watches no garbage collections, and opens no control
             socket, because the bind of one changes the umask for a moment.
@@ -167,7 +171,7 @@ async def start(
         bound = await _bind(config, opened)
         management_sockets = await _bind_management(config, owns_process, opened)
         directory = await _claim(config, filesystem or CountedFiles(), opened)
-        server, report = await _recover(config, directory, (), sensor, clock, opened)
+        server, report = await _recover(config, directory, (), sensor, clock, opened, stopwatch)
         _start_audit(server, opened)
         last_writes = await _begin_to_write(server, directory, report, opened)
         await _start_backends(server, backends, opened)
@@ -297,11 +301,14 @@ async def _recover(
     sensor: Sensor | None,
     clock: Clock | None,
     opened: AsyncExitStack,
+    stopwatch: Stopwatch = perf_counter,
 ) -> tuple[Server, StartReport]:
     """Read the data directory, assemble the server and recover it; ends by closing all files."""
     filesystem, reserve = directory.filesystem, directory.reserve
     stored = await open_stores(config, filesystem, reserve, opened)
-    server = assemble(config, filesystem, reserve, stored, directory.keep_lock, sensor, clock)
+    server = assemble(
+        config, filesystem, reserve, stored, directory.keep_lock, sensor, clock, stopwatch
+    )
     # A clean stop has closed the logs already. Other ends must not write to them.
     opened.callback(close_log_files, config.storage_path)
     opened.push_async_callback(asyncio.to_thread, server.flusher.close)

@@ -7,7 +7,6 @@ from typing import Literal
 
 import pytest
 
-from amqp_server.base import garbage_collection
 from amqp_server.base.garbage_collection import (
     WALK_SECONDS,
     YOUNG_WORK_SECONDS,
@@ -21,14 +20,19 @@ class Part:
 
 
 @pytest.fixture(autouse=True)
-def collector() -> Iterator[SteppedCollector]:
-    """A collector that was not started; afterwards all is as before."""
+def _restored() -> Iterator[None]:
     threshold, callbacks = gc.get_threshold(), gc.callbacks.copy()
-    yield SteppedCollector()
+    yield
     gc.callbacks[:] = callbacks
     gc.set_threshold(*threshold)
     gc.unfreeze()
     gc.enable()
+
+
+@pytest.fixture
+def collector() -> SteppedCollector:
+    """A collector that was not started."""
+    return SteppedCollector()
 
 
 def is_walked(part: Part) -> bool:
@@ -96,12 +100,10 @@ class Walks:
             self.most[generation] = max(self.most[generation], walked)
 
 
-def test_no_collection_walks_many_objects_although_as_many_die_as_are_made(
-    collector: SteppedCollector, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_collection_walks_many_objects_although_as_many_die_as_are_made() -> None:
     """Python alone would count no new objects, until it walked all of them in one piece."""
     times = count(0.0, WALK_SECONDS / 4)
-    monkeypatch.setattr(garbage_collection, "perf_counter", lambda: next(times))
+    collector = SteppedCollector(lambda: next(times))
     collector.start()
     parts = [Part() for _ in range(60_000)]
     gc.collect()

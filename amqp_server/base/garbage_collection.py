@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from amqp_server.base.time_slice import Stopwatch
+
 YOUNG_OBJECTS: Final = 1_000
 """New objects after which the collector walks the youngest generation (Python's default: 700).
 
@@ -47,9 +49,13 @@ class SteppedCollector:
     """Collects garbage in short steps; the process has one.
 
     Turns report their work to it. Until `start`, Python decides alone when it collects.
+
+    Args:
+        stopwatch: Measures the collections.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stopwatch: Stopwatch = perf_counter) -> None:
+        self._stopwatch = stopwatch
         self._is_started = False
         self._began_seconds = 0.0
         # Work since the last collection, of any generation.
@@ -86,14 +92,14 @@ class SteppedCollector:
     def _note_collection(self, phase: Literal["start", "stop"], info: Mapping[str, int]) -> None:
         """Measure a collection, and freeze what a full one has left; for `gc.callbacks`."""
         if phase == "start":
-            self._began_seconds = perf_counter()
+            self._began_seconds = self._stopwatch()
             return
         self._work_seconds = 0.0
         if info["generation"] == _OLDEST:
             self._walk_seconds = 0.0
             gc.freeze()
         else:
-            self._walk_seconds += perf_counter() - self._began_seconds
+            self._walk_seconds += self._stopwatch() - self._began_seconds
 
 
 collector: Final = SteppedCollector()

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Stopwatch = Callable[[], float]
+    """Returns seconds that never decrease, for the measurement of work; their zero means nothing.
+
+    It is not a clock (`amqp_server.base.clock`): what is due at a time never asks it.
+    """
 
 SLICE_SECONDS = 0.002
 """Seconds that one piece of work may use the event loop before others get a turn."""
@@ -16,24 +26,28 @@ class TimeSlice:
 
     Args:
         seconds: Length of a slice; None: `SLICE_SECONDS`.
+        stopwatch: What measures it.
     """
 
-    def __init__(self, seconds: float | None = None) -> None:
+    __slots__ = ("_end_seconds", "_seconds", "_stopwatch")
+
+    def __init__(self, seconds: float | None = None, stopwatch: Stopwatch = perf_counter) -> None:
         self._seconds = seconds
-        self.begin(time.perf_counter())
+        self._stopwatch = stopwatch
+        self.begin(stopwatch())
 
     def begin(self, now_seconds: float) -> None:
-        """Start a new slice at `now_seconds`, by `perf_counter`."""
+        """Start a new slice at `now_seconds`, by its stopwatch."""
         seconds = SLICE_SECONDS if self._seconds is None else self._seconds
         self._end_seconds = now_seconds + seconds
 
     @property
     def is_over(self) -> bool:
         """Whether the time is used up, so that others should get a turn."""
-        return time.perf_counter() >= self._end_seconds
+        return self._stopwatch() >= self._end_seconds
 
     async def yield_if_due(self) -> None:
         """If the slice is over, wait one turn of the event loop and start a new one."""
         if self.is_over:
             await asyncio.sleep(0)
-            self.begin(time.perf_counter())
+            self.begin(self._stopwatch())

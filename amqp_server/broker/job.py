@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from amqp_server.base.time_slice import TimeSlice
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from amqp_server.base.time_slice import TimeSlice
     from amqp_server.broker.turn import Line, Turn
 
 
@@ -45,16 +44,19 @@ class Job:
             time_slice: Time of the task that starts it and goes on afterwards; None: a slice more.
         """
         self._turn.jobs.add(self)
-        self._run((time_slice or TimeSlice(self._slice_seconds)) if self._turn.cuts_jobs else None)
+        self._run((time_slice or self._new_slice()) if self._turn.cuts_jobs else None)
 
     def run_turn(self) -> None:
         """Do a slice."""
         if self in self._turn.jobs:
-            self._run(TimeSlice(self._slice_seconds))
+            self._run(self._new_slice())
 
     def finish(self) -> None:
         """Do all that is left, because the server stops."""
         self._run(None)
+
+    def _new_slice(self) -> TimeSlice:
+        return self._turn.new_slice(self._slice_seconds)
 
     def _run(self, time_slice: TimeSlice | None) -> None:
         try:

@@ -24,13 +24,14 @@ from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.base.clock import SystemClock
-from amqp_server.base.time_slice import SLICE_SECONDS, TimeSlice
+from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.turn_watch import TurnWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.base.clock import Clock, Timer
+    from amqp_server.base.time_slice import Stopwatch
 
 logger = logging.getLogger("amqp_server.broker.turn")
 
@@ -38,7 +39,10 @@ TURN_SECONDS: Final = 0.002
 """Seconds of a turn. Input that arrives during it waits that long, and for one task, at most."""
 
 
-MEASURED_SECONDS: Final = 2 * SLICE_SECONDS
+LEAD_SECONDS: Final = 0.002
+"""By how much a line may be ahead of one that waits and still handle its input at once; a new line
+enters by as much behind the others. It is as long as a slice."""
+MEASURED_SECONDS: Final = 2 * LEAD_SECONDS
 """Seconds of one task behind which its line pays for processor time only, but not for less.
 
 Other programs may have had the processor. A client whose input the loop had just begun to handle
@@ -140,9 +144,12 @@ class Turn:
         note_work: Called after each turn with the seconds of work since the last call, which
             include those of `run_now`; None: not called.
         clock: Time that the broker goes by; None: that of the machine.
+        stopwatch: Measures how long tasks take, and when slices and turns are over.
+        processor_time: Stopwatch that stands while other programs have the processor.
 
     Attributes:
         clock: Time that the broker goes by.
+        stopwatch: Measures slices and turns.
         number: Grows with each turn. While it stays the same, every task that was marked is still
             marked, so marking it again changes nothing.
         time_slice: Time of the task that runs now.
@@ -161,14 +168,18 @@ class Turn:
         watch: TurnWatch | None = None,
         note_work: Callable[[float], None] | None = None,
         clock: Clock | None = None,
+        stopwatch: Stopwatch = perf_counter,
+        processor_time: Stopwatch = thread_time,
     ) -> None:
         self.clock: Clock = SystemClock(call_later) if clock is None else clock
+        self.stopwatch = stopwatch
+        self._processor_time = processor_time
         self._watch = TurnWatch() if watch is None else watch
         self._note_work = note_work
         self._call_soon = call_soon
         self._call_later = call_later
         self.number = 0
-        self.time_slice = TimeSlice()
+        self.time_slice = self.new_slice()
         self.jobs: set[LongTask] = set()
         self.cuts_jobs = True
         self.upkeep = Line()
@@ -186,12 +197,16 @@ class Turn:
         # Tasks that ran in this turn.
         self._ran: set[TurnTask] = set()
 
+    def new_slice(self, seconds: float | None = None) -> TimeSlice:
+        """Return a slice that begins now, for work that is not a task's; None: `SLICE_SECONDS`."""
+        return TimeSlice(seconds, self.stopwatch)
+
     def new_line(self) -> Line:
         """Return a line for a new connection; it enters one slice after the others.
 
         So a client gains nothing by leaving and coming back.
         """
-        return Line(self._clock_seconds + SLICE_SECONDS)
+        return Line(self._clock_seconds + LEAD_SECONDS)
 
     def mark(self, task: TurnTask, line: Line | None = None) -> None:
         """Run `task` in the next turn; marking it twice in one line runs it once.
@@ -260,13 +275,13 @@ class Turn:
             Whether the task ran.
         """
         if self._reading_seconds >= TURN_SECONDS or (
-            self._waiting and line.clock_seconds > self._waiting[0][0] + SLICE_SECONDS
+            self._waiting and line.clock_seconds > self._waiting[0][0] + LEAD_SECONDS
         ):
             self.mark(task, line)
             return False
         if not line.is_waiting:
             line.clock_seconds = max(line.clock_seconds, self._clock_seconds)
-        began_seconds = perf_counter()
+        began_seconds = self.stopwatch()
         self._reading_seconds += self._run_one(task, line, began_seconds) - began_seconds
         self.current_line = self.upkeep
         return True
@@ -289,8 +304,8 @@ class Turn:
         self._is_scheduled = False
         self._ran.clear()
         done: list[Line] = []
-        self._processor_seconds = thread_time()
-        now_seconds = perf_counter()
+        self._processor_seconds = self._processor_time()
+        now_seconds = self.stopwatch()
         end_seconds = now_seconds + TURN_SECONDS
         worked_before_seconds = now_seconds - self._reading_seconds
         self._reading_seconds = 0.0
@@ -326,7 +341,7 @@ class Turn:
             self._note_work(worked_seconds)
 
     def _run_one(self, task: TurnTask, line: Line, began_seconds: float) -> float:
-        """Run a task that begins now, in its line; return when it ended, by `perf_counter`."""
+        """Run a task that begins now, in its line; return when it ended, by the stopwatch."""
         self.current_line = line
         self.time_slice.begin(began_seconds)
         try:
@@ -334,12 +349,15 @@ class Turn:
         except Exception:
             # An error in one queue must not keep the others from running.
             logger.exception("turn failed task=%r", task)
-        ended_seconds = perf_counter()
+        ended_seconds = self.stopwatch()
         seconds = ended_seconds - began_seconds
         self._watch.note(seconds, task)
         if seconds > MEASURED_SECONDS:
             # That of the tasks before it in this turn is among it: two milliseconds at most.
-            before_seconds, self._processor_seconds = self._processor_seconds, thread_time()
+            before_seconds, self._processor_seconds = (
+                self._processor_seconds,
+                self._processor_time(),
+            )
             used_seconds = self._processor_seconds - before_seconds
             seconds = min(seconds, max(used_seconds, MEASURED_SECONDS))
         line.clock_seconds += seconds

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from amqp_server.base.time_slice import Stopwatch
+
 logger = logging.getLogger("amqp_server.broker.turn_watch")
 
 STALL_SECONDS: Final = 0.02
@@ -48,6 +50,9 @@ class Stall(NamedTuple):
 class TurnWatch:
     """The measured work of one event loop; the loop owns it.
 
+    Args:
+        stopwatch: Measures collections, and the time between two lines in the log.
+
     Attributes:
         busy_seconds: Time of all pieces of work; the turn adds it.
         stall_count: Pieces of work above `STALL_SECONDS`.
@@ -56,7 +61,8 @@ class TurnWatch:
         buckets: Pieces of work by duration: one count for each of `BOUNDS_SECONDS`, and one above.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stopwatch: Stopwatch = perf_counter) -> None:
+        self._stopwatch = stopwatch
         self.busy_seconds = 0.0
         self.stall_count = 0
         self.longest_seconds = 0.0
@@ -83,9 +89,9 @@ class TurnWatch:
     def note_collection(self, phase: Literal["start", "stop"], info: Mapping[str, int]) -> None:
         """Take note of a garbage collection; a callback for `gc.callbacks`."""
         if phase == "start":
-            self._collection_began_seconds = perf_counter()
+            self._collection_began_seconds = self._stopwatch()
             return
-        seconds = perf_counter() - self._collection_began_seconds
+        seconds = self._stopwatch() - self._collection_began_seconds
         if seconds > STALL_SECONDS:
             self._note_stall(seconds, f"garbage collection generation={info['generation']}")
 
@@ -104,7 +110,7 @@ class TurnWatch:
         self.stalls.append(Stall(time(), seconds, what))
         if seconds <= LOGGED_SECONDS:
             return
-        now_seconds = perf_counter()
+        now_seconds = self._stopwatch()
         if now_seconds < self._silent_until_seconds:
             self._unlogged_count += 1
             return

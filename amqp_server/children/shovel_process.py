@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from amqp_server.access.errors import NoSuchVhostError
-from amqp_server.base.time_slice import TimeSlice
 from amqp_server.children.child_process import ChildProcess
 from amqp_server.connections.shovel_listener import HOST
 from amqp_server.shovel.definition import COMPONENT, ShovelError, parse_shovel
@@ -218,7 +217,7 @@ class ShovelProcess:
     async def _look(self) -> None:
         """Compare what runs with the parameters."""
         wanted: dict[Key, tuple[Any, ParameterOwner | None]] = {}
-        time_slice = TimeSlice()
+        time_slice = self._broker.turn.new_slice()
         for host in list(self._broker.vhosts.values()):
             for (component, name), value in list(host.parameters.items()):
                 if component == COMPONENT:

@@ -10,7 +10,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.handlers import exchange as exchange_handlers
 from amqp_server.broker.handlers import queue as queue_handlers
 from amqp_server.control.command_channel import command_channel
@@ -75,7 +74,7 @@ async def list_all(
     if destination_type is not None:
         _check_kind(destination_type)
     hosts = [broker.vhosts[vhost]] if vhost else list(broker.vhosts.values())
-    time_slice = TimeSlice()
+    time_slice = broker.turn.new_slice()
     rows: list[Row] = []
     found_in = (_bindings(each, source, destination, destination_type) for each in hosts)
     for count, found in enumerate(chain.from_iterable(found_in)):
@@ -86,7 +85,7 @@ async def list_all(
             rows = []
             # A client that reads fast keeps the socket open for more.
             await asyncio.sleep(0)
-            time_slice = TimeSlice()
+            time_slice = broker.turn.new_slice()
         elif count % 32 == 0:
             await time_slice.yield_if_due()
     if rows:
@@ -248,7 +247,7 @@ async def _find(
     if not source:
         # AMQP refuses to remove it, with its own text.
         return (key, {}) if key == destination and not has_arguments(wanted) else None
-    time_slice = TimeSlice()
+    time_slice = channel.broker.turn.new_slice()
     for count, binding in enumerate(host.bindings_to(end)):
         if (
             binding.routing_key == key

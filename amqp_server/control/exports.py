@@ -11,7 +11,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from amqp_server.base.time_slice import TimeSlice
 from amqp_server.control.registry import Command
 from amqp_server.control.requesting_user import entered_by_request, requesting_user
 from appendlog.export_records import read_records
@@ -48,7 +47,7 @@ async def list_exports(
 
     exports = []
     # A run of many queues must not hold the event loop.
-    time_slice = TimeSlice()
+    time_slice = broker.turn.new_slice()
     for record in records:
         rows = []
         for each in record["queues"]:

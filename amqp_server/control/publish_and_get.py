@@ -14,7 +14,6 @@ from functools import partial
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.handlers import basic as handlers
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.transactions.transaction import Outcome
@@ -138,7 +137,7 @@ async def _publish(
         )
         try:
             content.take_header(pack(">HHQ", *_BASIC, size) + header)
-            time_slice = TimeSlice()
+            time_slice = channel.broker.turn.new_slice()
             for part in filter(None, parts):
                 content.take_body(part)
                 await time_slice.yield_if_due()
@@ -236,7 +235,7 @@ async def _take(
 ) -> None:
     """Take messages until there are enough, or none is left."""
     held_bytes = 0
-    time_slice = TimeSlice()
+    time_slice = channel.broker.turn.new_slice()
     while len(rows) < wanted and held_bytes < GET_BYTES_MAX:
         channel.got = None
         await channel.call(partial(handlers.get, channel, method))

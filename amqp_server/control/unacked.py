@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amqp_server.admin.views.values import text_json
-from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.events.channel_events import channel_name
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.subscriptions.subscription import Subscription
@@ -103,7 +102,7 @@ async def groups(
     names = () if found.groups is None else (each.name for each in found.groups)
     page = heapq.nsmallest(limit + 1, (name for name in names if name > after))
     rows: list[Row] = []
-    time_slice = TimeSlice()
+    time_slice = broker.turn.new_slice()
     for name in page[:limit]:
         if not found.is_deleted:
             rows.append(group_row(found, None, name))

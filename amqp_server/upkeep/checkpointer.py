@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.storing.failed_stores import is_disk_full
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, REJECTED
 from amqp_server.upkeep.group_rounds import GroupRounds
@@ -163,7 +162,7 @@ class Checkpointer:
         Raises:
             CheckpointFailedError: The disk refused the write; the next round repeats it.
         """
-        time_slice = TimeSlice()
+        time_slice = self._broker.turn.new_slice()
         behind = [
             queue for queue in self._to_checkpoint if queue.is_journaled and not queue.is_synced
         ]
@@ -206,7 +205,7 @@ class Checkpointer:
         # Ask before any state is taken: a redo file may be removed when the states contain all that
         # it names, and states only grow.
         committed = self._committer.begin_round()
-        time_slice = TimeSlice()
+        time_slice = self._broker.turn.new_slice()
         dirty: list[tuple[Queue, QueueSnapshot]] = []
         unchanged: list[tuple[Queue, QueueSnapshot]] = []
         settled: list[Queue] = []

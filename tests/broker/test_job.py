@@ -12,6 +12,7 @@ from amqp_server.base.clock import Timer
 from amqp_server.base.time_slice import SLICE_SECONDS
 from amqp_server.broker.job import Job, done_in_turns
 from amqp_server.broker.turn import Turn
+from tests.stopwatch import Stopwatch
 
 
 def never_called(seconds: float, _: Callable[[], None]) -> Timer:
@@ -42,13 +43,11 @@ async def test_the_steps_outlive_a_caller_that_is_cancelled(
 
     def steps() -> Iterator[None]:
         while not is_cancelled:
-            # A slice that is over: the rest waits for the next turn.
-            turn.time_slice.begin(-1.0)
             yield
         ended.set()
 
-    caller = asyncio.create_task(done_in_turns(turn, turn.upkeep, steps(), "test"))
-    # The first slice begins when the caller does, and takes its whole time.
+    steps_in_turns = done_in_turns(turn, turn.upkeep, steps(), "test", slice_seconds=0.0)
+    caller = asyncio.create_task(steps_in_turns)
     asyncio.get_running_loop().call_later(0.01, caller.cancel)
     with pytest.raises(asyncio.CancelledError):
         await caller
@@ -100,21 +99,19 @@ def test_a_job_that_fails_while_the_server_stops_is_no_job_any_more(
     assert not turn.jobs
 
 
-def test_the_line_of_a_job_pays_for_all_of_its_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_of_a_job_pays_for_all_of_its_slices() -> None:
     """Whatever starts it: a result of the disk, a timer, or a turn of another client."""
-    now_seconds = 0.0
-    monkeypatch.setattr("amqp_server.broker.turn.perf_counter", lambda: now_seconds)
-    monkeypatch.setattr("amqp_server.broker.turn.thread_time", lambda: now_seconds)
-    monkeypatch.setattr("amqp_server.base.time_slice.time.perf_counter", lambda: now_seconds)
+    stopwatch = Stopwatch()
 
     def steps() -> Iterator[None]:
-        nonlocal now_seconds
         for _ in range(10):
-            now_seconds += SLICE_SECONDS
+            stopwatch.seconds += SLICE_SECONDS
             yield
 
     called: list[Callable[[], None]] = []
-    turn = Turn(called.append, never_called)
+    turn = Turn(
+        called.append, never_called, stopwatch=stopwatch, processor_time=stopwatch.processor_time
+    )
     client = turn.new_line()
     began_seconds = client.clock_seconds
     # No task runs: the current line is that of upkeep.

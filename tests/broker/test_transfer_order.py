@@ -7,28 +7,19 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from amqp_server.broker.transfers import transfer_order
 from amqp_server.broker.transfers.transfer_order import TransferOrder
 from amqp_server.broker.turn import Line
+from tests.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn, TurnTask
 
 
-class Clock:
-    """Moves only when a sender works."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def perf_counter(self) -> float:
-        return self.seconds
-
-
 class SetTurn:
     """Runs the order once in each turn, in which every slice is over after one step."""
 
-    def __init__(self) -> None:
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self.stopwatch = stopwatch
         self.transfers = Line()
         self.time_slice = SimpleNamespace(is_over=True)
         self.is_marked = False
@@ -53,7 +44,7 @@ class FakeSender:
 
     def send_some(self) -> None:
         self._bench.sent.append(self._name)
-        self._bench.clock.seconds += self._seconds
+        self._bench.stopwatch.seconds += self._seconds
         self.times -= 1
         if self.times:
             self._bench.order.ask(self)
@@ -63,8 +54,9 @@ class Bench:
     """An order, its turn and what was sent."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
-        self.turn = SetTurn()
+        # It moves only when a sender works.
+        self.stopwatch = Stopwatch()
+        self.turn = SetTurn(self.stopwatch)
         self.order = TransferOrder(cast("Turn", self.turn))
         self.sent: list[str] = []
 
@@ -84,10 +76,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    bench = Bench()
-    monkeypatch.setattr(transfer_order, "perf_counter", bench.clock.perf_counter)
-    return bench
+def bench() -> Bench:
+    return Bench()
 
 
 def test_a_few_dead_letters_do_not_wait_for_those_of_many_queues(bench: Bench) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from amqp_server.base.time_slice import SLICE_SECONDS
-from amqp_server.broker.turn import TURN_SECONDS, Line, Turn
+from amqp_server.broker.turn import LEAD_SECONDS, TURN_SECONDS, Line, Turn
+from tests.stopwatch import Stopwatch
 
 
 class Timer:
@@ -56,42 +56,45 @@ class Task:
             self.marks.pop()()
 
 
-class Clock:
-    """The time by which the turn measures; it moves only when a task takes time."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seconds = 0.0
-        # Those of other programs, which had the processor.
-        self.others_seconds = 0.0
-        turn = "amqp_server.broker.turn"
-        monkeypatch.setattr(f"{turn}.perf_counter", lambda: self.seconds)
-        monkeypatch.setattr(f"{turn}.thread_time", lambda: self.seconds - self.others_seconds)
-
-
 class Busy(Task):
     """A task that takes time, and always has more to do in its line."""
 
-    def __init__(self, name: str, ran: list[str], clock: Clock, seconds: float) -> None:
+    def __init__(self, name: str, ran: list[str], stopwatch: Stopwatch, seconds: float) -> None:
         super().__init__(name, ran)
-        self._clock = clock
+        self._stopwatch = stopwatch
         self._seconds = seconds
         self.turn: Turn | None = None
 
     def run_turn(self) -> None:
         super().run_turn()
-        self._clock.seconds += self._seconds
+        self._stopwatch.seconds += self._seconds
         if self.turn is not None:
             self.turn.mark(self)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+def stopwatch() -> Stopwatch:
+    """What the turn measures by; it moves only when a task takes time."""
+    return Stopwatch()
 
 
-def test_what_is_marked_twice_runs_once_in_the_order_of_the_first_mark() -> None:
+def turn_of(
+    loop: Loop, stopwatch: Stopwatch, note_work: Callable[[float], None] | None = None
+) -> Turn:
+    return Turn(
+        loop.call_soon,
+        loop.call_later,
+        note_work=note_work,
+        stopwatch=stopwatch,
+        processor_time=stopwatch.processor_time,
+    )
+
+
+def test_what_is_marked_twice_runs_once_in_the_order_of_the_first_mark(
+    stopwatch: Stopwatch,
+) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     first, second = Task("first", ran), Task("second", ran)
     for task in (first, second, first):
         turn.mark(task)
@@ -102,9 +105,9 @@ def test_what_is_marked_twice_runs_once_in_the_order_of_the_first_mark() -> None
     assert loop.called == []
 
 
-def test_what_is_marked_during_a_turn_runs_in_the_next() -> None:
+def test_what_is_marked_during_a_turn_runs_in_the_next(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     first, second = Task("first", ran), Task("second", ran)
     first.marks = [lambda: turn.mark(first), lambda: turn.mark(second)]
     turn.mark(first)
@@ -118,12 +121,12 @@ def test_what_is_marked_during_a_turn_runs_in_the_next() -> None:
 
 
 def test_a_task_that_fails_does_not_cost_the_others_their_turn(
-    caplog: pytest.LogCaptureFixture, clock: Clock
+    caplog: pytest.LogCaptureFixture, stopwatch: Stopwatch
 ) -> None:
     # Time stands still: to write the traceback takes longer than a turn on a busy machine.
-    assert clock.seconds == 0.0
+    assert stopwatch.seconds == 0.0
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
 
     class Broken:
         def run_turn(self) -> None:
@@ -141,9 +144,11 @@ def test_a_task_that_fails_does_not_cost_the_others_their_turn(
     assert "turn failed" in caplog.text
 
 
-def test_what_is_marked_for_later_runs_at_the_end_of_the_turn_in_which_its_time_comes() -> None:
+def test_what_is_marked_for_later_runs_at_the_end_of_the_turn_in_which_its_time_comes(
+    stopwatch: Stopwatch,
+) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     kept, cancelled = Task("kept", ran), Task("cancelled", ran)
     turn.mark_after(2.5, kept)
     turn.mark_after(3.5, cancelled).cancel()
@@ -157,11 +162,11 @@ def test_what_is_marked_for_later_runs_at_the_end_of_the_turn_in_which_its_time_
     assert ran == ["kept"]
 
 
-def test_a_turn_ends_and_the_loop_reads_before_the_rest(clock: Clock) -> None:
+def test_a_turn_ends_and_the_loop_reads_before_the_rest(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     for number in range(4):
-        turn.mark(Busy(str(number), ran, clock, TURN_SECONDS / 2))
+        turn.mark(Busy(str(number), ran, stopwatch, TURN_SECONDS / 2))
 
     loop.run_once()
     assert ran == ["0", "1"]
@@ -170,14 +175,14 @@ def test_a_turn_ends_and_the_loop_reads_before_the_rest(clock: Clock) -> None:
     assert loop.called == []
 
 
-def test_each_turn_reports_its_work_and_that_of_the_reads_before_it(clock: Clock) -> None:
+def test_each_turn_reports_its_work_and_that_of_the_reads_before_it(stopwatch: Stopwatch) -> None:
     loop, ran, worked = Loop(), list[str](), list[float]()
-    turn = Turn(loop.call_soon, loop.call_later, note_work=worked.append)
+    turn = turn_of(loop, stopwatch, worked.append)
     line = turn.new_line()
-    turn.run_now(Busy("read", ran, clock, 0.25), line)
-    clock.seconds += 100.0
+    turn.run_now(Busy("read", ran, stopwatch, 0.25), line)
+    stopwatch.seconds += 100.0
     for name in ("first", "second"):
-        turn.mark(Busy(name, ran, clock, 0.5), line)
+        turn.mark(Busy(name, ran, stopwatch, 0.5), line)
     while loop.called:
         loop.run_once()
 
@@ -185,28 +190,30 @@ def test_each_turn_reports_its_work_and_that_of_the_reads_before_it(clock: Clock
     assert worked == [0.75, 0.5]
 
 
-def test_a_client_that_asks_for_little_goes_before_one_that_asks_for_much(clock: Clock) -> None:
+def test_a_client_that_asks_for_little_goes_before_one_that_asks_for_much(
+    stopwatch: Stopwatch,
+) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     greedy, modest = turn.new_line(), turn.new_line()
     for number in range(1000):
-        turn.mark(Busy(f"greedy {number}", ran, clock, SLICE_SECONDS), greedy)
+        turn.mark(Busy(f"greedy {number}", ran, stopwatch, LEAD_SECONDS), greedy)
     loop.run_once()
     loop.run_once()
     ran.clear()
 
-    turn.mark(Busy("modest", ran, clock, SLICE_SECONDS), modest)
+    turn.mark(Busy("modest", ran, stopwatch, LEAD_SECONDS), modest)
     loop.run_once()
     assert ran == ["modest"]
     loop.run_once()
     assert ran == ["modest", "greedy 2"]
 
 
-def test_lines_get_equal_shares_whatever_their_tasks_take(clock: Clock) -> None:
+def test_lines_get_equal_shares_whatever_their_tasks_take(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     parts = [1, 2, 5] * 4
-    tasks = [Busy(f"{at}", ran, clock, SLICE_SECONDS / part) for at, part in enumerate(parts)]
+    tasks = [Busy(f"{at}", ran, stopwatch, LEAD_SECONDS / part) for at, part in enumerate(parts)]
     for task in tasks:
         task.turn = turn
         turn.mark(task, turn.new_line())
@@ -217,12 +224,12 @@ def test_lines_get_equal_shares_whatever_their_tasks_take(clock: Clock) -> None:
     assert max(used) - min(used) <= 2, used
 
 
-def test_a_line_that_was_empty_saves_up_no_time(clock: Clock) -> None:
+def test_a_line_that_was_empty_saves_up_no_time(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     idle, busy = turn.new_line(), turn.new_line()
     tasks = {
-        line: Busy(name, ran, clock, SLICE_SECONDS)
+        line: Busy(name, ran, stopwatch, LEAD_SECONDS)
         for line, name in ((busy, "busy"), (idle, "idle"))
     }
     for task in tasks.values():
@@ -239,19 +246,21 @@ def test_a_line_that_was_empty_saves_up_no_time(clock: Clock) -> None:
     assert ran.count("busy") >= 9
 
 
-def test_a_client_whose_input_is_handled_at_once_saves_up_no_time_either(clock: Clock) -> None:
+def test_a_client_whose_input_is_handled_at_once_saves_up_no_time_either(
+    stopwatch: Stopwatch,
+) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     idle = turn.new_line()
     for _ in range(9):
-        busy = Busy("busy", ran, clock, SLICE_SECONDS)
+        busy = Busy("busy", ran, stopwatch, LEAD_SECONDS)
         busy.turn = turn
         turn.mark(busy, turn.new_line())
     for _ in range(200):
         loop.run_once()
     ran.clear()
     for _ in range(100):
-        turn.run_now(Busy("idle", ran, clock, SLICE_SECONDS), idle)
+        turn.run_now(Busy("idle", ran, stopwatch, LEAD_SECONDS), idle)
         loop.run_once()
 
     # A tenth of the time, as each of the others.
@@ -260,12 +269,12 @@ def test_a_client_whose_input_is_handled_at_once_saves_up_no_time_either(clock: 
 
 
 @pytest.mark.parametrize("is_read", [True, False])
-def test_a_client_does_not_pay_for_other_programs(clock: Clock, *, is_read: bool) -> None:
+def test_a_client_does_not_pay_for_other_programs(stopwatch: Stopwatch, *, is_read: bool) -> None:
     """On a busy machine it would wait until others have used as much time as it has lost."""
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     modest = turn.new_line()
-    greedy = Busy("greedy", ran, clock, SLICE_SECONDS)
+    greedy = Busy("greedy", ran, stopwatch, LEAD_SECONDS)
     greedy.turn = turn
     turn.mark(greedy, turn.new_line())
     for _ in range(10):
@@ -274,10 +283,10 @@ def test_a_client_does_not_pay_for_other_programs(clock: Clock, *, is_read: bool
     class Interrupted(Busy):
         def run_turn(self) -> None:
             super().run_turn()
-            clock.seconds += 1.0
-            clock.others_seconds += 1.0
+            stopwatch.seconds += 1.0
+            stopwatch.others_seconds += 1.0
 
-    interrupted = Interrupted("interrupted", ran, clock, SLICE_SECONDS / 10)
+    interrupted = Interrupted("interrupted", ran, stopwatch, LEAD_SECONDS / 10)
     if is_read:
         assert turn.run_now(interrupted, modest)
     else:
@@ -285,19 +294,19 @@ def test_a_client_does_not_pay_for_other_programs(clock: Clock, *, is_read: bool
     while "interrupted" not in ran:
         loop.run_once()
     ran.clear()
-    turn.mark(Busy("modest", ran, clock, SLICE_SECONDS), modest)
+    turn.mark(Busy("modest", ran, stopwatch, LEAD_SECONDS), modest)
     while "modest" not in ran:
         loop.run_once()
 
     assert ran.count("greedy") <= 4
 
 
-def test_a_client_pays_for_a_long_task(clock: Clock) -> None:
+def test_a_client_pays_for_a_long_task(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     long, short = turn.new_line(), turn.new_line()
     for name, line, seconds in (("long", long, 50), ("short", short, 1)):
-        task = Busy(name, ran, clock, seconds * SLICE_SECONDS)
+        task = Busy(name, ran, stopwatch, seconds * LEAD_SECONDS)
         task.turn = turn
         turn.mark(task, line)
     for _ in range(510):
@@ -306,24 +315,24 @@ def test_a_client_pays_for_a_long_task(clock: Clock) -> None:
     assert 9 <= ran.count("long") <= 11
 
 
-def test_a_client_gains_nothing_by_leaving_and_coming_back(clock: Clock) -> None:
+def test_a_client_gains_nothing_by_leaving_and_coming_back(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
-    steady = Busy("steady", ran, clock, SLICE_SECONDS)
+    turn = turn_of(loop, stopwatch)
+    steady = Busy("steady", ran, stopwatch, LEAD_SECONDS)
     steady.turn = turn
     turn.mark(steady, turn.new_line())
     for times in range(100):
         # It asks again as a new connection, as soon as it was served.
-        turn.mark(Busy("new", ran, clock, SLICE_SECONDS), turn.new_line())
+        turn.mark(Busy("new", ran, stopwatch, LEAD_SECONDS), turn.new_line())
         while ran.count("new") == times:
             loop.run_once()
 
     assert ran.count("new") <= ran.count("steady") + 2
 
 
-def test_a_queue_in_the_lines_of_two_clients_runs_once_for_both() -> None:
+def test_a_queue_in_the_lines_of_two_clients_runs_once_for_both(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     queue = Task("queue", ran)
     for line in (Line(), Line()):
         turn.mark(queue, line)
@@ -333,9 +342,11 @@ def test_a_queue_in_the_lines_of_two_clients_runs_once_for_both() -> None:
     assert loop.called == []
 
 
-def test_a_task_can_go_on_in_the_same_turn_with_another_but_not_with_itself() -> None:
+def test_a_task_can_go_on_in_the_same_turn_with_another_but_not_with_itself(
+    stopwatch: Stopwatch,
+) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     line = Line()
     first, second = Task("first", ran), Task("second", ran)
     first.marks = [lambda: turn.mark_now(second, line)]
@@ -349,28 +360,30 @@ def test_a_task_can_go_on_in_the_same_turn_with_another_but_not_with_itself() ->
     assert loop.called == []
 
 
-def test_what_a_task_marks_waits_in_the_line_of_that_task(clock: Clock) -> None:
+def test_what_a_task_marks_waits_in_the_line_of_that_task(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     greedy, modest = turn.new_line(), turn.new_line()
-    session = Busy("session", ran, clock, SLICE_SECONDS)
+    session = Busy("session", ran, stopwatch, LEAD_SECONDS)
     session.marks = [
-        lambda number=number: turn.mark(Busy(f"queue {number}", ran, clock, SLICE_SECONDS))  # type: ignore[misc]
+        lambda number=number: turn.mark(Busy(f"queue {number}", ran, stopwatch, LEAD_SECONDS))  # type: ignore[misc]
         for number in range(100)
     ]
     turn.mark(session, greedy)
     loop.run_once()
-    turn.mark(Busy("modest", ran, clock, 0.0), modest)
+    turn.mark(Busy("modest", ran, stopwatch, 0.0), modest)
     while "modest" not in ran:
         loop.run_once()
 
     assert len(ran) <= 4
 
 
-def test_a_task_that_is_marked_while_it_waits_runs_in_its_time_and_once_more() -> None:
+def test_a_task_that_is_marked_while_it_waits_runs_in_its_time_and_once_more(
+    stopwatch: Stopwatch,
+) -> None:
     """A mark that is made during a turn must not be taken back by the task's run in that turn."""
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     first, second = Task("first", ran), Task("second", ran)
     first.marks = [lambda: turn.mark(second)]
     turn.mark(first)
@@ -381,33 +394,33 @@ def test_a_task_that_is_marked_while_it_waits_runs_in_its_time_and_once_more() -
     assert ran == ["first", "second", "second"]
 
 
-def test_input_is_handled_at_once_while_its_client_has_time(clock: Clock) -> None:
+def test_input_is_handled_at_once_while_its_client_has_time(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     line = turn.new_line()
 
-    assert turn.run_now(Busy("small", ran, clock, 0.0), line)
+    assert turn.run_now(Busy("small", ran, stopwatch, 0.0), line)
     assert ran == ["small"]
-    assert turn.run_now(Busy("long", ran, clock, TURN_SECONDS), line)
+    assert turn.run_now(Busy("long", ran, stopwatch, TURN_SECONDS), line)
     # What is read before the next turn waits for it.
-    assert not turn.run_now(Busy("next", ran, clock, 0.0), turn.new_line())
+    assert not turn.run_now(Busy("next", ran, stopwatch, 0.0), turn.new_line())
     assert ran == ["small", "long"]
     loop.run_once()
     assert ran == ["small", "long", "next"]
-    assert turn.run_now(Busy("again", ran, clock, 0.0), turn.new_line())
+    assert turn.run_now(Busy("again", ran, stopwatch, 0.0), turn.new_line())
 
 
 def test_input_of_a_client_that_has_used_more_than_one_that_waits_is_handled_after_it(
-    clock: Clock,
+    stopwatch: Stopwatch,
 ) -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon, loop.call_later)
+    turn = turn_of(loop, stopwatch)
     greedy, modest = turn.new_line(), turn.new_line()
-    assert turn.run_now(Busy("much", ran, clock, 10 * SLICE_SECONDS), greedy)
-    turn.mark(Busy("waits", ran, clock, TURN_SECONDS), modest)
+    assert turn.run_now(Busy("much", ran, stopwatch, 10 * LEAD_SECONDS), greedy)
+    turn.mark(Busy("waits", ran, stopwatch, TURN_SECONDS), modest)
     loop.run_once()
-    turn.mark(Busy("waits too", ran, clock, 0.0), modest)
+    turn.mark(Busy("waits too", ran, stopwatch, 0.0), modest)
 
-    assert not turn.run_now(Busy("more", ran, clock, 0.0), greedy)
+    assert not turn.run_now(Busy("more", ran, stopwatch, 0.0), greedy)
     loop.run_once()
     assert ran == ["much", "waits", "waits too", "more"]

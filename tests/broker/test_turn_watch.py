@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from amqp_server.broker import turn_watch
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.turn_watch import BOUNDS_SECONDS, KEPT_STALLS, TurnWatch
+from tests.stopwatch import Stopwatch
 
 
 def test_work_is_counted_by_its_duration() -> None:
@@ -36,11 +36,10 @@ def test_the_last_stalls_are_kept() -> None:
 
 
 def test_long_stalls_are_logged_and_not_every_one_of_many(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    now = SimpleNamespace(seconds=100.0)
-    monkeypatch.setattr(turn_watch, "perf_counter", lambda: now.seconds)
-    watch = TurnWatch()
+    now = Stopwatch(100.0)
+    watch = TurnWatch(now)
     with caplog.at_level(logging.WARNING):
         watch.note(0.09, "short")
         for what in ("first", "second", "third"):
@@ -54,10 +53,9 @@ def test_long_stalls_are_logged_and_not_every_one_of_many(
     ]
 
 
-def test_a_task_that_takes_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr("amqp_server.broker.turn.perf_counter", lambda: now.seconds)
-    watch, due = TurnWatch(), list[object]()
+def test_a_task_that_takes_long_is_named() -> None:
+    now = Stopwatch()
+    watch, due = TurnWatch(now), list[object]()
 
     class Work:
         def __init__(self, name: str, seconds: float) -> None:
@@ -66,7 +64,7 @@ def test_a_task_that_takes_long_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         def run_turn(self) -> None:
             now.seconds += self.seconds
 
-    turn = Turn(due.append, lambda _seconds, _run: SimpleNamespace(), watch)
+    turn = Turn(due.append, lambda _seconds, _run: SimpleNamespace(), watch, stopwatch=now)
     for name, seconds in (("quick", 0.01), ("slow", 0.5)):
         turn.mark(Work(name, seconds))
     turn._run()
@@ -81,10 +79,9 @@ def test_a_task_that_takes_long_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
 
 
-def test_garbage_collections_are_measured_until_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_collections_are_measured_until_the_stop() -> None:
     times = iter([0.0, 0.05])
-    monkeypatch.setattr(turn_watch, "perf_counter", lambda: next(times, 1.0))
-    watch = TurnWatch()
+    watch = TurnWatch(lambda: next(times, 1.0))
     watch.watch_collections()
     gc.collect()
     watch.stop()

@@ -75,7 +75,9 @@ class InlineServer:
         self.loop = InlineLoop(seed)
         self.was_clean: bool | None = None
         self.clients: list[InlineClient] = []
-        self._start = partial(start, config, filesystem or UnsyncedFileSystem())
+        self._start = partial(
+            start, config, filesystem or UnsyncedFileSystem(), stopwatch=self.loop.stopwatch
+        )
         self._running: RunningServer
         self._patches = ExitStack()
 

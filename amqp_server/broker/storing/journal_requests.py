@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from amqp_server.base.time_slice import TimeSlice
@@ -15,6 +16,7 @@ from ring.sizes import count_within
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from amqp_server.base.time_slice import Stopwatch
     from appendlog import Chunk, Log
     from ring import Ring
 
@@ -34,6 +36,7 @@ class JournalRequests:
     Args:
         log: Log that the flusher writes the requests to.
         chunk_bytes_max: Most message bytes in a chunk; a larger message has a chunk of its own.
+        stopwatch: Measures how long a request may be encoded.
 
     Attributes:
         transactions: Offsets that belong to transactions. Each of their chunks names its
@@ -41,7 +44,8 @@ class JournalRequests:
             use it.
     """
 
-    def __init__(self, log: Log, chunk_bytes_max: int) -> None:
+    def __init__(self, log: Log, chunk_bytes_max: int, stopwatch: Stopwatch = perf_counter) -> None:
+        self._stopwatch = stopwatch
         self.transactions = TransactionMarks()
         self._log = log
         self._chunk_bytes_max = chunk_bytes_max
@@ -87,7 +91,7 @@ class JournalRequests:
         """
         chunks: list[Chunk] = []
         left_bytes = REQUEST_BYTES_MAX
-        time_slice = TimeSlice()
+        time_slice = TimeSlice(stopwatch=self._stopwatch)
         while start < end and not (chunks and time_slice.is_over):
             bytes_max = min(self._chunk_bytes_max, left_bytes)
             likely = max(bytes_max * len(ring) // max(ring.held_bytes, 1), 1)
@@ -107,7 +111,7 @@ class JournalRequests:
         """Encode messages with gaps between them; return the chunks and their end."""
         chunks: list[Chunk] = []
         left_bytes = REQUEST_BYTES_MAX
-        time_slice = TimeSlice()
+        time_slice = TimeSlice(stopwatch=self._stopwatch)
         for messages, offsets in _batches(ring, ranges):
             ends_bytes = list(accumulate(map(len, messages)))
             for start, end in self._chunk_borders(ends_bytes, 0, len(messages)):

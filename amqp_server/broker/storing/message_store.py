@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.base.config import Durability
@@ -36,6 +37,7 @@ from appendlog import Append, FlushRequest, ReopenRequest
 from appendlog.layout.format import OFFSET_MAX
 
 if TYPE_CHECKING:
+    from amqp_server.base.time_slice import Stopwatch
     from amqp_server.broker.storing.client_writes import Writes
     from amqp_server.broker.storing.group_commit import WaitingWrites
     from amqp_server.broker.storing.message_run import Messages
@@ -69,6 +71,7 @@ class MessageStore:
         throttled_queues: Queues of the server whose publishers are throttled.
         waiting_writes: Stores of the server whose messages wait to share a write.
         window_budget: Memory limit for the windows of all logs; None limits this log alone.
+        stopwatch: Measures how long a write may be encoded.
 
     Attributes:
         has_progressed: Whether the owner should call `take_progress` in its turn. What the disk
@@ -92,6 +95,7 @@ class MessageStore:
         throttled_queues: ThrottledQueues,
         waiting_writes: WaitingWrites,
         window_budget: WindowBudget | None = None,
+        stopwatch: Stopwatch = perf_counter,
     ) -> None:
         assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
         self.log = log
@@ -111,7 +115,7 @@ class MessageStore:
         self._request: FlushRequest | None = None
         self._overflow = OverflowBuffer()
         self._spilling = Spilling(ring, settlement, owner, throttled_queues)
-        self._requests = JournalRequests(log, settings.flush_bytes)
+        self._requests = JournalRequests(log, settings.flush_bytes, stopwatch)
         self.windows = LogWindows(log, read_in_worker, window_budget)
         self._reader = self.windows.of_consumers
         self._flush_waiters: list[asyncio.Future[None]] = []

@@ -219,6 +219,7 @@ class QueueStorage:
             throttled_queues=self.throttled_queues,
             waiting_writes=self._waiting_writes,
             window_budget=self._window_budget,
+            stopwatch=self._turn.stopwatch,
         )
         self._stores[log] = store
         return store

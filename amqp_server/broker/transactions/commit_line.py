@@ -12,11 +12,10 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from amqp_server.base.time_slice import TimeSlice
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from amqp_server.base.time_slice import TimeSlice
     from amqp_server.broker.client import Client
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.storage import QueueStorage
@@ -61,7 +60,7 @@ class CommitLine:
         self._waiting.append(_Waiting(client, self._whole(steps), done))
         if len(self._waiting) == 1:
             self._turn.jobs.add(self)
-            self._run(TimeSlice() if self._turn.cuts_jobs else None)
+            self._run(self._turn.new_slice() if self._turn.cuts_jobs else None)
         return done
 
     def hold(self, queues: Collection[Queue]) -> None:

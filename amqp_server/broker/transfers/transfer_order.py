@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from itertools import count
-from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class TransferOrder:
     """The senders that wait. A task of the line `Turn.transfers`.
 
     Args:
-        turn: Turn that runs it.
+        turn: Turn that runs it; its stopwatch measures the senders.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -87,11 +86,11 @@ class TransferOrder:
             self._is_waiting.discard(sender)
             self._clock_seconds = sender.clock_seconds
         self._running, self._asks_again = sender, False
-        began_seconds = perf_counter()
+        began_seconds = self._turn.stopwatch()
         try:
             sender.send_some()
         finally:
-            sender.clock_seconds += perf_counter() - began_seconds
+            sender.clock_seconds += self._turn.stopwatch() - began_seconds
             self._running = None
             if self._asks_again and sender.is_sending:
                 self._begun = sender

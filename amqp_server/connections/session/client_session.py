@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.audit.actor import Actor
-from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.job import Job
 from amqp_server.broker.rights import NO_RIGHTS, AnswerAwaited, when_answered
@@ -61,6 +60,7 @@ from amqp_server.protocol.misplaced_publish import misplaced_publish
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from amqp_server.base.time_slice import TimeSlice
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.connections.authentication import PeerAuthenticator
     from amqp_server.connections.client_socket import ClientSocket
@@ -304,7 +304,7 @@ class ClientSession:
         self._login.end()
         self.line = self._turn.endings
         self._turn.jobs.add(self)
-        self._go_on_to_end(TimeSlice() if self._turn.cuts_jobs else None)
+        self._go_on_to_end(self._turn.new_slice() if self._turn.cuts_jobs else None)
 
     def finish(self) -> None:
         """Handle at once what is left of a lost connection, because the server stops."""
