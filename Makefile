@@ -11,6 +11,7 @@
 #                Prometheus with the dashboards, the page in Chromium, RabbitMQ's command-line
 #                tools, a RabbitMQ that moves to our broker, and Ansible's modules with ours
 #   interop crash      parts of the tests alone
+#   test-slices  the tests inside the process with slices of 0, 2 ms and 1,000 s: the same results
 #   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
 #                MUTANTS_WORKERS; docs/testing.md)
 #   bench        the benchmark table beside RabbitMQ, twenty minutes, kept in bench/results/
@@ -37,6 +38,9 @@ CONSTRAINED := -m pip install -qq --disable-pip-version-check --constraint const
 # The first that knows --build-constraint.
 INSTALL_PIP := $(CONSTRAINED) 'pip>=25.3'
 INSTALL := $(CONSTRAINED) --build-constraint constraints.txt
+# Folders with tests inside the process.
+SLICED := $(addprefix tests/,access audit broker census clock connections control definitions groups \
+	metadata proxy_protocol statemachine stored system testing tls) $(wildcard tests/test_*.py)
 GROUPS := ansible build deploy dev docs environments tools
 UPGRADE := --upgrade
 CREATED := .venv/.created
@@ -61,7 +65,7 @@ KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/rou
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
 	check check-long long-search long-crash long-faults long-management long-pure java tools clients node programs prepare \
-	bytecode upgrade
+	bytecode upgrade test-slices
 
 setup: $(COMPILED) $(INSTALLED)
 
@@ -135,6 +139,7 @@ lint: setup
 	$(BIN)/codespell
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.lint.early_reads
+	$(BIN)/python -m tests.lint.short_waits
 
 types: setup
 	$(BIN)/mypy
@@ -142,6 +147,13 @@ types: setup
 # A worker whose test hangs is replaced; when six have been, all that is left would hang, too.
 test: setup programs
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal --max-worker-restart 5 --second-look
+
+# A slice is over after one step, after 2 ms, or never; other processes have slices of their own.
+test-slices: setup
+	for seconds in 0 0.002 1000; do \
+		$(BIN)/python -m pytest --numprocesses 3 --dist worksteal --second-look \
+			--slice-seconds $$seconds $(SLICED); \
+	done
 
 conformance: setup
 	AMQP_URL='$(AMQP_URL)' $(BIN)/python -m pytest tests/conformance
@@ -205,6 +217,7 @@ check-long: check
 	$(MAKE) long-faults
 	$(MAKE) long-management
 	$(MAKE) long-pure
+	$(MAKE) test-slices
 	$(MAKE) mutants
 
 # A part of check-long, between two lines that say when it began and that it was done to its end.

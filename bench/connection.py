@@ -22,7 +22,7 @@ from bench.errors import BenchError, UnexpectedFrameError
 from bench.requests import Request
 
 CONSUMER_TAG: Final = "bench"
-STALL_SECONDS_MAX: Final = 30
+STALL_SECONDS_MAX: Final = 120
 """Longest time for which a broker may not read from a publisher or not answer a request."""
 
 _READ_BYTES: Final = 65_536

@@ -20,7 +20,7 @@ from bench.delivery_counter import (
 )
 from bench.worker import UNKNOWN, Counters, StartLine
 
-IDLE_SECONDS_MAX: Final = 10.0
+IDLE_SECONDS_MAX: Final = 60.0
 """Longest wait for the next delivery after the publishers have finished."""
 
 READ_BYTES_LEAST: Final = 16_384

@@ -13,7 +13,7 @@ from bench.running_broker import RunningBroker, server_process, wait_until_ready
 from cli.rabbitmq_tools.install import write_tool
 from cli.rabbitmq_tools.verbs import TOOLS
 
-_START_SECONDS_MAX: Final = 30
+_START_SECONDS_MAX: Final = 120
 _LISTENING: Final = re.compile(r"listening on (\S+):(\d+)")
 _SETTINGS_PREFIX: Final = "AMQP_SERVER_"
 

@@ -19,7 +19,7 @@ from bench.connection import Connection
 from bench.errors import BenchError, BrokerStartError
 from bench.running_broker import RunningBroker, server_process, wait_until_ready
 
-_START_SECONDS_MAX: Final = 60
+_START_SECONDS_MAX: Final = 120
 _SERVER_SCRIPTS: Final = (
     # Debian's `rabbitmq-server` on the PATH changes to the system's user and directories. The
     # script that it calls starts a broker for any user.

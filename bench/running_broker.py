@@ -12,7 +12,7 @@ from bench.broker_url import BrokerUrl
 from bench.errors import BrokerStartError
 
 _LOOK_SECONDS: Final = 0.005
-_STOP_SECONDS_MAX: Final = 30
+_STOP_SECONDS_MAX: Final = 120
 _TAIL_BYTES: Final = 2_000
 
 _Answer = TypeVar("_Answer")

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from bench.errors import BenchError
 
-START_SECONDS_MAX: Final = 60
+START_SECONDS_MAX: Final = 120
 UNKNOWN: Final = -1
 
 _context: Final = multiprocessing.get_context("spawn")

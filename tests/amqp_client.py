@@ -27,9 +27,9 @@ from pamqp import body, commands, constants, frame, header, heartbeat
 from pamqp.base import Frame
 from pamqp.commands import Basic, Channel, Connection, Queue
 
+from tests.limits import HANG_SECONDS
+
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-SECONDS_MAX: Final = 120.0
-"""How long the next frame may take: far more than any, so that a hang ends a test."""
 RECEIVE_BYTES: Final = 256 * 1024
 FRAME_OVERHEAD_BYTES: Final = 8
 
@@ -148,7 +148,7 @@ class AmqpClient:
         self,
         address: tuple[str, int],
         *,
-        seconds_max: float = SECONDS_MAX,
+        seconds_max: float = HANG_SECONDS,
         over: socket.socket | None = None,
     ) -> None:
         self.socket = over or socket.create_connection(address, timeout=seconds_max)
@@ -384,7 +384,7 @@ class AmqpClient:
         if isinstance(value, Basic.GetEmpty):
             return None
         assert isinstance(value, Basic.GetOk), f"expected Basic.GetOk, got {describe(value)}"
-        return self._message(value, channel)
+        return self.message_of(value, channel)
 
     def consume(
         self,
@@ -403,11 +403,11 @@ class AmqpClient:
 
     def expect_delivery(self, channel: int = 1) -> Message:
         """Return the next delivery."""
-        return self._message(self.expect(Basic.Deliver, channel), channel)
+        return self.message_of(self.expect(Basic.Deliver, channel), channel)
 
     def expect_return(self, channel: int = 1) -> Message:
         """Return the next message that was not routed."""
-        return self._message(self.expect(Basic.Return, channel), channel)
+        return self.message_of(self.expect(Basic.Return, channel), channel)
 
     def ready_count(self, queue: str, channel: int = 1) -> int:
         """Return how many messages of a queue are ready."""
@@ -438,7 +438,10 @@ class AmqpClient:
         self.expect_end()
         return value
 
-    def _message(self, method: Basic.Deliver | Basic.GetOk | Basic.Return, channel: int) -> Message:
+    def message_of(
+        self, method: Basic.Deliver | Basic.GetOk | Basic.Return, channel: int = 1
+    ) -> Message:
+        """Return the message of a method that was received; what comes next is its content."""
         number, head = self.receive()
         assert isinstance(head, header.ContentHeader), f"expected a header, got {describe(head)}"
         parts: list[bytes] = []

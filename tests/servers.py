@@ -15,10 +15,9 @@ from typing import Self
 
 import amqp_server
 from tests.forked_servers import ForkedProcess, start_forked_server
+from tests.limits import HANG_SECONDS
 
 REPOSITORY = Path(amqp_server.__file__).resolve().parent.parent
-START_SECONDS_MAX = 120.0
-STOP_SECONDS_MAX = 120.0
 _LISTENING = "listening on "
 NO_MANAGEMENT = {"AMQP_SERVER_MANAGEMENT_PORT": "0", "AMQP_SERVER_METRICS_PORT": "0"}
 """Variables of a server without a management server: it would have to be started for nothing."""
@@ -122,7 +121,7 @@ class RunningServer:
         """Most memory that it ever had, with mapped files."""
         return self._memory_bytes("VmHWM")
 
-    def wait_for_memory(self, bytes_max: float, *, seconds_max: float = STOP_SECONDS_MAX) -> None:
+    def wait_for_memory(self, bytes_max: float, *, seconds_max: float = HANG_SECONDS) -> None:
         """Return when its resident memory is at most `bytes_max`.
 
         What the server has just finished with is freed a little later.
@@ -144,10 +143,10 @@ class RunningServer:
         """Start, and return when it listens.
 
         Raises:
-            AssertionError: It ended instead, or took longer than `START_SECONDS_MAX`.
+            AssertionError: It ended instead, or took longer than `HANG_SECONDS`.
         """
         self.begin()
-        line = self.wait_for_message(_LISTENING, seconds_max=START_SECONDS_MAX)
+        line = self.wait_for_message(_LISTENING, seconds_max=HANG_SECONDS)
         self.host, _, port = line.removeprefix(_LISTENING).strip().rpartition(":")
         self.port = int(port)
         return self
@@ -200,7 +199,7 @@ class RunningServer:
             errors="backslashreplace",
         )
 
-    def wait_for_message(self, text: str, *, seconds_max: float = STOP_SECONDS_MAX) -> str:
+    def wait_for_message(self, text: str, *, seconds_max: float = HANG_SECONDS) -> str:
         """Return the first line since the last start that contains `text`, when it is there."""
 
         def found() -> str | None:
@@ -227,7 +226,7 @@ class RunningServer:
         self.signal(signal.SIGTERM)
         return self.wait()
 
-    def wait(self, seconds_max: float = STOP_SECONDS_MAX) -> int:
+    def wait(self, seconds_max: float = HANG_SECONDS) -> int:
         """Return the exit code when the process has ended.
 
         Raises:
@@ -259,6 +258,6 @@ class RunningServer:
     def _join(self) -> None:
         """Take the rest of what an ended process wrote, and close the pipe."""
         if self._reader is not None and self._process is not None and self._process.stderr:
-            self._reader.join(STOP_SECONDS_MAX)
+            self._reader.join(HANG_SECONDS)
             self._process.stderr.close()
             self._reader = None

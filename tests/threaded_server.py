@@ -27,8 +27,8 @@ from amqp_server.start_and_stop import start
 from amqp_server.upkeep.alarms import Sensor
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import AmqpClient, connect
+from tests.limits import HANG_SECONDS
 
-SECONDS_MAX = 120.0
 ResultT = TypeVar("ResultT")
 
 
@@ -77,7 +77,7 @@ class ThreadedServer:
     def __enter__(self) -> Self:
         """Start, and return when it listens."""
         self._thread.start()
-        self._started.result(SECONDS_MAX)
+        self._started.result(HANG_SECONDS)
         return self
 
     def __exit__(
@@ -100,17 +100,17 @@ class ThreadedServer:
         async def run() -> ResultT:
             return function()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(SECONDS_MAX)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(HANG_SECONDS)
 
     def wait_until(self, is_reached: Callable[[], bool]) -> None:
         """Return when a condition on the server's state holds; it is asked on the loop."""
 
         async def run() -> None:
-            async with asyncio.timeout(SECONDS_MAX):
+            async with asyncio.timeout(HANG_SECONDS):
                 while not is_reached():  # noqa: ASYNC110 - any state, so there is no event
                     await asyncio.sleep(0.002)
 
-        asyncio.run_coroutine_threadsafe(run(), self._loop).result(SECONDS_MAX + 1)
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(HANG_SECONDS + 1)
 
     def run(self, make: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Run a coroutine function on the server's loop and return its result."""
@@ -118,13 +118,13 @@ class ThreadedServer:
         async def run() -> ResultT:
             return await make()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(SECONDS_MAX)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(HANG_SECONDS)
 
     def stop(self) -> None:
         """Stop cleanly; a second call does nothing."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._ending.set)
-            self._thread.join(SECONDS_MAX)
+            self._thread.join(HANG_SECONDS)
             assert not self._thread.is_alive(), "the server did not stop"
 
     def abandon(self) -> None:

@@ -33,10 +33,10 @@ from appendlog import (
 )
 from offsets.settlement import Settlement
 from ring import PagePool, Ring
+from tests.limits import HANG_SECONDS
 
 RING_SLOTS = 1024
 RING_BYTES = 64 * 1024
-ANSWER_SECONDS_MAX = 60.0
 IDENTITY = LogIdentity("/", "q", UUID(int=1))
 
 
@@ -147,7 +147,7 @@ class StoreBench:
 
     def take_report(self) -> None:
         """Wait for one thing that a thread has done, and hand it to the store."""
-        self._reports.get(timeout=ANSWER_SECONDS_MAX)()
+        self._reports.get(timeout=HANG_SECONDS)()
         self.take_progress()
 
     def run_turns(self) -> None:

@@ -93,9 +93,11 @@ def test_lost_records_are_reported_once_and_in_a_turn(bench: MakeBench) -> None:
 
 @pytest.mark.parametrize("in_transaction", [False, True])
 def test_a_log_that_ends_later_than_before_goes_on_behind_its_end(
-    tmp_path: Path, bench: MakeBench, in_transaction: bool
+    tmp_path: Path, bench: MakeBench, monkeypatch: pytest.MonkeyPatch, in_transaction: bool
 ) -> None:
     """The segment that a failed append has sealed stays, with records that nobody confirmed."""
+    # All messages are in one write, however slow the machine is.
+    monkeypatch.setattr("amqp_server.base.time_slice.SLICE_SECONDS", 1_000.0)
     filesystem = FaultyFileSystem(tmp_path, error=errno.ENOSPC)
     queue = bench(is_journaled=True, filesystem=filesystem, flush_bytes=1_000, segment_bytes=4_096)
     queue.publish(10)

@@ -155,7 +155,7 @@ def test_a_consumer_in_a_thread_retries_within_one_span(
     thread.start()
     assert is_ready.wait(HANG_SECONDS)
     client.publish(b"task", "work")
-    clock.advance(hours=1, minutes=1, answer_seconds=10)
+    clock.advance(hours=1, minutes=1, answer_seconds=HANG_SECONDS)
     thread.join(HANG_SECONDS)
     assert bodies(client, "failed") == [b"task"]
     gaps = [(after - before).total_seconds() for before, after in pairwise(attempts)]

@@ -14,6 +14,7 @@ from amqp_server.start_and_stop import start
 from amqp_server.testing.clock import ClockError, TurnedClock
 from tests.amqp_client import PERSISTENT, AmqpClient, ConnectionLostError, connect
 from tests.conformance.routing import bind_queue
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 HOUR_MS = 3_600_000
@@ -147,7 +148,7 @@ def test_time_passes_for_who_waits_for_almost_nothing(tmp_path: Path) -> None:
                 ended.append(clock.monotonic())
 
         server.call(lambda: clock.call_later(1e-12, wait_again))
-        clock.advance(milliseconds=1, seconds_max=2)
+        clock.advance(milliseconds=1, seconds_max=HANG_SECONDS)
         assert ended
 
 
@@ -208,7 +209,11 @@ def test_a_broker_that_finds_no_rest_is_an_error_that_says_so(
         thread = threading.Thread(target=requeue, daemon=True)
         thread.start()
         with pytest.raises(ClockError, match=r"did not come to rest within 0\.3 s .*requeue"):
-            clock.advance(hours=1, answer_seconds=10, seconds_max=0.3)
+            clock.advance(
+                hours=1,
+                answer_seconds=HANG_SECONDS,
+                seconds_max=0.3,  # short: it is what ends the call
+            )
         consumer.socket.shutdown(socket.SHUT_RDWR)
         thread.join()
 
@@ -228,7 +233,11 @@ def test_timers_without_end_are_an_error_too(client: AmqpClient, clock: TurnedCl
     thread = threading.Thread(target=reject, daemon=True)
     thread.start()
     with pytest.raises(ClockError, match="pass a larger seconds_max"):
-        clock.advance(days=365, answer_seconds=10, seconds_max=0.3)
+        clock.advance(
+            days=365,
+            answer_seconds=HANG_SECONDS,
+            seconds_max=0.3,  # short: it is what ends the call
+        )
     stop.set()
     thread.join()
 
@@ -245,7 +254,7 @@ def test_a_broker_that_stops_ends_the_call(
 
     def turn() -> None:
         try:
-            clock.advance(hours=1, answer_seconds=30)
+            clock.advance(hours=1, answer_seconds=HANG_SECONDS)
         except ClockError as error:
             errors.append(error)
 

@@ -11,11 +11,11 @@ from pamqp.commands import Basic
 
 from tests.amqp_client import PERSISTENT, AmqpClient, ConnectionLostError, connect
 from tests.crash.ledger import Ledger, MessageId
+from tests.limits import HANG_SECONDS
 
 WINDOW_MESSAGES = 40
 PREFETCH = 60
 PINNED_ONE_IN = 40
-JOIN_SECONDS_MAX = 120.0
 
 
 class Worker(ABC):
@@ -41,7 +41,7 @@ class Worker(ABC):
         Raises:
             Exception: What else ended it.
         """
-        self._thread.join(JOIN_SECONDS_MAX)
+        self._thread.join(HANG_SECONDS)
         assert not self._thread.is_alive(), f"{self._thread.name} did not notice the end"
         if self._failure is not None:
             raise self._failure

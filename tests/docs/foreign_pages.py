@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.docs.test_readme import REPOSITORY
+from tests.limits import HANG_SECONDS
 
 FILE = re.compile(r"^```(?:js|go|java)\n// (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SECONDS_MAX = 100
 
 
 def write_files(page: str, directory: Path) -> list[str]:
@@ -55,7 +55,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, which must be good unless `fails`; return what it printed."""
     ended = subprocess.run(
-        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=HANG_SECONDS, check=False
     )
     assert (ended.returncode != 0) == fails, ended.stdout + ended.stderr
     return ended

@@ -26,6 +26,7 @@ from tests.embedded.consumers import SMALL_SEGMENTS, consumer, drain, fill
 from tests.embedded.logs import BY_HAND
 from tests.embedded.processes import Process
 from tests.faults.faulty_filesystem import FaultyFileSystem
+from tests.limits import HANG_SECONDS
 
 
 def test_a_group_gets_each_record_once_and_goes_on_after_a_restart(root: LogRoot) -> None:
@@ -317,7 +318,7 @@ def test_a_poll_waits_for_what_another_process_appends(tmp_path: Path) -> None:
         writer.tell("go")
         batch = None
         while batch is None:
-            batch = reader.poll(timeout_seconds=5)
+            batch = reader.poll(timeout_seconds=HANG_SECONDS)
         assert batch.payloads == [b"hello"]
 
 

@@ -12,7 +12,6 @@ from typing import Any, Self
 from tests.limits import HANG_SECONDS
 from tests.servers import REPOSITORY
 
-READY_SECONDS_MAX = 60
 PING_SECONDS = 1.0
 
 
@@ -64,7 +63,7 @@ class CeleryWorker:
 
     def wait_until_ready(self) -> None:
         """Return when it answers; one that runs a task in the pool `solo` does not."""
-        for _ in range(int(READY_SECONDS_MAX / PING_SECONDS)):
+        for _ in range(int(HANG_SECONDS / PING_SECONDS)):
             assert self._process.poll() is None, "the worker has ended"
             if self.app.control.ping([self.name], timeout=PING_SECONDS, limit=1):
                 return

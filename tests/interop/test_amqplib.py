@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANG_SECONDS
+
 pytestmark = pytest.mark.interop
 
 NODE_DIRECTORY = Path(__file__).parent / "node"
-SECONDS_MAX = 90
 CONVERSATIONS_MIN = 12
 
 
@@ -23,7 +24,7 @@ def test_every_conversation_of_amqplib_goes_well(url: str) -> None:
         cwd=NODE_DIRECTORY,
         capture_output=True,
         text=True,
-        timeout=SECONDS_MAX,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr

@@ -42,5 +42,5 @@ def test_a_client_hears_that_its_vhost_was_deleted(server: RunningServer) -> Non
     channel.queue_declare("q", durable=True)
     ask(server.storage_path, "vhosts.delete", name="team/orders")
     with pytest.raises(ConnectionClosedByBroker, match="vhost 'team/orders' is deleted") as closed:
-        connection.process_data_events(time_limit=10)
+        connection.process_data_events(time_limit=HANG_SECONDS)
     assert closed.value.reply_code == 320

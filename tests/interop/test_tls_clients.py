@@ -13,13 +13,13 @@ import pytest
 from aio_pika.exceptions import AMQPConnectionError
 
 from tests.interop.test_amqplib import NODE_DIRECTORY
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 from tests.tls.certificates import Authority, Pair, common_name
 from tests.tls.conftest import tls_address
 
 pytestmark = pytest.mark.interop
 
-SECONDS_MAX = 60
 BODY = bytes(range(256)) * 4096
 
 
@@ -117,7 +117,7 @@ def test_amqplib(authority: Authority, certificate: Pair, address: tuple[str, in
         cwd=NODE_DIRECTORY,
         capture_output=True,
         text=True,
-        timeout=SECONDS_MAX,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr

@@ -15,9 +15,9 @@ import pytest
 
 from amqp_server.control.client import ask
 from tests.conftest import StartServer
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
-SECONDS_MAX = 60.0
 ManagementOptions = ("--management-port", "-1", "--metrics-port", "-1")
 
 
@@ -94,7 +94,7 @@ class ManagementServer:
             sent.setdefault("Authorization", basic(user, password))
         octets = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         parts = urlsplit(url or self.url)
-        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS_MAX)
+        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=HANG_SECONDS)
         try:
             connection.request(method, path, octets, sent)
             response = connection.getresponse()

@@ -24,7 +24,7 @@ MEMORY_DISK: Final = Path("/dev/shm")
 TEST_SECONDS_MAX: Final = 60
 """Of one test that names no limit of its own: a bug that makes it hang costs as much."""
 RUN_SECONDS_MAX: Final = 600
-END_SECONDS_MAX: Final = 20
+END_SECONDS_MAX: Final = 20  # short: the outcome is known by then
 PASSED: Final = 0
 NOTHING_TO_RUN: Final = 5
 FAILED: Final = 1

@@ -12,6 +12,7 @@ from pamqp.commands import Connection
 from amqp_server.connections.proxy_protocol import connection as proxied
 from amqp_server.connections.proxy_protocol.header import SIGNATURE_V2
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient
+from tests.limits import HANG_SECONDS
 from tests.proxy_protocol.test_header import (
     ADDRESSES_V4,
     LINE_V4,
@@ -21,7 +22,7 @@ from tests.proxy_protocol.test_header import (
     version_2,
 )
 from tests.tls.certificates import Authority
-from tests.tls.conftest import SECONDS_MAX, StartTls, TlsServer, authority, start_tls
+from tests.tls.conftest import StartTls, TlsServer, authority, start_tls
 
 __all__ = ["authority", "start_tls"]
 
@@ -112,7 +113,7 @@ def test_the_header_comes_before_tls(
     header: bytes,
     is_at_once: bool,
 ) -> None:
-    plain = socket.create_connection(server.tls_address, timeout=SECONDS_MAX)
+    plain = socket.create_connection(server.tls_address, timeout=HANG_SECONDS)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if is_at_once:
         # The header shares a packet with the first octets of TLS.
@@ -125,7 +126,7 @@ def test_the_header_comes_before_tls(
         secret.settimeout(0)
         with pytest.raises(OSError):  # noqa: PT011 - it wants the server's part
             secret.do_handshake()
-        secret.settimeout(SECONDS_MAX)
+        secret.settimeout(HANG_SECONDS)
         secret.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
     secret.do_handshake()
     with AmqpClient(server.tls_address, over=secret) as client:
@@ -184,7 +185,7 @@ def test_a_truncated_header_closes_with_one_line(
 def test_a_header_that_takes_too_long_closes_with_one_line(
     server: TlsServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proxied, "SECONDS_MAX", 0.05)
+    monkeypatch.setattr(proxied, "HANG_SECONDS", 0.05)
     with AmqpClient(server.address) as client:
         client.send_raw(LINE_V4[:10])
         expect_closed(client)

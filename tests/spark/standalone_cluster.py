@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import pyspark
 
-START_SECONDS: Final = 60
+from tests.limits import HANG_SECONDS
+
 _HOME: Final = Path(pyspark.__file__).parent
 _JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -58,7 +59,7 @@ class Daemon:
         seen = []
         while True:
             try:
-                seen.append(self._lines.get(timeout=START_SECONDS))
+                seen.append(self._lines.get(timeout=HANG_SECONDS))
             except Empty:
                 raise AssertionError(f"no {pattern!r} in: {''.join(seen)}") from None
             if found := re.search(pattern, seen[-1]):

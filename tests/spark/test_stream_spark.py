@@ -12,12 +12,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_amqplog.sink import parquet_sink
 from tests.amqp_client import connect
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
 
 pytestmark = pytest.mark.spark
-
-SECONDS_MAX = 60
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def rows_of(spark: SparkSession, path: Path, queue: str, **options: str) -> Data
 
 def end(query: StreamingQuery) -> list[int]:
     """Wait for the end of a query, and return how many rows its batches had."""
-    assert query.awaitTermination(SECONDS_MAX)
+    assert query.awaitTermination(HANG_SECONDS)
     assert query.exception() is None
     return [progress["numInputRows"] for progress in query.recentProgress]
 
@@ -126,7 +125,7 @@ def test_a_stream_beside_a_server_that_is_published_to(
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .start()
     )
-    assert is_there.wait(SECONDS_MAX), query.exception()
+    assert is_there.wait(HANG_SECONDS), query.exception()
     query.stop()
     writer.join()
     found = pq.read_table(tmp_path / "out", columns=["offset"]).column("offset").to_pylist()

@@ -20,7 +20,8 @@ from appendlog import encode_message
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.message import PERSISTENT as PERSISTENT_FLAG
 from tests.amqp_client import PERSISTENT, connect
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.limits import HANG_SECONDS
+from tests.threaded_server import ThreadedServer
 
 QUEUE = "held"
 RING: dict[str, Any] = {"ring_size": 1024, "ring_bytes": 64 * 1024}
@@ -56,7 +57,7 @@ class HeldLogs(FileSystem):
     ) -> int:
         """Write when it may."""
         if descriptor in self._held:
-            assert self.is_free.wait(SECONDS_MAX)
+            assert self.is_free.wait(HANG_SECONDS)
             if self.is_full:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return super().pwritev(descriptor, buffers, position, sync)
@@ -89,7 +90,7 @@ class HeldQueue:
         """Free the disk and remove the queue."""
         self.disk.is_free.set()
         for thread in self._threads:
-            thread.join(SECONDS_MAX)
+            thread.join(HANG_SECONDS)
             assert not thread.is_alive()
         self.publisher.socket.close()
         self.watcher.socket.close()
@@ -122,8 +123,9 @@ class HeldQueue:
 
     def accepted(self) -> int:
         """Return how many messages the queue has taken, when some of them wait for a slot."""
-        queue = self.queue
-        self.server.wait_until(lambda: queue.store.is_stalled)
+        queue, turn = self.queue, self.server.server.broker.turn
+        # What was read before takes its turns, too.
+        self.server.wait_until(lambda: queue.store.is_stalled and turn.is_idle)
         end, slots_end = self.server.call(lambda: (queue.store.end_offset, queue.store.cursor))
         assert slots_end < end
         return end

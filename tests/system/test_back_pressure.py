@@ -9,7 +9,8 @@ from pamqp.commands import Basic
 from amqp_server.broker.queue import Queue
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.limits import HANG_SECONDS
+from tests.threaded_server import ThreadedServer
 
 RING_SLOTS = 1024
 BODY = b"." * 1000
@@ -26,7 +27,7 @@ class HeldDisk(FileSystem):
         self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
     ) -> int:
         """Write when the test releases the disk."""
-        assert self.is_free.wait(SECONDS_MAX)
+        assert self.is_free.wait(HANG_SECONDS)
         return super().pwritev(descriptor, buffers, position, sync)
 
 
@@ -80,5 +81,5 @@ def send_until_the_server_does_not_read(
         except BlockingIOError:
             if server.call(lambda: queue.store.is_stalled):
                 break
-    client.socket.settimeout(SECONDS_MAX)
+    client.socket.settimeout(HANG_SECONDS)
     return octets[sent_bytes % len(octets) :], sent_bytes // len(octets) + 1

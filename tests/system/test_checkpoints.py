@@ -18,7 +18,8 @@ from tests.amqp_client import AmqpClient, connect
 from tests.crash.messages import drain, flags, publish_confirmed
 from tests.crash.power import Power
 from tests.faults.checker import Warnings, check_nothing_is_missing
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.limits import HANG_SECONDS
+from tests.threaded_server import ThreadedServer
 
 
 def channel_to(server: ThreadedServer) -> AmqpClient:
@@ -55,7 +56,7 @@ class SlowStore:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         self.entered.set()
-        assert self.gate.wait(SECONDS_MAX)
+        assert self.gate.wait(HANG_SECONDS)
         try:
             return self._write_round(states, *others, **named)  # type: ignore[arg-type]
         finally:
@@ -103,7 +104,7 @@ def test_requests_during_a_round_share_the_next_round(tmp_path: Path) -> None:
                 first.publish(b"purged", f"q{number}")
                 first.expect_confirmed()
             first.send(Queue.Purge(queue="q0"))
-            assert store.entered.wait(SECONDS_MAX)
+            assert store.entered.wait(HANG_SECONDS)
             others = [channel_to(server) for _ in range(1, 10)]
             for number, client in enumerate(others, 1):
                 client.send(Queue.Purge(queue=f"q{number}"))
@@ -129,7 +130,7 @@ def test_a_second_purge_waits_for_the_checkpoint_of_the_first(tmp_path: Path) ->
         first.publish(b"purged", "q")
         first.expect_confirmed()
         first.send(Queue.Purge(queue="q"))
-        assert store.entered.wait(SECONDS_MAX)
+        assert store.entered.wait(HANG_SECONDS)
 
         second.send(Queue.Purge(queue="q"))
         # By then the server has handled the second purge too.
@@ -184,7 +185,7 @@ def test_a_slow_disk_skips_rounds_and_never_writes_two_at_once(tmp_path: Path) -
     ):
         client.declare("q")
         settle_one(client, "q")
-        assert store.entered.wait(SECONDS_MAX)
+        assert store.entered.wait(HANG_SECONDS)
         for _ in range(20):
             settle_one(client, "q")
         # Several intervals.
@@ -318,7 +319,7 @@ def test_a_checkpoint_contains_no_message_that_a_power_cut_may_lose(tmp_path: Pa
         queue = server.server.broker.vhosts["/"].queues["q"]
         server.wait_until(lambda: queue.settlement.ack_floor == 10)
         server.run(server.server.checkpointer.write_round)
-        assert power.sync_waiting.wait(SECONDS_MAX)
+        assert power.sync_waiting.wait(HANG_SECONDS)
         power.unplug()
         server.abandon()
     power.lose()

@@ -16,8 +16,9 @@ from pamqp.commands import Basic, Tx
 from offsets import RedoTransaction
 from tests.amqp_client import AmqpClient, connect
 from tests.cutting import cut_everywhere
+from tests.limits import HANG_SECONDS
 from tests.system.stopped_record import StoppedRecord
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.threaded_server import ThreadedServer
 
 QUEUES = ["q0", "q1", "q2"]
 BODIES = [b"one", b"two"]
@@ -57,7 +58,7 @@ def commit_beside_each_step(
         ):
             stopped.before(step)
             slow.send(Tx.Commit())
-            assert stopped.has_stopped.wait(SECONDS_MAX)
+            assert stopped.has_stopped.wait(HANG_SECONDS)
             quick.call(Tx.Commit(), Tx.CommitOk)
             stopped.go_on()
             slow.expect(Tx.CommitOk)
@@ -100,7 +101,7 @@ def test_what_is_answered_was_in_the_journal(
         def slow_write(number: int, records: list[RedoTransaction]) -> None:
             written.append(sum(len(record.messages) for record in records))
             is_begun.set()
-            assert may_end.wait(SECONDS_MAX)
+            assert may_end.wait(HANG_SECONDS)
             write(number, records)
 
         monkeypatch.setattr(type(journal), "write", lambda _, *given: slow_write(*given))
@@ -110,12 +111,12 @@ def test_what_is_answered_was_in_the_journal(
         ):
             stopped.before(1)
             slow.send(Tx.Commit())
-            assert stopped.has_stopped.wait(SECONDS_MAX)
+            assert stopped.has_stopped.wait(HANG_SECONDS)
             may_end.clear()
             is_begun.clear()
             quick.send(Tx.Commit())
             # The round of the second commit is being written when the first record is complete.
-            assert is_begun.wait(SECONDS_MAX)
+            assert is_begun.wait(HANG_SECONDS)
             stopped.go_on()
             server.wait_until(lambda: not server.server.broker.turn.jobs)
             may_end.set()
@@ -143,7 +144,7 @@ def test_messages_that_were_acked_in_it_do_not_stay_unacked(
             slow.send(Basic.Ack(delivery_tag=message.tag))
             stopped.before(1)
             slow.send(Tx.Commit())
-            assert stopped.has_stopped.wait(SECONDS_MAX)
+            assert stopped.has_stopped.wait(HANG_SECONDS)
             quick.call(Tx.Commit(), Tx.CommitOk)
             # Nobody waits for the answer; it is a commit all the same.
             slow.socket.close()
@@ -173,7 +174,7 @@ def test_the_stop_waits_for_a_commit_whose_record_is_being_made(
         quick = transaction(server, [b"beside"], ["side"])
         stopped.before(1)
         slow.send(Tx.Commit())
-        assert stopped.has_stopped.wait(SECONDS_MAX)
+        assert stopped.has_stopped.wait(HANG_SECONDS)
         quick.call(Tx.Commit(), Tx.CommitOk)
         stopped.go_on()
         server.stop()

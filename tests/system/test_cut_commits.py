@@ -18,7 +18,8 @@ from pamqp.commands import Basic, Channel, Exchange, Queue, Tx
 from amqp_server.broker.transactions.commit import Commit
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.cutting import connection_of, cut_everywhere, read
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.limits import HANG_SECONDS
+from tests.threaded_server import ThreadedServer
 
 QUEUES = ["q0", "q1", "q2"]
 BODIES = [b"one", b"two"]
@@ -73,7 +74,7 @@ class Pause:
 
     def wait(self) -> None:
         """Return when the commit has stopped, or ended."""
-        assert self._stopped.wait(SECONDS_MAX)
+        assert self._stopped.wait(HANG_SECONDS)
 
     def let_others_act(self) -> None:
         """Return when everything that the server has read was handled, or waits for the commit."""
@@ -421,7 +422,7 @@ def test_a_virtual_host_may_be_deleted_at_any_step(
             if pause.is_reached:
                 server.wait_until(lambda: "v" not in server.server.broker.vhosts)
             pause.end()
-            deleted.join(SECONDS_MAX)
+            deleted.join(HANG_SECONDS)
             server.wait_until(lambda: not server.server.broker.turn.jobs)
             assert not server.call(lambda: server.server.broker.storage.held)
         assert server.call(lambda: server.server.broker.transaction_budget.held_bytes) == 0

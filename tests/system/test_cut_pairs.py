@@ -16,8 +16,9 @@ from pamqp.commands import Basic, Channel, Exchange, Queue, Tx
 
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.cutting import cut_everywhere, together
+from tests.limits import HANG_SECONDS
 from tests.system.stopped_record import StoppedRecord
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.threaded_server import ThreadedServer
 
 MESSAGES = 30
 BODIES = [b"%d" % number for number in range(MESSAGES)]
@@ -155,7 +156,7 @@ def test_both_are_answered_and_nothing_is_lost_or_doubled(
             record = StoppedRecord(monkeypatch)
             record.before(1)
             together(server, (holder, octets))
-            assert record.has_stopped.wait(SECONDS_MAX)
+            assert record.has_stopped.wait(HANG_SECONDS)
             together(server, (modest, less))
             answered(modest, *answers)
             record.go_on()

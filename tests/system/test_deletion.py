@@ -10,7 +10,8 @@ from pathlib import Path
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
 from tests.amqp_client import connect
-from tests.threaded_server import SECONDS_MAX, ThreadedServer, two_clients
+from tests.limits import HANG_SECONDS
+from tests.threaded_server import ThreadedServer, two_clients
 
 
 @contextmanager
@@ -20,11 +21,11 @@ def held_loop(server: ThreadedServer) -> Iterator[None]:
 
     def hold() -> None:
         is_held.set()
-        may_go.wait(SECONDS_MAX)
+        may_go.wait(HANG_SECONDS)
 
     holder = threading.Thread(target=server.call, args=(hold,))
     holder.start()
-    assert is_held.wait(SECONDS_MAX)
+    assert is_held.wait(HANG_SECONDS)
     try:
         yield
     finally:
@@ -68,7 +69,7 @@ def test_a_deletion_is_answered_when_the_disk_has_it(tmp_path: Path) -> None:
 
         def remove_slowly(path: Path) -> None:
             begun.set()
-            assert may_go.wait(SECONDS_MAX)
+            assert may_go.wait(HANG_SECONDS)
             remove(path)
 
         make_removed = definitions.make_removed
@@ -80,9 +81,9 @@ def test_a_deletion_is_answered_when_the_disk_has_it(tmp_path: Path) -> None:
         server.call(lambda: setattr(files, "remove", remove_slowly))
         server.call(lambda: setattr(definitions, "make_removed", ask))
         consumer.close()
-        assert begun.wait(SECONDS_MAX)
+        assert begun.wait(HANG_SECONDS)
         client.send(Queue.Delete(queue="q"))
-        assert asked.wait(SECONDS_MAX)
+        assert asked.wait(HANG_SECONDS)
         releasing = threading.Timer(0, may_go.set)
         server.call(releasing.start)
         client.expect(Queue.DeleteOk)

@@ -25,7 +25,8 @@ from amqp_server.connections.client_connection import ClientConnection
 from amqp_server.connections.lingering import Lingering
 from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, LargeFrames
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.limits import HANG_SECONDS
+from tests.threaded_server import ThreadedServer
 
 BODY = bytes(range(256)) * 8192
 CONSUMERS = 3
@@ -325,7 +326,7 @@ def test_a_message_reaches_its_queues_if_its_exchange_is_deleted_while_it_is_cop
     client.call(Confirm.Select(), Confirm.SelectOk)
     properties = Basic.Properties(delivery_mode=2, headers={"BCC": ["none"]})
     client.publish(bytes(2 * LARGE_BYTES), "k", exchange="x", properties=properties)
-    assert is_copying.wait(SECONDS_MAX)
+    assert is_copying.wait(HANG_SECONDS)
     with connect(server.address) as other:
         other.open_channel()
         other.call(Exchange.Delete(exchange="x"), Exchange.DeleteOk)

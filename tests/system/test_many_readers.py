@@ -62,7 +62,7 @@ class Readers:
             if isinstance(value, Basic.ConsumeOk):
                 continue
             assert isinstance(value, Basic.Deliver), value
-            message = self.client._message(value, 1)
+            message = self.client.message_of(value)
             place = int(str(value.consumer_tag))
             offset = place + EACH - self.missing[place]
             assert message.body == body_of(offset)

@@ -20,7 +20,8 @@ from appendlog.flushing.flusher import ThreadFlusher
 from appendlog.flushing.requests import FlushRequest, Request
 from tests.amqp_client import AmqpClient, connect
 from tests.cutting import cut_everywhere
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.limits import HANG_SECONDS
+from tests.threaded_server import ThreadedServer
 
 QUEUES: Final = 8
 FILLING: Final = [bytes(16_000)] * 8
@@ -52,7 +53,7 @@ class HeldSpills(FileSystem):
         self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
     ) -> int:
         if descriptor in self._held:
-            assert self.may_write.wait(SECONDS_MAX)
+            assert self.may_write.wait(HANG_SECONDS)
         return super().pwritev(descriptor, buffers, position, sync)
 
 

@@ -64,7 +64,10 @@ def test_methods_behind_a_parked_publish_wait_on_its_channel(watched: Watched) -
         watched.see(FINE)
         client.expect(Connection.Unblocked, 0)
         client.expect(Confirm.SelectOk)
-        assert client.expect(Queue.PurgeOk).message_count == 2
+        # The confirm may come first: a slice may be over behind the publish.
+        while not isinstance(answer := client.receive()[1], Queue.PurgeOk):
+            assert isinstance(answer, Basic.Ack)
+        assert answer.message_count == 2
         client.expect_confirmed()
         message = client.get("q")
         assert message is not None
@@ -161,8 +164,14 @@ def test_a_transactional_channel_parks_all_methods_in_their_order(watched: Watch
         watched.see(FINE)
         client.expect(Connection.Unblocked, 0)
         client.expect(Tx.CommitOk)
-        client.expect(Tx.RollbackOk)
-        assert client.expect_delivery().body == b"second"
+        # The delivery may come first: a slice may be over behind the commit.
+        answer = client.receive()[1]
+        if isinstance(answer, Basic.Deliver):
+            assert client.message_of(answer).body == b"second"
+            client.expect(Tx.RollbackOk)
+        else:
+            assert isinstance(answer, Tx.RollbackOk)
+            assert client.expect_delivery().body == b"second"
         client.call(Channel.Close(200, "done", 0, 0), Channel.CloseOk)
         client.open_channel()
         assert client.ready_count("q") == 2  # the acknowledgement was rolled back

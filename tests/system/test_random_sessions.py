@@ -47,6 +47,7 @@ from amqp_server.protocol.connection_machine import ConnectionState
 from amqp_server.protocol.errors import PreconditionFailed
 from tests.amqp_client import PERSISTENT, PROTOCOL_HEADER, FrameReader, frame_octets
 from tests.cutting import cut_everywhere
+from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
 
 ROUNDS: Final = int(os.environ.get("SESSION_ROUNDS", "12"))
@@ -329,7 +330,7 @@ class Storm:
         return peer
 
     async def until(self, is_reached: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_SECONDS):
             while not is_reached():  # noqa: ASYNC110 - any state, so there is no event
                 await asyncio.sleep(0.001)
 

@@ -41,7 +41,8 @@ from amqp_server.connections.session.session_machine import (
 from amqp_server.protocol.errors import InternalError
 from tests.amqp_client import PERSISTENT, PROTOCOL_HEADER, AmqpClient, ConnectionLostError, connect
 from tests.cutting import connection_of, cut_everywhere, read, together
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.limits import HANG_SECONDS
+from tests.threaded_server import ThreadedServer
 
 MESSAGES = 20
 QUEUES = [f"q{number}" for number in range(8)]
@@ -477,7 +478,7 @@ def begin_commit(clients: Clients, octets: bytes) -> None:
     clients.modest.call(Tx.Select(), Tx.SelectOk)
     commit = to_all(clients.modest) + frame.marshal(Tx.Commit(), 1)
     together(clients.server, (clients.modest, commit))
-    assert clients.commit.has_stopped.wait(SECONDS_MAX)
+    assert clients.commit.has_stopped.wait(HANG_SECONDS)
     together(clients.server, (clients.holder, octets))
     clients.server.wait_until(lambda: clients.session._states.work is Work.BLOCKED)
 

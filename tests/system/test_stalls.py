@@ -21,8 +21,9 @@ from amqp_server.control.client import ask
 from amqp_server.protocol.framing import Event, MethodFrame
 from amqp_server.protocol.methods import QueueDeclare
 from tests.amqp_client import connect
+from tests.limits import HANG_SECONDS
 from tests.system.watched import LIMITS, LOW_MEMORY, SetSensor, Watched
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.threaded_server import ThreadedServer
 
 MANY = 100
 
@@ -173,7 +174,7 @@ def test_what_a_client_has_sent_before_it_is_closed_is_handled_in_slices(
         parts = server.server
         turn = parts.broker.turn
         closing = (
-            parts.connections.close(SECONDS_MAX)
+            parts.connections.close(HANG_SECONDS)
             if cause == "stop"
             else done_in_turns(turn, turn.upkeep, parts.connections.disconnect("v"), cause)
         )

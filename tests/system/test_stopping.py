@@ -15,7 +15,8 @@ from appendlog import FileSystem
 from offsets import QueueCheckpoint, WrittenRound
 from offsets.group_checkpoint import GroupState
 from tests.amqp_client import connect
-from tests.threaded_server import SECONDS_MAX, ThreadedServer
+from tests.limits import HANG_SECONDS
+from tests.threaded_server import ThreadedServer
 
 BESIDE_SECONDS = 0.5
 """How long a round waits for another one that must not come."""
@@ -50,7 +51,7 @@ def test_the_last_checkpoint_is_not_written_beside_another(tmp_path: Path) -> No
             client.expect_confirmed()
             server.call(lambda: setattr(store, "write_round", write_slowly))
             assert client.get("q") is not None
-            assert entered.wait(SECONDS_MAX)
+            assert entered.wait(HANG_SECONDS)
         server.stop()
         assert overlapped == [False]
 

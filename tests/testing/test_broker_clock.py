@@ -72,7 +72,10 @@ def test_a_delivery_that_is_never_answered_is_waited_for_as_long_as_asked() -> N
         channel.basic_publish("", "q", b"x")
         channel.basic_get("q")
         # The server looks after itself once in a second; that is no answer.
-        broker.clock.advance(answer_seconds=1.5, seconds_max=HANG_SECONDS)
+        broker.clock.advance(
+            answer_seconds=1.5,  # short: no answer comes
+            seconds_max=HANG_SECONDS,
+        )
         assert broker.queue("q").unacked == 1
 
 

@@ -42,18 +42,21 @@ def publish_all(url: str) -> int:
     return failed
 
 
-def consume_all(url: str) -> list[bytes]:
+def consume_all(broker: Broker) -> list[bytes]:
     """Acknowledge each message, one after the other, until there are none; return them."""
     got: list[bytes] = []
     while True:
-        found = connect(url, "worker")
+        found = connect(broker.url, "worker")
         try:
-            for method, _, body in found.consume("orders", inactivity_timeout=0.2):
-                if method is None:
+            for method, _, body in found.consume("orders", inactivity_timeout=0.01):
+                if method is not None:
+                    got.append(body)
+                    found.basic_ack(method.delivery_tag)
+                    continue
+                orders = broker.queue("orders")
+                if not orders.ready and not orders.unacked:
                     found.connection.close()
                     return got
-                got.append(body)
-                found.basic_ack(method.delivery_tag)
         except AMQPConnectionError:
             continue
 
@@ -61,7 +64,7 @@ def consume_all(url: str) -> list[bytes]:
 def run(seed: int | None) -> tuple[tuple[str, ...], int, list[bytes]]:
     with Broker() as broker, broker.chaos(seed, messages_mean=8) as chaos:
         failed = publish_all(broker.url)
-        got = consume_all(broker.url)
+        got = consume_all(broker)
     return chaos.happened, failed, got
 
 

@@ -79,7 +79,7 @@ def consume(found: BlockingChannel, count: int) -> list[tuple[bytes, bool, int]]
 def read_on(found: BlockingChannel) -> NoReturn:
     """Read without sending anything, until an exception."""
     while True:
-        found.connection.process_data_events(time_limit=5)
+        found.connection.process_data_events(time_limit=HANG_SECONDS)
 
 
 def octets_to_end(client: AmqpClient) -> Iterator[bytes]:
@@ -235,10 +235,10 @@ def test_publishers_are_blocked_until_the_end_of_the_block(
         with broker.faults.block_publishers(resource):  # type: ignore[arg-type]
             publish(unconfirmed, b"one")
             while not seen:
-                connection.process_data_events(time_limit=5)
+                connection.process_data_events(time_limit=HANG_SECONDS)
             assert count_of(url) == 0
         while len(seen) < 2:
-            connection.process_data_events(time_limit=5)
+            connection.process_data_events(time_limit=HANG_SECONDS)
         assert seen == [f"low on {resource}", "unblocked"]
         assert unconfirmed.queue_declare("orders", passive=True)
     assert left(url, "orders") == [b"one"]
@@ -357,7 +357,7 @@ def test_a_paused_queue_grows_and_delivers_afterwards(broker: Broker, url: str) 
             other.basic_consume("orders", lambda *_: got.append(b"wrong"))
             other.close()
         while len(got) < 2:
-            worker.connection.process_data_events(time_limit=5)
+            worker.connection.process_data_events(time_limit=HANG_SECONDS)
         assert got == [b"one", b"two"]
 
 

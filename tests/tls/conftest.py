@@ -14,11 +14,11 @@ import pytest
 import uvloop
 
 from tests.amqp_client import AmqpClient, connect
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 from tests.tls.certificates import HOST, Authority
 
-SECONDS_MAX = 60.0
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
@@ -68,7 +68,7 @@ def shake_hands(
     address: tuple[str, int], trust: ssl.SSLContext, name: str | None = HOST
 ) -> ssl.SSLSocket:
     """Connect, and return the socket after the handshake of a client."""
-    plain = socket.create_connection(address, timeout=SECONDS_MAX)
+    plain = socket.create_connection(address, timeout=HANG_SECONDS)
     try:
         return trust.wrap_socket(plain, server_hostname=name)
     except BaseException:

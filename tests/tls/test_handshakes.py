@@ -14,8 +14,9 @@ from pamqp.commands import Connection
 
 from amqp_server.base.config import Limits
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient
+from tests.limits import HANG_SECONDS
 from tests.tls.certificates import DAY, Authority, common_name
-from tests.tls.conftest import SECONDS_MAX, StartTls, TlsServer
+from tests.tls.conftest import StartTls, TlsServer
 
 HOUR = datetime.timedelta(hours=1)
 
@@ -143,7 +144,7 @@ def test_a_client_without_tls_on_the_port_for_tls(
 def test_a_client_with_tls_on_the_plain_port(
     authority: Authority, server: TlsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plain = socket.create_connection(server.address, timeout=SECONDS_MAX)
+    plain = socket.create_connection(server.address, timeout=HANG_SECONDS)
     with plain, pytest.raises(ssl.SSLError):
         authority.trust().wrap_socket(plain, server_hostname="localhost")
     expect_one_warning(server, caplog, "a TLS client; this port speaks AMQP 0-9-1 without TLS")
@@ -192,7 +193,7 @@ def test_handshakes_above_the_limit_wait_for_their_turn(
         assert clients == []
         silent.socket.close()
         for thread in threads:
-            thread.join(SECONDS_MAX)
+            thread.join(HANG_SECONDS)
         assert len(clients) == 8
         for client in clients:
             with client:

@@ -22,7 +22,10 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 
 @asynccontextmanager
 async def asking(
-    answer: Answer, method: str = "post", *, timeout_seconds: float = 9.0
+    answer: Answer,
+    method: str = "post",
+    *,
+    timeout_seconds: float = 9.0,  # short: the setting is below ten
 ) -> AsyncIterator[OutsideBackend]:
     """A back end whose server reads a request and then does something.
 
@@ -107,7 +110,8 @@ HOSTILE: dict[str, Answer] = {
 @pytest.mark.parametrize("kind", list(HOSTILE))
 async def test_a_hostile_answer_denies(kind: str) -> None:
     limit = asyncio.timeout(HANG_SECONDS)
-    async with asking(HOSTILE[kind], timeout_seconds=0.5) as backend, limit:
+    # Some never answer: that it ends is what is tested.
+    async with asking(HOSTILE[kind], timeout_seconds=0.5) as backend, limit:  # short: see above
         found = await backend.log_in("alice", "geheim", "::1")
         assert isinstance(found, Refusal)
         rules = backend.login_of(Identity("alice"), "::1").rules

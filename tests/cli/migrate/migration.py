@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.limits import HANG_SECONDS
 from tests.servers import REPOSITORY
-
-SECONDS_MAX = 60.0
 
 
 class Migration:
@@ -58,7 +57,7 @@ class Migration:
         assert self._process is not None, "not started"
         self._process.send_signal(signal.SIGINT)
 
-    def wait(self, seconds_max: float = SECONDS_MAX) -> int:
+    def wait(self, seconds_max: float = HANG_SECONDS) -> int:
         """Return the exit code of the run when it has ended."""
         assert self._process is not None, "not started"
         return self._process.wait(seconds_max)

@@ -21,6 +21,7 @@ from cli.migrate.errors import SourceError
 from cli.migrate.source_api import SourceApi
 from tests.cli.migrate.conftest import Migrate
 from tests.conftest import StartServer
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -120,7 +121,7 @@ def test_an_answer_that_never_comes_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     released = threading.Event()
 
     def answer(_handler: BaseHTTPRequestHandler) -> None:
-        released.wait(10)
+        released.wait(HANG_SECONDS)
 
     with api_that(answer) as api:
         with pytest.raises(SourceError):

@@ -16,8 +16,9 @@ from typing import Final, Self
 
 import pika
 
+from tests.limits import HANG_SECONDS
+
 RECORDED: Final = Path(__file__).with_name("recorded.txt")
-_SECONDS_MAX: Final = 60
 _PIDS: Final = re.compile(r"<rabbit@host\.[\d.]+>|#PID<[\d.]+>")
 _LOGGED: Final = re.compile(r"\d\d:\d\d:\d\d\.\d+ \[")
 _PORTS: Final = re.compile(r"(127\.0\.0\.1\t)\d+")
@@ -93,7 +94,7 @@ def run(words: tuple[str, ...], tools: Path, node: str, environment: Mapping[str
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=_SECONDS_MAX,
+        timeout=HANG_SECONDS,
         check=False,
     )
     output, errors = done.stdout.removesuffix("\n"), done.stderr.removesuffix("\n")

@@ -11,6 +11,7 @@ import pytest
 from cli.main import main
 from cli.rabbitmq_tools.verbs import TOOLS, VERBS
 from tests.cli.rabbitmq_tools.conversation import Exchange, run
+from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
 Tools = Path
@@ -93,7 +94,7 @@ def test_a_listed_process_id_closes_its_connection(tools: Tools, server: Running
         )
         assert done.returncode == 0
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="enough"):
-            client.process_data_events(time_limit=5)
+            client.process_data_events(time_limit=HANG_SECONDS)
 
 
 def test_status_has_what_scripts_look_for(tools: Tools) -> None:
@@ -120,7 +121,7 @@ def test_while_the_application_is_stopped_no_client_connects(
     with pika.BlockingConnection(parameters) as client:
         assert call(tools, "rabbitmqctl", "stop_app").code == 0
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
-            client.process_data_events(time_limit=5)
+            client.process_data_events(time_limit=HANG_SECONDS)
     with pytest.raises(pika.exceptions.AMQPConnectionError):
         pika.BlockingConnection(parameters)
     assert call(tools, "rabbitmqctl", "start_app").code == 0

@@ -16,6 +16,7 @@ from cli.rabbitmq_tools.helping import about_tool
 from cli.rabbitmq_tools.main import run as run_here
 from cli.rabbitmq_tools.refusals import REASONS
 from cli.rabbitmq_tools.verbs import TOOLS, VERBS
+from tests.limits import HANG_SECONDS
 from tests.servers import NO_MANAGEMENT, RunningServer
 from tests.tls.certificates import Authority
 
@@ -99,7 +100,7 @@ def test_maintenance_closes_connections_and_the_lists_go_on(
     with pika.BlockingConnection(parameters) as client:
         assert say("rabbitmq-upgrade", "drain")[0] == 0
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="maintenance mode"):
-            client.process_data_events(time_limit=5)
+            client.process_data_events(time_limit=HANG_SECONDS)
     with pytest.raises(pika.exceptions.AMQPConnectionError):
         pika.BlockingConnection(parameters)
     assert say("rabbitmqctl", "list_queues")[0] == 0

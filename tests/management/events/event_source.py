@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from tests.management.conftest import SECONDS_MAX, basic
+from tests.limits import HANG_SECONDS
+from tests.management.conftest import basic
 
 
 class Event(NamedTuple):
@@ -43,7 +44,7 @@ class EventSource:
         body: object = None,
     ) -> None:
         parts = urlsplit(url)
-        self.connection = HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS_MAX)
+        self.connection = HTTPConnection(parts.hostname or "", parts.port, timeout=HANG_SECONDS)
         octets = None if body is None else json.dumps(body).encode()
         sent = {"Authorization": basic(user), "Accept": "text/event-stream", **(headers or {})}
         self.connection.request(method, path, octets, sent)

@@ -18,7 +18,6 @@ from tests.management.metrics.overview_dashboard import NAMESPACE
 
 PROGRAM = "/usr/bin/prometheus"
 RULES = Path(__file__).resolve().parents[3] / "docs" / "monitoring" / "alerts.yml"
-SECONDS_MAX = 60.0
 ResultT = TypeVar("ResultT")
 
 
@@ -46,7 +45,7 @@ class Prometheus:
 
     def eventually(self, expression: str) -> list[dict[str, Any]]:
         """Return the values of an expression as soon as there are any."""
-        return eventually(lambda: self.values(expression), seconds_max=SECONDS_MAX)
+        return eventually(lambda: self.values(expression), seconds_max=HANG_SECONDS)
 
 
 def page(job: str, address: str, path: str, **fields: Sequence[str]) -> dict[str, Any]:
@@ -98,7 +97,7 @@ def running_prometheus(
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
         prometheus = Prometheus(f"http://127.0.0.1:{port}")
-        eventually(lambda: _is_ready(process, prometheus), seconds_max=SECONDS_MAX)
+        eventually(lambda: _is_ready(process, prometheus), seconds_max=HANG_SECONDS)
         yield prometheus
     finally:
         process.terminate()

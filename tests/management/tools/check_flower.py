@@ -31,9 +31,11 @@ def test_flower_shows_the_queues_of_a_worker(api: Api, tmp_path: Path) -> None:
         running.callback(celery_app.close)
         worker = running.enter_context(CeleryWorker(celery_app, url, QUEUE))
         worker.wait_until_ready()
-        inspected = celery_app.control.inspect(timeout=5).active_queues()
+        inspected = celery_app.control.inspect(timeout=HANG_SECONDS, limit=1).active_queues()
         assert [queue["name"] for queue in inspected[worker.name]] == [QUEUE]
-        assert set(celery_app.control.inspect(timeout=5).stats()) == {worker.name}
+        assert set(celery_app.control.inspect(timeout=HANG_SECONDS, limit=1).stats()) == {
+            worker.name
+        }
         results = [add.apply_async((number, 1), queue=QUEUE) for number in range(TASKS)]
         assert [result.get(timeout=HANG_SECONDS) for result in results] == [1, 2, 3]
         base = running.enter_context(flower(api, url, tmp_path / "flower"))
