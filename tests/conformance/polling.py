@@ -10,6 +10,8 @@ from tests.limits import HANG_SECONDS
 URL_VARIABLE: Final = "AMQP_URL"
 SECONDS_MAX: Final = 8.0 if URL_VARIABLE in os.environ else float(HANG_SECONDS)
 """Short for another broker: of some things that tests wait for we know that it never does them."""
+MILLISECOND: Final = 0.001
+"""By how much a lifetime or a delay may end early: brokers count whole milliseconds."""
 _LOOK_SECONDS: Final = 0.01
 ValueT = TypeVar("ValueT")
 

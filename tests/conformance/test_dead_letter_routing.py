@@ -10,7 +10,7 @@ from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.dead_letters import die, to
 from tests.conformance.marks import differs, differs_from_3_10
-from tests.conformance.polling import eventually
+from tests.conformance.polling import MILLISECOND, eventually
 from tests.conformance.queues import (
     await_ready_count,
     headers_of,
@@ -391,7 +391,7 @@ def test_a_chain_of_waiting_queues_delays_by_the_sum_of_its_levels(
     begin = time.monotonic()
     client.publish(b"x", f"0.1.0.1.1.{target}", exchanges[-1])
     message = take(client, target)
-    assert time.monotonic() - begin >= (8 + 2 + 1) * 0.04
+    assert time.monotonic() - begin >= (8 + 2 + 1) * 0.04 - 3 * MILLISECOND
     queues = [each["queue"] for each in headers_of(message)["x-death"]]
     assert sorted(queues) == sorted(waiting[level] for level in (0, 1, 3))
     assert message.method.routing_key == f"0.1.0.1.1.{target}"

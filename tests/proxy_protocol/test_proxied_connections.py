@@ -185,7 +185,7 @@ def test_a_truncated_header_closes_with_one_line(
 def test_a_header_that_takes_too_long_closes_with_one_line(
     server: TlsServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proxied, "HANG_SECONDS", 0.05)
+    monkeypatch.setattr(proxied, "SECONDS_MAX", 0.05)
     with AmqpClient(server.address) as client:
         client.send_raw(LINE_V4[:10])
         expect_closed(client)
