@@ -258,7 +258,13 @@ class Broker:
                     queue.forwarder.change_rule(NoDeadLetters())
                 queue.forwarder.is_retired = True
             return
-        letters = DeadLetters(vhost_of(queue), queue.name, queue.settings, self.turn.clock.time_ns)
+        letters = DeadLetters(
+            vhost_of(queue),
+            queue.name,
+            queue.settings,
+            self.turn.clock.time_ns,
+            self.dead_letter_counts.note_cycle,
+        )
         if queue.forwarder is None:
             queue.forwarder = Forwarder(queue, letters, self.turn, self._transfer_order)
         else:

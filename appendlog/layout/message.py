@@ -12,6 +12,13 @@ PERSISTENT: Final = 1
 HAS_HEADERS: Final = 2
 HAS_EXPIRATION: Final = 4
 HAS_PRIORITY: Final = 8
+DEATHS_SHIFT: Final = 4
+"""The upper half of the flags octet: how many entries of `x-death` are since the publish."""
+COUNTED_DEATHS_MAX: Final = 14
+"""The largest such number: as many, or more."""
+ALL_DEATHS: Final = 15
+"""In its place if all entries are."""
+_DEATHS: Final = ALL_DEATHS << DEATHS_SHIFT
 
 MESSAGE_BYTES_MIN: Final = 7
 """Length of a message with an empty route, no property bytes and no body."""
@@ -25,8 +32,8 @@ def encode_message(
     """Build one message from its parts.
 
     Args:
-        flags: Sum of `PERSISTENT`, `HAS_HEADERS`, `HAS_EXPIRATION`, `HAS_PRIORITY`; it must agree
-            with `properties`.
+        flags: Sum of `PERSISTENT`, `HAS_HEADERS`, `HAS_EXPIRATION`, `HAS_PRIORITY`, which must
+            agree with `properties`, and of the deaths, shifted by `DEATHS_SHIFT`.
         exchange: Exchange name as published, at most 255 bytes.
         routing_key: Routing key as published, at most 255 bytes.
         properties: Property flags and property list of the content header, in wire format.
@@ -51,6 +58,11 @@ def encode_message(
 def as_persistent(message: bytes) -> bytes:
     """Return a message with the flag `PERSISTENT`; its properties stay unchanged."""
     return message if message[0] & PERSISTENT else bytes((message[0] | PERSISTENT,)) + message[1:]
+
+
+def published_again(message: bytes) -> bytes:
+    """Return a message as its copy is published: what has died until now is of an earlier life."""
+    return bytes((message[0] & ~_DEATHS,)) + message[1:] if message[0] & _DEATHS else message
 
 
 def routing_key_of(message: bytes) -> bytes:

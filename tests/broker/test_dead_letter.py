@@ -22,11 +22,15 @@ from amqp_server.broker.transfers.known_deaths import KnownDeath, known_death, t
 from amqp_server.protocol.field_values import FieldValue, Table, table_of
 from amqp_server.protocol.properties import Properties, decode_properties
 from appendlog.layout.message import (
+    ALL_DEATHS,
+    COUNTED_DEATHS_MAX,
+    DEATHS_SHIFT,
     HAS_EXPIRATION,
     HAS_HEADERS,
     PERSISTENT,
     decode_message,
     encode_message,
+    published_again,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +61,8 @@ class Letter(NamedTuple):
 
 def letter_of(octets: bytes, death: Death, exchange: str, new_key: str | None) -> Letter:
     view = decode_message(octets)
-    stamped = stamp(view.properties, view.exchange, view.routing_key, death, new_key)
+    since_publish = view.flags >> DEATHS_SHIFT
+    stamped = stamp(view.properties, view.exchange, view.routing_key, death, since_publish, new_key)
     dead = dead_letter(view, stamped, exchange)
     return Letter(dead, dead[0], stamped)
 
@@ -101,7 +106,7 @@ def test_everything_else_of_the_message_stays() -> None:
     kept = decode_properties(view.properties)
 
     assert (view.exchange, view.routing_key, view.body) == (b"dlx", b"key", b"body")
-    assert letter.flags == view.flags == PERSISTENT | HAS_HEADERS
+    assert letter.flags == view.flags == PERSISTENT | HAS_HEADERS | ALL_DEATHS << DEATHS_SHIFT
     assert (kept.content_type, kept.priority, kept.user_id, kept.message_id) == (
         "text/plain", 7, "guest", "m",
     )  # fmt: skip
@@ -220,6 +225,51 @@ def test_a_rejection_before_the_message_was_in_the_queue_does_not_excuse_a_cycle
     assert cycle_of(known_deaths_of(octets)) == {"q"}
 
 
+def died(octets: bytes, *deaths: tuple[str, str]) -> Letter:
+    for number, (queue, reason) in enumerate(deaths, 1):
+        letter = letter_of(octets, Death(queue, reason, number), "dlx", None)
+        octets = letter.message
+    return letter
+
+
+def test_only_deaths_since_the_publish_are_a_cycle() -> None:
+    """A client that publishes a dead letter again sends what it came with, deaths too."""
+    once = died(message(), ("a", "expired"), ("b", "maxlen"))
+    assert once.stamp.cycle == {"a", "b"}
+    again = encode_message(
+        PERSISTENT | HAS_HEADERS, b"x", b"key", decode_message(once.message).properties, b"body"
+    )
+    for octets in (again, published_again(once.message)):
+        first = died(octets, ("a", "expired"))
+        assert first.stamp.cycle == {"a"}
+        assert died(octets, ("a", "expired"), ("b", "expired")).stamp.cycle == {"a", "b"}
+        counts = [
+            (death["queue"].value, death["reason"].value, death["count"].value)
+            for death in deaths_of(first.headers)
+        ]
+        assert counts == [(b"a", b"expired", 2), (b"b", b"maxlen", 1)]
+        # The same death again is no other one.
+        assert died(first.message, ("a", "expired")).stamp.since_publish == 1
+
+
+def test_of_many_deaths_behind_an_earlier_life_the_latest_are_a_cycle() -> None:
+    early = published_again(died(message(), ("early", "expired")).message)
+    hops = [(f"q{number}", "expired") for number in range(COUNTED_DEATHS_MAX + 6)]
+    many = died(early, *hops)
+    assert many.stamp.since_publish == COUNTED_DEATHS_MAX
+    assert many.stamp.cycle == {queue for queue, _ in hops[-COUNTED_DEATHS_MAX:]}
+    # Without an earlier life all of them count.
+    assert died(message(), *hops).stamp.cycle == {queue for queue, _ in hops}
+
+
+def test_published_again_is_the_same_message_but_for_its_deaths() -> None:
+    octets = died(message(), ("q", "expired")).message
+    again = published_again(octets)
+    assert again[0] == PERSISTENT | HAS_HEADERS
+    assert again[1:] == octets[1:]
+    assert published_again(again) is again
+
+
 def test_only_strings_among_the_deaths_are_queues() -> None:
     deaths: list[Table] = [
         {},
@@ -250,12 +300,52 @@ def test_a_queue_remembers_nothing_of_a_message_that_has_left() -> None:
         routing=SimpleNamespace(route_in_steps=no_route),
     )
     settings = QueueSettings(dead_letter_exchange="dlx")
-    letters = DeadLetters(cast("VirtualHost", places), "q", settings, lambda: 10**18)
+    letters = DeadLetters(cast("VirtualHost", places), "q", settings, lambda: 10**18, no_cycle)
     result_of(letters.forward(message(), "expired"))
     assert letters._stamp.properties
     letters.forget()
 
     assert (letters._stamped, letters._stamp.properties) == (None, b"")
+
+
+def no_cycle() -> None:
+    pytest.fail("a cycle")
+
+
+@pytest.mark.parametrize("at_least_once", [False, True])
+def test_what_would_circulate_is_counted_and_logged_once(
+    caplog: pytest.LogCaptureFixture, at_least_once: bool
+) -> None:
+    def route(*_: object) -> Steps[list[Queue]]:
+        yield
+        return [cast("Queue", SimpleNamespace(name=name)) for name in targets]
+
+    places = SimpleNamespace(
+        name="/",
+        exchanges={"dlx": SimpleNamespace(name="dlx")},
+        routing=SimpleNamespace(route_in_steps=route),
+    )
+    settings = QueueSettings(dead_letter_exchange="dlx", dead_letters_at_least_once=at_least_once)
+    cycles: list[str] = []
+    letters = DeadLetters(
+        cast("VirtualHost", places), "q", settings, lambda: 10**18, lambda: cycles.append("one")
+    )
+    targets = ["q", "other"]
+    for _ in range(3):
+        copy = result_of(letters.forward(message(), "expired"))
+        assert [queue.name for queue in copy.queues] == ["other"]
+    assert len(cycles) == 3
+    targets = ["q"]
+    for _ in range(3):
+        assert result_of(letters.forward(message(), "expired")).queues == ()
+    # What is kept is tried again each second.
+    assert len(cycles) == (3 if at_least_once else 6)
+    assert [record.getMessage() for record in caplog.records] == [
+        "dead letters circulate outcome=dropped vhost=/ queue=q exchange=dlx reason=expired"
+    ]
+    assert [queue.name for queue in result_of(letters.forward(message(), "rejected")).queues] == [
+        "q"
+    ]
 
 
 def no_route(*_: object) -> Steps[list[Queue]]:

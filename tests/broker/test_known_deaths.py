@@ -19,6 +19,7 @@ from amqp_server.protocol.properties import Properties, decode_properties
 from amqp_server.protocol.property_octets import HEADERS, with_property
 from amqp_server.protocol.strings import encode_longstr, encode_shortstr
 from amqp_server.protocol.tables import decode_table, encode_table, take_array
+from appendlog.layout.message import ALL_DEATHS
 
 DEATH = Death("q", "expired", 1_700_000_000)
 HOPS: Final = 300
@@ -50,7 +51,9 @@ def history(hops: int) -> bytes:
     """Return the properties of a message that has come through so many queues."""
     octets = Properties().encode()
     for number in range(hops):
-        octets = stamp(octets, b"", b"key", Death(f"q{number}", "expired", number), "k").properties
+        octets = stamp(
+            octets, b"", b"key", Death(f"q{number}", "expired", number), ALL_DEATHS, "k"
+        ).properties
     return octets
 
 
@@ -104,7 +107,7 @@ def test_a_death_is_added_as_to_decoded_headers(
     )
     octets = properties.encode()
 
-    stamped = stamp(octets, b"x", b"key", DEATH, new_key).properties
+    stamped = stamp(octets, b"x", b"key", DEATH, ALL_DEATHS, new_key).properties
 
     wanted = reference(octets, DEATH, new_key)
     assert stamped == replace(properties, headers=wanted).encode()
@@ -135,7 +138,7 @@ def test_malformed_headers_are_removed_and_the_message_dies_all_the_same(entries
     with pytest.raises(FieldSyntaxError):
         decode_properties(octets)
 
-    stamped = decode_properties(stamp(octets, b"x", b"key", DEATH, None).properties)
+    stamped = decode_properties(stamp(octets, b"x", b"key", DEATH, ALL_DEATHS, None).properties)
 
     assert stamped.delivery_mode == 2
     assert stamped.headers == reference(Properties().encode(), DEATH, None)
@@ -147,7 +150,7 @@ def test_of_a_repeated_x_death_the_last_one_counts() -> None:
     for entries in (entry(b"V") + entry(array), entry(array) + entry(b"V")):
         octets = with_raw_headers(entries)
 
-        stamped = decode_properties(stamp(octets, b"x", b"key", DEATH, None).properties)
+        stamped = decode_properties(stamp(octets, b"x", b"key", DEATH, ALL_DEATHS, None).properties)
 
         assert stamped.headers == reference(octets, DEATH, None)
 
@@ -174,7 +177,7 @@ def test_a_long_history_is_not_decoded_at_each_death(monkeypatch: pytest.MonkeyP
         return decode_value(data, position, depth)
 
     monkeypatch.setattr(tables, "_decode_value", counted)
-    stamped = stamp(octets, b"", b"key", DEATH, "k")
+    stamped = stamp(octets, b"", b"key", DEATH, ALL_DEATHS, "k")
 
     # The newest table has six fields and a key; the rest is one header each.
     assert decoded < 30

@@ -8,10 +8,11 @@ from pamqp.commands import Basic, Exchange, Queue
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
-from tests.conformance.dead_letters import die, to
+from tests.conformance.dead_letters import deaths, die, to
 from tests.conformance.marks import differs, differs_from_3_10
 from tests.conformance.polling import MILLISECOND, eventually
 from tests.conformance.queues import (
+    Arguments,
     await_ready_count,
     headers_of,
     outlive,
@@ -353,6 +354,25 @@ def test_a_round_without_a_reject_is_dropped(client: AmqpClient, new_name: NewNa
     outlive(client, new_name(), 100)
     counts = [client.ready_count(queue) for queue in (first, second, other)]
     assert counts == [0, 0, 0]
+
+
+@differs_from_3_10("takes it for a cycle, and drops it")
+@TYPES
+def test_a_dead_letter_that_is_published_again_as_it_came_dies_again(
+    client: AmqpClient, new_name: NewName, queue_type: str
+) -> None:
+    """As Celery publishes a task again that waited in queues with lifetimes, or a shovel."""
+    first, second, end = new_name(), new_name(), new_name()
+    client.declare(end)
+    kind: Arguments = {"x-message-ttl": 1, "x-queue-type": queue_type}
+    client.declare(second, arguments=to(end) | kind)
+    client.declare(first, arguments=to(second) | kind)
+    client.publish(b"x", first)
+    for count in (1, 2, 3):
+        message = take(client, end)
+        assert deaths(message) == [(second, "expired", count), (first, "expired", count)]
+        client.publish(message.body, first, properties=message.properties)
+    take(client, end)
 
 
 def test_a_full_queue_that_is_its_own_target_does_not_go_round(connect: Connect, name: str) -> None:

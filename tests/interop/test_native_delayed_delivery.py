@@ -30,6 +30,7 @@ class Arrival(NamedTuple):
     body: Any
     seconds: float
     routing_key: str
+    headers: dict[str, Any]
 
 
 @pytest.fixture
@@ -58,14 +59,21 @@ def declare(connection: kombu.Connection, name: str, queue_type: str) -> kombu.Q
 
 
 def publish(
-    connection: kombu.Connection, queue: kombu.Queue, seconds: int, *, body: int | None = None
+    connection: kombu.Connection,
+    queue: kombu.Queue,
+    seconds: int,
+    *,
+    body: int | None = None,
+    headers: dict[str, Any] | None = None,
 ) -> None:
     """Publish a message that waits so long, and says so unless it is to say something else."""
     exchange = kombu.Exchange(level_name(MAX_LEVEL, queue.name), "topic", no_declare=True)
     with kombu.Producer(connection) as producer:
         key = calculate_routing_key(seconds, "task")
         content = seconds if body is None else body
-        producer.publish(content, exchange=exchange, routing_key=key, delivery_mode=2)
+        producer.publish(
+            content, exchange=exchange, routing_key=key, delivery_mode=2, headers=headers
+        )
 
 
 def receive(
@@ -76,7 +84,7 @@ def receive(
 
     def remember(body: Any, message: Any) -> None:  # noqa: ANN401 - kombu has no types
         key = message.delivery_info["routing_key"]
-        arrivals.append(Arrival(body, time.monotonic() - begin, key))
+        arrivals.append(Arrival(body, time.monotonic() - begin, key, message.headers))
         message.ack()
 
     with connection.Consumer(queue, callbacks=[remember]):
@@ -99,6 +107,19 @@ def test_messages_come_when_their_delay_is_over(
     for arrival in arrivals:
         assert arrival.seconds >= arrival.body
         assert arrival.routing_key == calculate_routing_key(arrival.body, "task")
+
+
+def test_a_task_that_is_tried_again_waits_again(
+    connection: kombu.Connection, queue: kombu.Queue
+) -> None:
+    """Celery publishes it with the headers that it came with: where it was before is no cycle."""
+    headers: dict[str, Any] = {}
+    for attempt in range(3):
+        publish(connection, queue, 1, body=attempt, headers=headers)
+        (arrival,) = receive(connection, queue, 1)
+        assert arrival.body == attempt
+        headers = arrival.headers
+    assert [death["count"] for death in headers["x-death"]] == [3]
 
 
 def test_a_long_delay_waits_in_the_queue_of_its_highest_bit(

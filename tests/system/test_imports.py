@@ -14,7 +14,7 @@ from amqp_server.control.import_client import ImportClient, ImportWork
 from amqp_server.control.messages import ErrorKind
 from amqp_server.protocol.properties import Properties
 from appendlog import LogReader, encode_message
-from appendlog.layout.message import HAS_PRIORITY, PERSISTENT
+from appendlog.layout.message import DEATHS_SHIFT, HAS_PRIORITY, PERSISTENT
 from tests.amqp_client import AmqpClient, connect
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
@@ -78,6 +78,17 @@ def test_imported_messages_are_unchanged_and_each_range_is_imported_once(
     assert message.body == b"0"
 
 
+def test_an_imported_dead_letter_is_published_again(
+    server: RunningServer, client: AmqpClient, imports: ImportClient
+) -> None:
+    """Wherever it is put, its earlier deaths are no cycle."""
+    client.declare("q")
+    rest = (b"", b"", b"\x00\x00", b"x")
+    with imports.begin("q", source=SOURCE) as work:
+        work.append([encode_message(PERSISTENT | 3 << DEATHS_SHIFT, *rest)], 0, 1)
+    assert stored(server.storage_path, "q") == [encode_message(PERSISTENT, *rest)]
+
+
 def test_another_source_or_another_run_starts_at_the_beginning(
     client: AmqpClient, imports: ImportClient
 ) -> None:
@@ -139,7 +150,8 @@ def test_a_queue_that_cannot_take_messages_is_refused(
         (encode_message(1, b"", b"", b"\x20\x00\x00\x00\x00\xff", b""), "do not add up"),
         (encode_message(1, b"", b"", b"\x20\x01", b""), "do not add up"),
         (encode_message(3, b"", b"", b"\x00\x00", b""), "its flags are 3"),
-        (encode_message(0x41, b"", b"", b"\x00\x00", b""), "its flags are 65"),
+        (encode_message(0x4B, b"", b"", b"\x00\x00", b""), "its flags are 11"),
+        (b"", "expected at least"),
         (encode_message(0, b"", b"", b"\x10\x00\x02", b""), "its flags that it is not"),
         (encode_message(0, b"", b"", b"", b""), "no property flags"),
         (encode_message(1, b"", b"", b"\x00\x00", bytes(3000)), "accepts 2048"),

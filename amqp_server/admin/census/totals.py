@@ -69,6 +69,7 @@ def broker_totals(broker: Broker) -> dict[str, Any]:
         "auth_attempts": broker.auth_attempts.of(AMQP),
         "auth_attempts_http": broker.auth_attempts.of(HTTP),
         "dead_letters": broker.dead_letter_counts.as_json(),
+        "dead_letter_cycles": broker.dead_letter_counts.cycles,
         "message_size_bytes": {
             "bounds": BOUNDS_BYTES,
             "counts": list(sizes.counts),

@@ -18,7 +18,7 @@ from amqp_server.admin.imports.batch_file import BATCH_BYTES, BatchFormatError, 
 from amqp_server.admin.imports.import_state import ImportState, ImportStates
 from amqp_server.admin.imports.message_check import fault_of
 from amqp_server.broker.transfers.safe_publishes import SafePublishes
-from appendlog.layout.message import PERSISTENT
+from appendlog.layout.message import PERSISTENT, published_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -252,7 +252,7 @@ class Imports:
         self._states.write(state)
 
     def _read(self, opened: OpenImport, start: int) -> list[bytes]:
-        """Return the checked messages of a batch. Blocks.
+        """Return the checked messages of a batch, as they are published. Blocks.
 
         Raises:
             ImportRefusedError: The batch or a message is invalid.
@@ -272,7 +272,7 @@ class Imports:
                 raise ImportRefusedError(
                     f"message {at} of the batch from offset {start} on is invalid: {fault}"
                 )
-        return messages
+        return list(map(published_again, messages))
 
     async def _put(self, opened: OpenImport, messages: list[bytes], start: int, end: int) -> int:
         """Publish a batch and record it; return for how many messages the queue had room.

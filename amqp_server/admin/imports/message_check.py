@@ -10,6 +10,7 @@ from typing import Final
 
 from amqp_server.protocol.framing import delivery_mode_position, property_list_end
 from appendlog.layout.message import (
+    DEATHS_SHIFT,
     HAS_EXPIRATION,
     HAS_HEADERS,
     HAS_PRIORITY,
@@ -19,7 +20,8 @@ from appendlog.layout.message import (
 
 _FLAG_OF_BIT: Final = ((13, HAS_HEADERS), (8, HAS_EXPIRATION), (11, HAS_PRIORITY))
 _DELIVERY_MODE_BIT: Final = 12
-_KNOWN: Final = PERSISTENT | HAS_HEADERS | HAS_EXPIRATION | HAS_PRIORITY
+_PROPERTIES: Final = (1 << DEATHS_SHIFT) - 1
+"""Flags that its properties require; those above count its deaths."""
 
 
 def fault_of(message: bytes, body_bytes_max: int) -> str:
@@ -47,8 +49,9 @@ def fault_of(message: bytes, body_bytes_max: int) -> str:
     if bits >> _DELIVERY_MODE_BIT & 1:
         at = delivery_mode_position(parts.properties, 2, bits)
         expected |= PERSISTENT if parts.properties[at] == 2 else 0
-    if parts.flags & ~PERSISTENT != expected & ~PERSISTENT or parts.flags & ~_KNOWN:
-        return f"its flags are {parts.flags}, but its properties require {expected}"
-    if expected & PERSISTENT and not parts.flags & PERSISTENT:
+    flags = parts.flags & _PROPERTIES
+    if flags & ~PERSISTENT != expected & ~PERSISTENT:
+        return f"its flags are {flags}, but its properties require {expected}"
+    if expected & PERSISTENT and not flags & PERSISTENT:
         return "its properties say that it is persistent, its flags that it is not"
     return ""

@@ -8,6 +8,7 @@ each later one. `x-last-death-*` is as in RabbitMQ since 3.13.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,10 +26,18 @@ from amqp_server.protocol.properties import decode_properties
 from amqp_server.protocol.property_octets import HEADERS, with_property
 from amqp_server.protocol.strings import encode_longstr, encode_shortstr
 from amqp_server.protocol.tables import encode_table
-from appendlog.layout.message import HAS_EXPIRATION, HAS_HEADERS, decode_message, encode_message
+from appendlog.layout.message import (
+    ALL_DEATHS,
+    COUNTED_DEATHS_MAX,
+    DEATHS_SHIFT,
+    HAS_EXPIRATION,
+    HAS_HEADERS,
+    decode_message,
+    encode_message,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.routing.steps import Steps
@@ -37,6 +46,8 @@ if TYPE_CHECKING:
     from amqp_server.protocol.properties import Properties
     from amqp_server.protocol.tables import Table
     from appendlog.layout.message import MessageView
+
+logger = logging.getLogger("amqp_server.broker.transfers.dead_letter")
 
 _COUNT_MAX = (1 << 63) - 1
 _LENGTH_BYTES = 4
@@ -63,11 +74,13 @@ class Stamp(NamedTuple):
         properties: Properties as on the wire.
         routing_keys: Routing keys of the dead letter; never empty.
         cycle: Queues that the message comes back to if it goes there again; see `cycle_of`.
+        since_publish: How many of its deaths are since it was published; `ALL_DEATHS`: all.
     """
 
     properties: bytes
     routing_keys: tuple[str, ...]
     cycle: frozenset[str] = frozenset()
+    since_publish: int = ALL_DEATHS
 
 
 _NO_STAMP = Stamp(b"", ())
@@ -81,6 +94,7 @@ class DeadLetters:
         queue: Name of the queue.
         settings: Settings of the queue, which name a dead-letter exchange.
         time_ns: Returns the time of day, in nanoseconds since 1970 UTC.
+        note_cycle: Called for each dead letter that is not put into a queue again.
     """
 
     def __init__(
@@ -89,6 +103,7 @@ class DeadLetters:
         queue: str,
         settings: QueueSettings,
         time_ns: Callable[[], int],
+        note_cycle: Callable[[], None],
     ) -> None:
         assert settings.dead_letter_exchange is not None, "the queue has no dead-letter exchange"
         self.keeps_unroutable = settings.dead_letters_at_least_once
@@ -97,9 +112,11 @@ class DeadLetters:
         self._queue_name = queue
         self._virtual_host = virtual_host
         self._time_ns = time_ns
+        self._note_cycle = note_cycle
+        self._is_cycle_logged = False
         # Messages that die together often differ in their bodies only, so the last stamp is kept
         # while messages are forwarded.
-        self._stamped: tuple[bytes, bytes, bytes, Death] | None = None
+        self._stamped: tuple[bytes, bytes, bytes, Death, int] | None = None
         self._stamp = _NO_STAMP
 
     def forward(self, message: bytes, reason: str) -> Steps[Copy]:
@@ -112,7 +129,8 @@ class DeadLetters:
         front, body = without_large_body(message)
         view = decode_message(front)
         death = Death(self._queue_name, reason, self._time_ns() // 10**9)
-        alike = (view.properties, view.exchange, view.routing_key, death)
+        since_publish = view.flags >> DEATHS_SHIFT
+        alike = (view.properties, view.exchange, view.routing_key, death, since_publish)
         if alike != self._stamped:
             self._stamp = stamp(*alike, self._routing_key)
             self._stamped = alike
@@ -124,8 +142,28 @@ class DeadLetters:
         if body is not None:
             letter = yield from with_body(letter, body)
         if reason != REJECTED:
-            queues = [queue for queue in queues if queue.name not in stamped.cycle]
+            others = [queue for queue in queues if queue.name not in stamped.cycle]
+            if len(others) < len(queues):
+                self._note_dropped(death, others)
+            queues = others
         return Copy(tuple(queues), letter[0], letter)
+
+    def _note_dropped(self, death: Death, others: Sequence[object]) -> None:
+        """Count a dead letter that would circulate, and log the first of the queue."""
+        if others or not self.keeps_unroutable:
+            # One that is kept is tried again and again.
+            self._note_cycle()
+        if self._is_cycle_logged:
+            return
+        self._is_cycle_logged = True
+        logger.warning(
+            "dead letters circulate outcome=%s vhost=%s queue=%s exchange=%s reason=%s",
+            "kept" if self.keeps_unroutable and not others else "dropped",
+            self._virtual_host.name,
+            self._queue_name,
+            self._exchange_name,
+            death.reason,
+        )
 
     def forget(self) -> None:
         """Free the last stamp: after many deaths it is as large as the message."""
@@ -149,7 +187,7 @@ class NoDeadLetters:
 def dead_letter(message: MessageView, stamp: Stamp, exchange: str) -> bytes:
     """Return a message after its death, as published to `exchange`."""
     return encode_message(
-        (message.flags | HAS_HEADERS) & ~HAS_EXPIRATION,
+        _flags_of(message, stamp),
         exchange.encode("utf-8", "surrogateescape"),
         stamp.routing_keys[0].encode("utf-8", "surrogateescape"),
         stamp.properties,
@@ -157,8 +195,18 @@ def dead_letter(message: MessageView, stamp: Stamp, exchange: str) -> bytes:
     )
 
 
+def _flags_of(message: MessageView, stamp: Stamp) -> int:
+    kept = message.flags & ((1 << DEATHS_SHIFT) - 1) & ~HAS_EXPIRATION
+    return kept | HAS_HEADERS | stamp.since_publish << DEATHS_SHIFT
+
+
 def stamp(
-    properties: bytes, exchange: bytes, key: bytes, death: Death, new_key: str | None
+    properties: bytes,
+    exchange: bytes,
+    key: bytes,
+    death: Death,
+    since_publish: int,
+    new_key: str | None,
 ) -> Stamp:
     """Return the properties with a death added and the expiration removed.
 
@@ -167,12 +215,14 @@ def stamp(
         exchange: Exchange that the message was published to.
         key: Routing key that it was published with.
         death: Death to add.
+        since_publish: How many of its deaths are since it was published; `ALL_DEATHS`: all.
         new_key: Routing key that replaces its own and those of its header `CC`; None keeps
             them.
     """
     rest, known = _without_deaths(properties)
     headers = dict(rest.headers or {})
     keys = [key, *_carbon_copies(headers)]
+    since_publish = _deaths_since_publish(known or (), since_publish, death)
     deaths = _add_death(headers, known, death, exchange, keys, rest.expiration)
     if new_key is not None:
         keys = [new_key.encode("utf-8", "surrogateescape")]
@@ -184,12 +234,31 @@ def stamp(
             _encode_headers(headers, deaths),
         ),
         tuple(each.decode("utf-8", "surrogateescape") for each in keys),
-        cycle_of(deaths),
+        cycle_of(deaths if since_publish == ALL_DEATHS else deaths[:since_publish]),
+        since_publish,
     )
+
+
+def _deaths_since_publish(known: Sequence[KnownDeath], count: int, death: Death) -> int:
+    """Return how many deaths are since the publish, with one more.
+
+    The latest are in front. Those that a client has published with the message are behind, and do
+    not count: it is no cycle that a message comes again to where it was in an earlier life.
+    """
+    if count == ALL_DEATHS or not known:
+        return ALL_DEATHS
+    here = field_value(death.queue), field_value(death.reason)
+    is_there = here in [(each.queue, each.reason) for each in known[:count]]
+    # Behind the largest number only the latest ones count: a longer circle of a message that was
+    # published with deaths goes on, where to count all would lose one that is in none.
+    return count if is_there else min(count + 1, COUNTED_DEATHS_MAX)
 
 
 def cycle_of(deaths: list[KnownDeath]) -> frozenset[str]:
     """Return the queues that a message has visited since it was last rejected.
+
+    Args:
+        deaths: Its deaths since it was published, the latest first.
 
     It must not go there again because it expired, for example: it would circulate for ever. A
     consumer that rejects a message acts on purpose, so such a cycle may go on.

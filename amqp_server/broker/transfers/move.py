@@ -24,6 +24,7 @@ from amqp_server.broker.transfers.replay import (
     ReplayStoppedError,
 )
 from amqp_server.protocol.field_values import FieldValue, field_value
+from appendlog.layout.message import published_again
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -146,7 +147,8 @@ class Move:
         for offset, message in zip(page.offsets, page.messages, strict=True):
             if matches(message, request.filters):
                 headers[OFFSET_HEADER] = FieldValue(b"l", offset)
-                copies.append(CopyAt(offset, with_headers(message, headers)))
+                copy = with_headers(published_again(message), headers)
+                copies.append(CopyAt(offset, copy))
         return copies
 
     async def _put(self, copies: Sequence[CopyAt]) -> None:

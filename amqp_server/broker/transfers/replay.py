@@ -17,6 +17,7 @@ from amqp_server.broker.subscriptions.log_pages import read_page
 from amqp_server.broker.transfers.message_headers import with_headers
 from amqp_server.broker.transfers.safe_publishes import SafePublishes
 from amqp_server.protocol.field_values import FieldValue, field_value
+from appendlog.layout.message import published_again
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -198,7 +199,7 @@ class Replay:
             if not matches(message, request.filters):
                 continue
             headers[OFFSET_HEADER] = FieldValue(b"l", offset)
-            copies.append((offset, with_headers(message, headers)))
+            copies.append((offset, with_headers(published_again(message), headers)))
         return copies
 
     async def _put(self, copies: list[tuple[int, bytes]]) -> None:

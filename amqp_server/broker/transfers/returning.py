@@ -26,7 +26,12 @@ from amqp_server.broker.transfers.replay import (
     ReplayStoppedError,
 )
 from amqp_server.protocol.field_values import FieldValue, field_value
-from appendlog.layout.message import HAS_HEADERS, decode_message, encode_message
+from appendlog.layout.message import (
+    HAS_HEADERS,
+    decode_message,
+    encode_message,
+    published_again,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -207,7 +212,7 @@ def _returned(message: bytes, source: str, marks: Table) -> tuple[str, bytes]:
     Returns:
         An empty name, if its headers do not say.
     """
-    view = decode_message(message)
+    view = decode_message(published_again(message))
     if not view.flags & HAS_HEADERS:
         return "", b""
     own = source.encode("utf-8", "surrogateescape")

@@ -46,6 +46,7 @@ from amqp_server.management.metrics.families.own_families import (
     EXPORT_STATES,
     GROUP_LAGS,
     QUEUE_LOGS,
+    TRANSFERS,
 )
 from amqp_server.management.metrics.families.queue_families import (
     QUEUE_COARSE,
@@ -76,6 +77,7 @@ _BROKER_WIDE: Final = (
     GLOBAL_DELIVERIES,
     GLOBAL_DEAD_LETTERS,
     BROKER,
+    TRANSFERS,
 )
 """Groups whose metrics are the same on the page of sums and on that of all objects."""
 _OF_OBJECTS: Final = (
@@ -115,6 +117,7 @@ CHOSEN_BY_NAME: Final[dict[str, FamilyGroup]] = {
         EXCHANGE_BINDINGS,
         EXCHANGE_NAMES,
         BROKER,
+        TRANSFERS,
     )
 }
 """Groups that the page `/metrics/detailed` can show, by what its address calls them."""

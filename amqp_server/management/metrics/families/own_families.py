@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from amqp_server.management.metrics.family import Family, FamilyGroup, Kind, Sum
-from amqp_server.management.metrics.object_sets import EXPORTS, GROUPS, NODE, QUEUES
+from amqp_server.management.metrics.object_sets import EXPORTS, GROUPS, NODE, OVERVIEW, QUEUES
 
 _PREFIX: Final = "amqp_server_"
 _DETAILED_PREFIX: Final = "amqp_server_detailed_"
@@ -119,6 +119,21 @@ BROKER: Final = FamilyGroup(
             Kind.COUNTER,
             "Pieces of work that kept the event loop busy for more than 20 ms",
             "stalls",
+        ),
+    ),
+    prefix=_PREFIX,
+    detailed_prefix=_DETAILED_PREFIX,
+)
+
+TRANSFERS: Final = FamilyGroup(
+    "transfer_metrics",
+    OVERVIEW,
+    (
+        Family(
+            "dead_letter_cycles_total",
+            Kind.COUNTER,
+            "Dead letters that were not put into a queue which they had come from",
+            "dead_letter_cycles",
         ),
     ),
     prefix=_PREFIX,
