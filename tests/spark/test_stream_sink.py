@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting import stream_sink
+from appendlog.spark.exporting.batch_content import BatchContent
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.stream_sink import ParquetSink, StreamBatch, write_rows
 from appendlog.spark.exporting.tables.delta_stream import DeltaSink
@@ -43,11 +45,12 @@ class Frame:
     def mapInArrow(  # noqa: N802
         self, write: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str
     ) -> "Frame":
-        assert schema == "path string, rows bigint, size_bytes bigint"
+        self.found = []
         for rows in self.partitions:
             batches = [pa.RecordBatch.from_pydict({"n": [row]}) for row in rows]
             for result in write(iter([*batches, pa.RecordBatch.from_pydict({"n": []})])):
                 self.found += [tuple(row.values()) for row in result.to_pylist()]
+                assert ", ".join(result.schema.names) == re.sub(r" \w+(?=,|$)", "", schema)
         return self
 
     def collect(self) -> list[tuple[Any, ...]]:
@@ -152,10 +155,53 @@ def test_spark_connect_needs_a_name(tmp_path: Path) -> None:
 
 
 def test_a_batch_without_rows_is_committed(tmp_path: Path) -> None:
-    call(ParquetSink(LocalStore(tmp_path)), [[], []], 0)
-    assert rows_in(tmp_path) == []
-    call(ParquetSink(LocalStore(tmp_path)), [[7]], 0)
-    assert rows_in(tmp_path) == []
+    for _ in range(2):
+        call(ParquetSink(LocalStore(tmp_path)), [[], []], 0)
+        assert rows_in(tmp_path) == []
+    with pytest.raises(OutputError, match="batch 0 of query q1 comes again with other rows"):
+        call(ParquetSink(LocalStore(tmp_path)), [[7]], 0)
+
+
+EARLIER = "batch {} of query q1 comes again, but batch {} is here already: the checkpoint is older"
+
+
+def test_a_checkpoint_that_is_behind_the_output_is_refused(tmp_path: Path) -> None:
+    """To skip its batches would lose their rows: they need not be those of the same number."""
+    sink = ParquetSink(LocalStore(tmp_path))
+    for batch in range(3):
+        call(sink, [[batch]], batch)
+    for batch in range(2):
+        with pytest.raises(OutputError, match=EARLIER.format(batch, 2)):
+            call(sink, [[batch]], batch)
+    call(sink, [[2]], 2)
+    with pytest.raises(OutputError, match=r"other rows than are here.*query='...'.*compare=False"):
+        call(sink, [[20]], 2)
+    with pytest.raises(OutputError, match="other rows than are here"):
+        call(sink, [[2], [2]], 2)
+    call(ParquetSink(LocalStore(tmp_path), compare=False), [[20]], 2)
+    with pytest.raises(OutputError, match=EARLIER.format(1, 2)):
+        call(ParquetSink(LocalStore(tmp_path), compare=False), [[20]], 1)
+    call(sink, [[3]], 3)
+    assert rows_in(tmp_path) == [0, 1, 2, 3]
+
+
+def test_spark_may_divide_a_batch_that_comes_again_otherwise(tmp_path: Path) -> None:
+    sink = ParquetSink(LocalStore(tmp_path))
+    call(sink, [[1, 2], [3]], 0)
+    call(sink, [[], [3, 1], [], [2]], 0)
+    assert rows_in(tmp_path) == [1, 2, 3]
+
+
+def test_a_batch_that_was_committed_without_a_digest_is_known_by_its_rows(tmp_path: Path) -> None:
+    sink = ParquetSink(LocalStore(tmp_path))
+    call(sink, [[1, 2]], 0)
+    (path,) = (tmp_path / "_streams/q1").iterdir()
+    record = json.loads(path.read_text())
+    del record["digest"]
+    path.write_text(json.dumps(record))
+    call(sink, [[3, 4]], 0)
+    with pytest.raises(OutputError, match="other rows"):
+        call(sink, [[1]], 0)
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
@@ -186,11 +232,13 @@ def test_of_two_processes_with_the_same_batch_one_counts(tmp_path: Path) -> None
     one, two = (StreamBatch(store, "q1", 0) for _ in range(2))
     batch = pa.RecordBatch.from_pydict({"n": [1]})
     files = [
-        [stream_sink.BatchFile(*result.to_pylist()[0].values())]
+        [stream_sink.BatchFile(*list(result.to_pylist()[0].values())[:3])]
         for result in (next(write_rows(store, each.work_folder, [batch])) for each in (one, two))
     ]
-    one.commit(files[0])
-    two.commit(files[1])
+    content = BatchContent(1, 5)
+    first = one.commit(files[0], content)
+    assert first["digest"] == 5
+    assert two.commit(files[1], BatchContent(1, 6)) == first
     assert rows_in(tmp_path) == [1]
     assert store.list(one.work_folder) == []
 
@@ -219,8 +267,10 @@ def test_a_query_that_begins_anew_replaces_nothing_whose_commit_has_gone(
     monkeypatch.setattr(stream_sink, "RECORDS_KEPT", 2)
     for batch in range(4):
         call(ParquetSink(LocalStore(tmp_path)), [[batch]], batch)
-    for batch in range(5):
-        call(ParquetSink(LocalStore(tmp_path)), [[100 + batch]], batch)
+    for batch in range(4):
+        with pytest.raises(OutputError, match="comes again"):
+            call(ParquetSink(LocalStore(tmp_path)), [[100 + batch]], batch)
+    call(ParquetSink(LocalStore(tmp_path)), [[104]], 4)
     assert rows_in(tmp_path) == [0, 1, 2, 3, 104]
 
 
@@ -252,6 +302,21 @@ def test_a_delta_table_has_each_batch_once(tmp_path: Path) -> None:
     assert table_rows(tmp_path / "table") == [1, 2, 3, 4, 5]
 
 
+def test_a_checkpoint_that_is_behind_the_table_is_refused(tmp_path: Path) -> None:
+    sink = DeltaSink(LocalStore(tmp_path))
+    for batch in range(3):
+        add_to_table(sink, [[batch]], batch)
+    for batch in range(2):
+        with pytest.raises(OutputError, match=EARLIER.format(batch, 2)):
+            add_to_table(sink, [[batch]], batch)
+    add_to_table(sink, [[2]], 2)
+    with pytest.raises(OutputError, match=r"other rows than are here.*query='...'.*compare=False"):
+        add_to_table(sink, [[20]], 2)
+    add_to_table(DeltaSink(LocalStore(tmp_path), compare=False), [[20]], 2)
+    add_to_table(sink, [[3]], 3)
+    assert table_rows(tmp_path) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("is_behind", [False, True])
 def test_a_delta_table_has_every_row_once_wherever_the_process_was_killed(
     tmp_path: Path, is_behind: bool
@@ -281,6 +346,19 @@ def test_of_two_processes_with_the_same_batch_one_is_in_the_table(tmp_path: Path
 
     slow._commit = commit  # type: ignore[method-assign, assignment]
     add_to_table(slow, [[2]], 1)
+    assert table_rows(tmp_path) == [1, 2]
+
+
+def test_of_two_processes_with_other_rows_the_second_is_refused(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    add_to_table(DeltaSink(store), [[1]], 0)
+    slow = DeltaSink(store)
+    snapshot = DeltaTable(tmp_path)
+    opened = [snapshot]
+    slow._open = lambda: opened.pop() if opened else DeltaTable(tmp_path)  # type: ignore[method-assign]
+    add_to_table(DeltaSink(store), [[2]], 1)
+    with pytest.raises(OutputError, match="other rows than are here"):
+        add_to_table(slow, [[3]], 1)
     assert table_rows(tmp_path) == [1, 2]
 
 

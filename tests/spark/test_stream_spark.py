@@ -4,10 +4,13 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree, rmtree
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import rand
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_amqplog.sink import parquet_sink
@@ -68,6 +71,47 @@ def test_available_now_and_a_batch_that_comes_again(
     found = spark.read.parquet(str(tmp_path / "out")).select("offset", "value").collect()
     assert sorted(row.offset for row in found) == list(range(630))
     assert all(int(row.value.rstrip(b".")) == row.offset for row in found)
+
+
+def test_a_checkpoint_that_is_older_than_the_output_is_refused(
+    spark: SparkSession, stored: StoredQueue, tmp_path: Path
+) -> None:
+    """Its batches need not be those that had their numbers: to skip them would lose rows."""
+    out = str(tmp_path / "out")
+
+    def run(checkpoint: str, offsets_max: int) -> str:
+        rows = rows_of(
+            spark, stored.storage_path, "orders", maxOffsetsPerTrigger=str(offsets_max)
+        ).withColumn("fraction", rand())
+        query = (
+            rows.writeStream.foreachBatch(parquet_sink(out))
+            .option("checkpointLocation", str(tmp_path / checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            assert query.awaitTermination(HANG_SECONDS)
+        except StreamingQueryException as error:
+            return str(error)
+        return ""
+
+    assert run("good", 300) == ""
+    copytree(tmp_path / "good", tmp_path / "old")
+    stored.append(plain_messages(60, first=600), step=10)
+    assert run("good", 20) == ""
+    stored.append(plain_messages(40, first=660), step=10)
+    assert "batch 2 of query" in (refused := run("old", 100))
+    assert "comes again, but batch 4 is here already" in refused
+    for folder in ("offsets", "commits"):
+        rmtree(tmp_path / "old" / folder)
+    assert "batch 0 of query" in run("old", 100)
+
+    # As after a crash between the sink and the commit log: the last batch comes again.
+    for path in (tmp_path / "good" / "commits").glob("*4*"):
+        path.unlink()
+    assert run("good", 100) == ""
+    found = pq.read_table(out, columns=["offset"]).column("offset").to_pylist()
+    assert sorted(found) == list(range(700))
 
 
 def test_a_stream_from_latest_misses_nothing_between_two_runs(

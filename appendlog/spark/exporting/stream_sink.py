@@ -7,9 +7,11 @@ sink moves files into place only after the commit of their batch, so any reader 
     _streams/<query>/<batch>.json                   created if absent: the commit
     part-<query>-<batch>-<n>.parquet                the same files, moved after the commit
 
-After a crash, Spark repeats a batch with the same number of the same query. Then the sink finds its
-commit, writes nothing, and completes the moves. Spark keeps the query's id in its checkpoint: a
-query with a new checkpoint is another query, without commits.
+After a crash, Spark repeats the last batch, with the same number of the same query. Then the sink
+finds its commit, compares what the batch contains, writes nothing, and completes the moves. Any
+other batch whose number has been committed comes from a checkpoint that is not that of the output.
+To skip it could lose rows, and to write it could add rows twice, so it is refused. Spark keeps the
+query's id in its checkpoint: a query with a new checkpoint is another query, without commits.
 """
 
 import json
@@ -25,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.batch_content import BatchContent, ContentSums, content_of
 from appendlog.spark.exporting.stores.store import OutputStore
 from metadata.names import encode_name
 
@@ -39,7 +42,11 @@ RECORDS_KEPT: Final = 1000
 ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 32 << 20
 _QUERY_PROPERTY: Final = "sql.streaming.queryId"
-_RESULT: Final = "path string, rows bigint, size_bytes bigint"
+_WAYS_ON: Final = (
+    "Go on with the checkpoint that wrote it; or give the sink another name, query='...', and let "
+    "the stream start behind the rows that are here."
+)
+_RESULT: Final = "path string, rows bigint, size_bytes bigint, sums string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +81,26 @@ class StreamBatch:
     @property
     def work_folder(self) -> str:
         """Return the folder that tasks write to."""
-        return f"{STREAMS_FOLDER}/{self.query}/work-{self.number:020d}"
+        return f"{self._folder}/work-{self.number:020d}"
 
-    def is_committed(self) -> bool:
-        """Return whether the batch is in the output; completes the moves of a committed batch.
+    def committed(self) -> dict[str, Any] | None:
+        """Return the commit of the batch, if it is in the output; completes its moves.
 
         Raises:
-            OutputError: The batch was committed, but files of it are gone.
+            OutputError: A later batch was committed, or files of this one are gone.
             OSError: The store failed.
         """
-        try:
-            record = json.loads(self.store.read(self._record(self.number)))
-        except FileNotFoundError:
-            return self._is_behind()
+        record = self._read(self.number)
+        # The commit of the batch before exists, unless the query has begun, or has begun again.
+        if record is not None or not self.number or self._read(self.number - 1) is None:
+            last = self._last()
+            if last > self.number:
+                raise earlier_batch(self.store.url, self.query, self.number, last)
+        if record is not None:
+            self._complete(record)
+        return record
+
+    def _complete(self, record: dict[str, Any]) -> None:
         for at, file in enumerate(record["files"]):
             try:
                 self.store.move(file["path"], self._place(at))
@@ -95,52 +109,56 @@ class StreamBatch:
                     f"{self.store.url}: batch {self.number} was committed with the file "
                     f"{self._place(at)}, which someone has removed"
                 ) from error
-        return True
 
-    def _is_behind(self) -> bool:
-        """Return whether later batches of the query are committed; then this one must be skipped.
-
-        Its files would replace those of the batch that had its number. The commit of the last batch
-        exists, unless the query has begun, or has begun again.
-        """
-        folder = f"{STREAMS_FOLDER}/{self.query}"
-        try:
-            if self.number:
-                self.store.read(self._record(self.number - 1))
-                return False
-        except FileNotFoundError:
-            pass
-        return any(
-            file.path > self._record(self.number) and file.path.endswith(".json")
-            for file in self.store.list(folder)
-            if file.path.count("/") == folder.count("/") + 1
-        )
-
-    def commit(self, files: Sequence[BatchFile]) -> None:
+    def commit(self, files: Sequence[BatchFile], content: BatchContent) -> dict[str, Any]:
         """Commit the files of the batch, unless another process has committed its own first.
 
+        Returns:
+            The commit that counts.
+
         Raises:
-            OSError: The store failed; `is_committed` says whether the batch is committed.
+            OSError: The store failed; `committed` says whether the batch is committed.
         """
         record = {
             "version": VERSION,
             "query": self.query,
             "batch": self.number,
-            "rows": sum(file.rows for file in files),
+            "rows": content.rows,
+            "digest": content.digest,
             "files": [asdict(file) for file in files],
         }
         # If another process of the same query was first, its files are the batch.
         with suppress(FileExistsError):
             self.store.create(self._record(self.number), json.dumps(record).encode() + b"\n")
-        self.is_committed()
+        record = self._read(self.number) or record
+        self._complete(record)
         # Only files of this batch: another process may be writing the next one already.
         for left in self.store.list(self.work_folder):
             self.store.delete(left.path)
         if self.number >= RECORDS_KEPT:
             self.store.delete(self._record(self.number - RECORDS_KEPT))
+        return record
+
+    def _last(self) -> int:
+        """Return the number of the last committed batch; -1 if there is none."""
+        at = len(self._folder) + 1
+        names = (file.path[at:] for file in self.store.list(self._folder))
+        numbers = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+        return max((int(number) for number in numbers if number.isdecimal()), default=-1)
+
+    def _read(self, number: int) -> dict[str, Any] | None:
+        try:
+            record: dict[str, Any] = json.loads(self.store.read(self._record(number)))
+        except FileNotFoundError:
+            return None
+        return record
+
+    @property
+    def _folder(self) -> str:
+        return f"{STREAMS_FOLDER}/{self.query}"
 
     def _record(self, number: int) -> str:
-        return f"{STREAMS_FOLDER}/{self.query}/{number:020d}.json"
+        return f"{self._folder}/{number:020d}.json"
 
     def _place(self, at: int) -> str:
         return f"part-{self.query}-{self.number:010d}-{at:05d}.parquet"
@@ -152,28 +170,76 @@ class ParquetSink:
     Args:
         store: Store of the folder.
         query: Name of the query, instead of Spark's id.
+        compare: Whether the rows of a batch that comes again must be the same.
     """
 
-    def __init__(self, store: OutputStore, query: str | None = None) -> None:
+    def __init__(
+        self, store: OutputStore, query: str | None = None, *, compare: bool = True
+    ) -> None:
         self._store = store
         self._query = query
+        self._compare = compare
 
     def __call__(self, rows: "DataFrame", batch: int) -> None:
-        """Add a batch; do nothing if the output has it already.
+        """Add a batch; do nothing if it is the last one of the output.
 
         Args:
             rows: Rows of the batch; any columns that Arrow and Parquet support.
             batch: Number of the batch.
 
         Raises:
-            OutputError: No query called this function, or files of the batch were removed.
+            OutputError: No query called this function, the checkpoint is not that of the output, or
+                files of the batch were removed.
             OSError: The store failed.
         """
         query = encode_name(self._query or query_id(rows))
         this = StreamBatch(self._store, query, batch)
-        if this.is_committed():
+        record = this.committed()
+        if record is None:
+            files, content = write_batch(rows, self._store, this.work_folder)
+            record = this.commit(files, content)
+        elif not self._compare:
             return
-        this.commit(write_batch(rows, self._store, this.work_folder))
+        else:
+            content = content_of(rows)
+        if self._compare and not _is_same(record, content):
+            raise other_rows(self._store.url, query, batch)
+
+
+def _is_same(record: dict[str, Any], content: BatchContent) -> bool:
+    # Commits of earlier versions have no digest.
+    digest = record.get("digest", content.digest)
+    return (record["rows"], digest) == (content.rows, content.digest)
+
+
+def earlier_batch(url: str, query: str, number: int, last: int) -> OutputError:
+    """Return why a batch is refused that is not the last committed one of its query, and not new.
+
+    Args:
+        url: URL of the output.
+        query: Query of the batch.
+        number: Number of the batch.
+        last: Number of the last committed batch.
+    """
+    return OutputError(
+        f"{url}: batch {number} of query {query} comes again, but batch {last} is here already: "
+        f"the checkpoint is older than the output, or it was lost. {_WAYS_ON}"
+    )
+
+
+def other_rows(url: str, query: str, number: int) -> OutputError:
+    """Return why a batch is refused that comes again with other rows than are in the output.
+
+    Args:
+        url: URL of the output.
+        query: Query of the batch.
+        number: Number of the batch.
+    """
+    return OutputError(
+        f"{url}: batch {number} of query {query} comes again with other rows than are here: the "
+        f"checkpoint is not that of the output. {_WAYS_ON} If its rows come out otherwise each "
+        "time, by uuid(), a clock or new code, give the sink compare=False"
+    )
 
 
 def query_id(rows: "DataFrame") -> str:
@@ -193,7 +259,9 @@ def query_id(rows: "DataFrame") -> str:
     return str(found)
 
 
-def write_batch(rows: "DataFrame", store: OutputStore, folder: str) -> list[BatchFile]:
+def write_batch(
+    rows: "DataFrame", store: OutputStore, folder: str
+) -> tuple[list[BatchFile], BatchContent]:
     """Write the rows of a batch to files, one for each Spark partition that has rows.
 
     Args:
@@ -205,13 +273,16 @@ def write_batch(rows: "DataFrame", store: OutputStore, folder: str) -> list[Batc
         OSError: The store failed.
     """
     written = rows.mapInArrow(partial(write_rows, store, folder), _RESULT).collect()
-    return [BatchFile(*row) for row in written]
+    total = ContentSums()
+    for *_, sums in written:
+        total.add_text(sums)
+    return [BatchFile(*row) for *row, _ in written], total.content()
 
 
 def write_rows(
     store: OutputStore, folder: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of one Spark partition to one file; yield a row with its path, rows and size.
+    """Write the rows of one Spark partition to one file; yield one row about it.
 
     Args:
         store: Store to write to.
@@ -221,7 +292,8 @@ def write_rows(
     Raises:
         OSError: The store failed.
     """
-    groups = _row_groups(batches)
+    sums = ContentSums()
+    groups = _row_groups(batches, sums)
     first = next(groups, None)
     if first is None:
         return
@@ -235,15 +307,18 @@ def write_rows(
                 writer.write_table(group, row_group_size=group.num_rows)
                 rows += group.num_rows
         size = file.tell()
-    yield pa.RecordBatch.from_pydict({"path": [path], "rows": [rows], "size_bytes": [size]})
+    yield pa.RecordBatch.from_pydict(
+        {"path": [path], "rows": [rows], "size_bytes": [size], "sums": [sums.as_text()]}
+    )
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _row_groups(batches: Iterable[pa.RecordBatch], sums: ContentSums) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if batch.num_rows == 0:
             continue
+        sums.add(batch)
         waiting.append(batch)
         rows += batch.num_rows
         size += batch.nbytes

@@ -1,9 +1,10 @@
 """Adds each batch of a stream exactly once to a Delta table, as a function for `foreachBatch`.
 
 The table holds the number of the last batch of each query: `amqplog-stream:<query>` is an
-application transaction whose version is that number, in the same commit as the rows. Delta-rs does
-not refuse an old number, so this reads it first. Delta-rs does refuse the commit if another process
-has committed under the same name since.
+application transaction whose version is that number, in the same commit as the rows. The version of
+`amqplog-content:<query>` is the digest of what the batch contains. Delta-rs does not refuse an old
+number, so this reads it first. Delta-rs does refuse the commit if another process has committed
+under the same name since.
 """
 
 import json
@@ -12,8 +13,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.batch_content import BatchContent, content_of
 from appendlog.spark.exporting.stores.store import OutputStore
-from appendlog.spark.exporting.stream_sink import BatchFile, query_id, write_batch
+from appendlog.spark.exporting.stream_sink import (
+    BatchFile,
+    earlier_batch,
+    other_rows,
+    query_id,
+    write_batch,
+)
 from appendlog.spark.exporting.tables.delta_log import sync_commits, table_errors
 from appendlog.spark.exporting.tables.table_names import lake_module
 from metadata.names import encode_name
@@ -35,29 +43,33 @@ class DeltaSink:
     Args:
         store: Directory of the table; not an object store.
         query: Name of the query, instead of Spark's id.
+        compare: Whether the rows of a batch that comes again must be the same.
 
     Raises:
         OutputError: The store is an object store.
         LakeMissingError: The library is not installed.
     """
 
-    def __init__(self, store: OutputStore, query: str | None = None) -> None:
+    def __init__(
+        self, store: OutputStore, query: str | None = None, *, compare: bool = True
+    ) -> None:
         if "://" in store.url:
             raise OutputError(f"{store.url}: a stream can add to a Delta table in a directory only")
         self._store = store
         self._query = query
+        self._compare = compare
         lake_module("deltalake")
 
     def __call__(self, rows: "DataFrame", batch: int) -> None:
-        """Add a batch; do nothing if the table has it already.
+        """Add a batch; do nothing if it is the last one of the table.
 
         Args:
             rows: Rows of the batch.
             batch: Number of the batch.
 
         Raises:
-            OutputError: No query called this function, the table has other columns, or the table
-                cannot be read or written.
+            OutputError: No query called this function, the checkpoint is not that of the table, the
+                table has other columns, or it cannot be read or written.
         """
         query = self._query or query_id(rows)
         with table_errors(self._store.url):
@@ -65,10 +77,14 @@ class DeltaSink:
             known = -1 if table is None else table.version()
             if table is None:
                 table = self._create(rows)
-            if not _has(table, query, batch):
+            if self._has(table, query, batch):
+                if self._compare:
+                    self._compare_rows(table, query, batch, content_of(rows))
+            else:
                 self._check(table, rows)
                 folder = f"{STREAMS_FOLDER}/{encode_name(query)}"
-                self._commit(table, query, batch, write_batch(rows, self._store, folder))
+                files, content = write_batch(rows, self._store, folder)
+                self._commit(table, query, batch, files, content)
             # Also if the batch was there: the process that wrote it may have died before this.
             sync_commits(self._store.url, known)
 
@@ -96,14 +112,35 @@ class DeltaSink:
                 found = f"is {there[name]}, not {kind}" if name in there else "is not in the table"
                 raise OutputError(f"{self._store.url}: column {name} of the stream {found}")
 
+    def _has(self, table: "DeltaTable", query: str, batch: int) -> bool:
+        committed = table.transaction_version(_batch_id(query))
+        if committed is not None and committed > batch:
+            raise earlier_batch(self._store.url, query, batch, committed)
+        return committed == batch
+
+    def _compare_rows(
+        self, table: "DeltaTable", query: str, batch: int, content: BatchContent
+    ) -> None:
+        # Tables of earlier versions have no digest.
+        if table.transaction_version(_content_id(query)) not in (None, content.digest):
+            raise other_rows(self._store.url, query, batch)
+
     def _commit(
-        self, table: "DeltaTable", query: str, batch: int, files: Sequence[BatchFile]
+        self,
+        table: "DeltaTable",
+        query: str,
+        batch: int,
+        files: Sequence[BatchFile],
+        content: BatchContent,
     ) -> None:
         delta = lake_module("deltalake")
         transaction = lake_module("deltalake.transaction")
         actions = [_add_action(transaction, file) for file in files]
         properties = transaction.CommitProperties(
-            app_transactions=[transaction.Transaction(_app_id(query), batch)],
+            app_transactions=[
+                transaction.Transaction(_batch_id(query), batch),
+                transaction.Transaction(_content_id(query), content.digest),
+            ],
             custom_metadata={"amqplog.query": query, "amqplog.batch": str(batch)},
         )
         for _ in range(COMMIT_TRIES):
@@ -113,20 +150,21 @@ class DeltaSink:
                 )
             except delta.exceptions.CommitFailedError:
                 table = self._open() or table
-                if _has(table, query, batch):
+                if self._has(table, query, batch):
+                    if self._compare:
+                        self._compare_rows(table, query, batch, content)
                     return
                 continue
             return
         raise OutputError(f"{self._store.url}: others change the table again and again")
 
 
-def _has(table: "DeltaTable", query: str, batch: int) -> bool:
-    committed = table.transaction_version(_app_id(query))
-    return committed is not None and committed >= batch
-
-
-def _app_id(query: str) -> str:
+def _batch_id(query: str) -> str:
     return f"amqplog-stream:{query}"
+
+
+def _content_id(query: str) -> str:
+    return f"amqplog-content:{query}"
 
 
 def _fields(schema: str) -> list[dict[str, Any]]:
