@@ -103,6 +103,19 @@ class CorruptRange:
     path: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an output knows of the last rows that it has.
+
+    Attributes:
+        end: End of the offsets of a file, exclusive.
+        newest_ns: Highest append time of its rows, nanoseconds since 1970 UTC.
+    """
+
+    end: int
+    newest_ns: int
+
+
 class Destination(Protocol):
     """One queue's part of an output. The driver has it; tasks get `store` and the folder.
 
@@ -126,6 +139,13 @@ class Destination(Protocol):
         """Return the offset at which `--since last` begins; None if nothing was exported yet.
 
         That is the highest end of all exports; holes below it are not filled.
+        """
+        ...
+
+    def exported(self) -> Exported | None:
+        """Return what the output knows of its last rows; None if it knows nothing.
+
+        What the log has there is the same, unless it was restored from an older copy.
         """
         ...
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from appendlog.errors import LogError
 from appendlog.reader import LogReader
 from appendlog.spark.errors import DataLossError, OutputError, RangeError
-from appendlog.spark.exporting.destination import Destination, ExportJob
+from appendlog.spark.exporting.destination import Destination, Exported, ExportJob
 from appendlog.spark.exporting.time_partitions import FolderRange, PartitionBy, cut_by_time
 from appendlog.spark.planning.bounds import Bound, IfNoneLater, resolve_offset
 from appendlog.spark.planning.opening import open_reader
@@ -131,7 +132,7 @@ def plan_queue(
     Raises:
         RangeError: The range is reversed, or passes the durable end.
         DataLossError: Retention has removed offsets of the range that the output does not have.
-        OutputError: The output is of another queue, or has offsets that the log never had.
+        OutputError: The output is of another queue, or has messages that the log never had.
         SettlementError: The request needs the settlement, and the checkpoint cannot be read.
         LogError: The log cannot be read.
         OSError: Log or output cannot be read.
@@ -140,6 +141,7 @@ def plan_queue(
     last_end = destination.last_end() if request.is_since_last else None
     with open_reader(log, skip_damage=request.skips_damage) as reader:
         _check_covered(reader, log, covered)
+        _check_exported(reader, log, destination.exported() if covered else None)
         first, durable_end = reader.log_start_offset, reader.log_end_offset
         start, end = _bounds(reader, log, covered, last_end, request)
         missing = subtract_ranges([(start, end)], covered)
@@ -188,6 +190,31 @@ def _check_covered(reader: LogReader, log: QueueLog, covered: Sequence[Range]) -
             f"the output of queue {log.queue!r} ends at offset {covered[-1][1]}, behind the "
             f"durable end {reader.log_end_offset} of the log: start the server once to recover it "
             "after a power cut, or give another --out if it was restored from an older copy"
+        )
+
+
+def _check_exported(reader: LogReader, log: QueueLog, exported: Exported | None) -> None:
+    """Refuse a log that was restored from an older copy, and has grown past its old end since.
+
+    Then it has later messages at the offsets that were exported; they would never be exported.
+    """
+    if exported is None:
+        return
+    last, newest_us = exported.end - 1, exported.newest_ns // 1000
+    try:
+        times = [
+            time_ns
+            for result in reader.read(max(last, reader.log_start_offset), exported.end)
+            for time_ns in result.timestamps_ns
+        ]
+    except (LogError, FileNotFoundError):
+        # What was exported, or left out, may be damaged or removed by now.
+        return
+    if any(time_ns // 1000 > newest_us for time_ns in times):
+        raise OutputError(
+            f"the output of queue {log.queue!r} has other messages than the log: offset {last} was "
+            "appended after it was exported, so the log was restored from an older copy: give "
+            "another --out"
         )
 
 

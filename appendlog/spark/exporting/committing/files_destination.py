@@ -26,6 +26,7 @@ from appendlog.spark.exporting.committing.manifest import (
 from appendlog.spark.exporting.committing.manifests import Manifests, Survey
 from appendlog.spark.exporting.destination import (
     CorruptRange,
+    Exported,
     ExportJob,
     OutputChangedError,
     WrittenFile,
@@ -106,6 +107,15 @@ class FilesDestination:
         """See `Destination.last_end`."""
         covered = self.covered()
         return covered[-1][1] if covered else None
+
+    def exported(self) -> Exported | None:
+        """See `Destination.exported`; reads the last manifest that has files."""
+        for number in reversed(range(self._manifests.survey().manifests)):
+            files = self._manifests.read(number).files
+            if files:
+                last = max(files, key=lambda file: file.end)
+                return None if last.max_ts is None else Exported(last.end, last.max_ts)
+        return None
 
     @contextmanager
     def begin(self, job: ExportJob) -> Iterator[str]:

@@ -6,6 +6,8 @@ transactions, which Delta keeps for ever and changes together with the rows or n
     amqplog:<vhost>/<queue>:<incarnation>    version = end of the offsets that are in the table
     amqplog:<vhost>/<queue>                  version = 61 bits of the incarnation, 2 of --include
 
+A third one, `amqplog-newest:<vhost>/<queue>:<incarnation>`, has the append time of the last row.
+
 Delta-rs does not refuse a version that is not higher. It refuses a commit to a snapshot after
 which another writer has committed under the same application id. Commits of other queues, or of
 other programs, do not disturb: delta-rs puts this commit on top of them.
@@ -29,6 +31,7 @@ from appendlog.spark.exporting.tables.table_names import (
     OtherIncarnationError,
     app_id,
     lake_module,
+    newest_id,
     queue_id,
     sql_text,
 )
@@ -96,6 +99,9 @@ class DeltaDestination(TableDestination["DeltaTable"]):
         self._include = None if version is None else _INCLUDES[version & 3]
         return table.transaction_version(app_id(self._log))
 
+    def _newest_ns(self, table: "DeltaTable") -> int | None:
+        return table.transaction_version(newest_id(self._log))
+
     @property
     def _incarnation(self) -> int:
         return self._log.incarnation.int & _INCARNATION_BITS
@@ -150,10 +156,16 @@ class DeltaDestination(TableDestination["DeltaTable"]):
     ) -> Callable[["DeltaTable"], None]:
         actions = [add_action(table_file(self._store, file), self._log) for file in files]
         note = commit_note(self._log, job, files, gaps, corrupt)
-        return lambda table: self._write(table, actions, note, job)
+        times = [file.max_timestamp_ns for file in files]
+        return lambda table: self._write(table, actions, note, job, times)
 
     def _write(
-        self, table: "DeltaTable", actions: list["AddAction"], note: dict[str, Any], job: ExportJob
+        self,
+        table: "DeltaTable",
+        actions: list["AddAction"],
+        note: dict[str, Any],
+        job: ExportJob,
+        times_ns: Sequence[int],
     ) -> None:
         include = _INCLUDES.index(job.include)
         transaction = self._transactions.Transaction
@@ -162,6 +174,7 @@ class DeltaDestination(TableDestination["DeltaTable"]):
             app_transactions=[
                 transaction(app_id(self._log), job.end),
                 transaction(queue_id(self._log), self._incarnation << 2 | include),
+                *(transaction(newest_id(self._log), max(times_ns)) for _ in times_ns[:1]),
             ],
         )
         table.create_write_transaction(

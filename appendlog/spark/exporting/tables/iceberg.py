@@ -3,7 +3,8 @@
 How far a queue is in the table stands in the table's properties, and changes in the commit that
 adds the rows, or not at all:
 
-    amqplog:<vhost>/<queue>    {"vhost", "queue", "incarnation", "end", "include", "job"}
+    amqplog:<vhost>/<queue>    {"vhost", "queue", "incarnation", "end", "newest_ns", "include",
+                                "job"}
 
 A commit requires that the table's snapshot is the one that the end was read from. The library must
 not try it again by itself: that would add the same rows on top of another export's. After commits
@@ -91,6 +92,9 @@ class IcebergDestination(TableDestination["Table"]):
         self._include = state.get("include")
         return state.get("end")
 
+    def _newest_ns(self, table: "Table") -> int | None:
+        return self._state(table).get("newest_ns")
+
     def _is_committed(self, table: "Table", job: ExportJob) -> bool:
         return bool(self._state(table).get("job") == job.job_id)
 
@@ -126,10 +130,16 @@ class IcebergDestination(TableDestination["Table"]):
     ) -> Callable[["Table"], None]:
         paths = [f"{self._store.url}/{file.path}" for file in files]
         note = {"amqplog": json.dumps(commit_note(self._log, job, files, gaps, corrupt))}
-        return lambda table: self._write(table, paths, note, job)
+        times = [file.max_timestamp_ns for file in files]
+        return lambda table: self._write(table, paths, note, job, times)
 
     def _write(
-        self, table: "Table", paths: list[str], note: dict[str, str], job: ExportJob
+        self,
+        table: "Table",
+        paths: list[str],
+        note: dict[str, str],
+        job: ExportJob,
+        times_ns: Sequence[int],
     ) -> None:
         # Of this object only: the library would add the rows again, after those of another export.
         table.metadata.properties["commit.retry.num-retries"] = "0"
@@ -138,6 +148,7 @@ class IcebergDestination(TableDestination["Table"]):
             "queue": replaced_text(self._log.queue),
             "incarnation": str(self._log.incarnation),
             "end": job.end,
+            "newest_ns": max(times_ns, default=self._newest_ns(table)),
             "include": job.include,
             "job": job.job_id,
         }

@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeVar
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.destination import (
     CorruptRange,
+    Exported,
     ExportJob,
     OutputChangedError,
     WrittenFile,
@@ -65,6 +66,12 @@ class TableDestination(ABC, Generic[_Table]):
         """See `Destination.last_end`."""
         self.covered()
         return self._end
+
+    def exported(self) -> Exported | None:
+        """See `Destination.exported`."""
+        self.covered()
+        newest_ns = None if self._table is None else self._newest_ns(self._table)
+        return Exported(self._end, newest_ns) if self._end and newest_ns is not None else None
 
     @contextmanager
     def begin(self, job: ExportJob) -> Iterator[str]:
@@ -167,6 +174,10 @@ class TableDestination(ABC, Generic[_Table]):
         Raises:
             OtherIncarnationError: The rows are of a queue of the same name that was deleted.
         """
+
+    @abstractmethod
+    def _newest_ns(self, table: _Table) -> int | None:
+        """Return the highest append time of the last commit with rows; None if it is unknown."""
 
     @abstractmethod
     def _is_committed(self, table: _Table, job: ExportJob) -> bool:

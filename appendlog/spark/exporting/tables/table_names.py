@@ -28,6 +28,11 @@ def queue_id(log: QueueLog) -> str:
     return state_name(replaced_text(log.vhost), replaced_text(log.queue))
 
 
+def newest_id(log: QueueLog) -> str:
+    """Return the key under which a table has the append time of a queue's last row."""
+    return f"amqplog-newest{app_id(log).removeprefix('amqplog')}"
+
+
 def state_name(vhost: str, queue: str) -> str:
     """Return the same key from the names that rows have."""
     return f"amqplog:{vhost}/{queue}"
