@@ -1,10 +1,10 @@
 """A forked server is the process that a fresh start of Python makes."""
 
 import os
-import select
 import signal
 import subprocess
 import sys
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 
 from tests.limits import HANG_SECONDS
@@ -60,6 +60,6 @@ def test_forks_end_with_the_tests_that_started_them(tmp_path: Path) -> None:
         assert tests.stdout is not None
         server = os.pidfd_open(int(tests.stdout.readline()))
         tests.kill()
-    ended, _, _ = select.select([server], [], [], HANG_SECONDS)
+    ended = wait_for([server], HANG_SECONDS)
     os.close(server)
     assert ended

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -41,6 +42,7 @@ class ThreadedServer:
         limits: Bounds; the default ones when None.
         sensor: Looks at memory and disk.
         clock: Time that it goes by; None: that of the machine.
+        stopwatch: Measures its work; tests that compare clients pass one that stands.
         settings: Fields of `ServerConfig`.
 
     Attributes:
@@ -62,12 +64,13 @@ class ThreadedServer:
         limits: Limits | None = None,
         sensor: Sensor | None = None,
         clock: Clock | None = None,
+        stopwatch: Callable[[], float] = perf_counter,
         **settings: Any,  # noqa: ANN401 - as the dataclass has them
     ) -> None:
         config = ServerConfig(
             port=0, storage_path=storage_path, limits=limits or Limits(), **settings
         )
-        self._start = partial(start, config, filesystem, sensor, clock)
+        self._start = partial(start, config, filesystem, sensor, clock, stopwatch=stopwatch)
         self._loop: asyncio.AbstractEventLoop
         self._started: Future[None] = Future()
         self._ending = asyncio.Event()

@@ -1,8 +1,8 @@
 """Connections that are opened and closed: a wrong handshake is an error."""
 
-import select
 import socket
 import threading
+from multiprocessing.connection import wait as wait_for
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.limits import HANG_SECONDS
 def finish(connection: ShortConnection) -> None:
     """Advance a connection until it is closed."""
     while not connection.is_closed:
-        assert select.select([connection.socket], [], [], HANG_SECONDS)[0]
+        assert wait_for([connection.socket], HANG_SECONDS)
         connection.advance()
 
 

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import re
-import select
 import signal
+from multiprocessing.connection import wait as wait_for
 
 import pytest
 
@@ -182,7 +182,7 @@ def test_the_process_dies_with_the_server(host: ShovelHost) -> None:
     watched = os.pidfd_open(host.pid_of_shovels())
     try:
         host.server.kill()
-        select.select([watched], [], [])
+        wait_for([watched])
     finally:
         os.close(watched)
 

@@ -19,6 +19,7 @@ from amqp_server.broker.transactions.commit import Commit
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.cutting import connection_of, cut_everywhere, read
 from tests.limits import HANG_SECONDS
+from tests.stopwatch import Stopwatch
 from tests.threaded_server import ThreadedServer
 
 QUEUES = ["q0", "q1", "q2"]
@@ -34,7 +35,7 @@ def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ThreadedServer]:
-    with ThreadedServer(tmp_path / "data") as server:
+    with ThreadedServer(tmp_path / "data", stopwatch=Stopwatch()) as server:
         yield server
 
 

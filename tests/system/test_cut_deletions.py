@@ -31,6 +31,7 @@ from amqp_server.protocol.tables import encode_table
 from metadata.write_rounds import WriteRounds
 from tests.amqp_client import AmqpClient, connect
 from tests.cutting import connection_of, read
+from tests.stopwatch import Stopwatch
 from tests.threaded_server import ThreadedServer
 
 MANY = 12
@@ -165,7 +166,7 @@ each_operation = pytest.mark.parametrize(
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ThreadedServer]:
-    with ThreadedServer(tmp_path / "data") as server:
+    with ThreadedServer(tmp_path / "data", stopwatch=Stopwatch()) as server:
         yield server
 
 

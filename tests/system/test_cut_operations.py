@@ -23,6 +23,7 @@ from amqp_server.broker.turn import Line
 from amqp_server.protocol.methods import Method
 from tests.amqp_client import AmqpClient, connect
 from tests.cutting import connection_of, cut_everywhere, read, together
+from tests.stopwatch import Stopwatch
 from tests.system.watched import LOW_MEMORY, Watched
 from tests.threaded_server import ThreadedServer
 
@@ -37,7 +38,7 @@ def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ThreadedServer]:
-    with ThreadedServer(tmp_path) as server:
+    with ThreadedServer(tmp_path, stopwatch=Stopwatch()) as server:
         yield server
 
 

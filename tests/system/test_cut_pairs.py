@@ -17,6 +17,7 @@ from pamqp.commands import Basic, Channel, Exchange, Queue, Tx
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.cutting import cut_everywhere, together
 from tests.limits import HANG_SECONDS
+from tests.stopwatch import Stopwatch
 from tests.system.stopped_record import StoppedRecord
 from tests.threaded_server import ThreadedServer
 
@@ -83,7 +84,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadedServer]
     path: Path = tmp_path_factory.mktemp("pairs") / "data"
     with pytest.MonkeyPatch.context() as monkeypatch:
         cut_everywhere(monkeypatch)
-        with ThreadedServer(path) as server:
+        with ThreadedServer(path, stopwatch=Stopwatch()) as server:
             yield server
 
 

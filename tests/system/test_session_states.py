@@ -42,6 +42,7 @@ from amqp_server.protocol.errors import InternalError
 from tests.amqp_client import PERSISTENT, PROTOCOL_HEADER, AmqpClient, ConnectionLostError, connect
 from tests.cutting import connection_of, cut_everywhere, read, together
 from tests.limits import HANG_SECONDS
+from tests.stopwatch import Stopwatch
 from tests.threaded_server import ThreadedServer
 
 MESSAGES = 20
@@ -684,7 +685,7 @@ def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> Iter
     cut_everywhere(monkeypatch)
     limits = Limits(refused_login_seconds=0.01)
     with ExitStack() as stack:
-        server = stack.enter_context(ThreadedServer(tmp_path, limits=limits))
+        server = stack.enter_context(ThreadedServer(tmp_path, limits=limits, stopwatch=Stopwatch()))
         holder, modest, reader = (stack.enter_context(connect(server.address)) for _ in range(3))
         for client in (holder, modest, reader):
             client.open_channel()

@@ -3,12 +3,12 @@
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 
 import pika
@@ -33,7 +33,7 @@ def wait_for_end(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        ended, _, _ = select.select([descriptor], [], [], HANG_SECONDS)
+        ended = wait_for([descriptor], HANG_SECONDS)
         assert ended, f"process {pid} goes on"
     finally:
         os.close(descriptor)

@@ -135,9 +135,9 @@ class Feed:
         self._keep_following()
         first = self._first_number(last_event_id, self._number - earlier_max)
         try:
-            # Headers go out with the first part.
-            yield HEARTBEAT
+            # Headers go out with the first part: who has got them misses nothing from then on.
             await self._begun.wait()
+            yield HEARTBEAT
             client.waiting.clear()
             for item in self._kept:
                 if item.number > first:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -48,10 +49,33 @@ async def begun(feed: Feed) -> AsyncIterator[bytes]:
     """Return a stream that follows."""
     stream = feed.stream("", everything)
     assert await anext(stream) == b":\n\n"
-    # The next part waits for something: its task has begun to follow when this is served.
-    while not feed._begun.is_set():  # noqa: ASYNC110 - no event says it without a part
-        await asyncio.sleep(0.001)
     return stream
+
+
+async def test_a_stream_begins_when_the_broker_tells_what_happens() -> None:
+    """Who acts on its headers would else miss what it has done."""
+
+    class SlowBroker:
+        async def call(
+            self, command: str, arguments: object, *, on_progress: Callable[[object], None]
+        ) -> None:
+            calls.append(on_progress)
+            await asyncio.Event().wait()
+
+    calls: list[Callable[[object], None]] = []
+    feed = Feed(cast("BrokerClient", SlowBroker()), "events.follow", "events")
+    stream = feed.stream("", everything)
+    first = asyncio.ensure_future(anext(stream))
+    while not calls:  # noqa: ASYNC110 - the broker has no event
+        await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not first.done()
+    calls[0]({"events": []})
+    assert await first == b":\n\n"
+    calls[0]({"events": [{"event": "vhost.created"}]})
+    assert b"vhost.created" in await next_event(stream)
+    await feed.stop()
 
 
 def test_all_clients_get_the_same(server: RunningServer) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import ssl
 import threading
 import time
 from contextlib import suppress
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.timeout(300 + 10 * KILLS)
 
 def wait_for_end(process_id: int, descriptor: int) -> None:
     """Return when a process has ended."""
-    ready, _, _ = select.select([descriptor], [], [], HANG_SECONDS)
+    ready = wait_for([descriptor], HANG_SECONDS)
     os.close(descriptor)
     assert ready, f"process {process_id} has not ended"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import select
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -150,7 +150,7 @@ def test_more_logins_of_an_address_than_may_wait_are_refused_in_words(
         count = PLACES_PER_ADDRESS + WAITING_PER_ADDRESS_MAX + 1
         with strangers(port, "/api/overview", count, STRANGERS[:1]) as clients:
             # One of them has got an answer: all places are taken.
-            assert select.select(clients, [], [], HANG_SECONDS)[0]
+            assert wait_for(clients, HANG_SECONDS)
             status, body = ask(port, "/api/whoami", basic("fresh"), STRANGERS[0])
 
             assert (status, json.loads(body)["error"]) == (429, "too_many_logins")
