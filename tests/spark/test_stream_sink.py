@@ -42,6 +42,10 @@ class Frame:
         self.sparkSession = Session(query)
         self.found: list[tuple[Any, ...]] = []
 
+    @property
+    def columns(self) -> list[str]:
+        return ["n"]
+
     def mapInArrow(  # noqa: N802
         self, write: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str
     ) -> "Frame":
@@ -233,7 +237,9 @@ def test_of_two_processes_with_the_same_batch_one_counts(tmp_path: Path) -> None
     batch = pa.RecordBatch.from_pydict({"n": [1]})
     files = [
         [stream_sink.BatchFile(*list(result.to_pylist()[0].values())[:3])]
-        for result in (next(write_rows(store, each.work_folder, [batch])) for each in (one, two))
+        for result in (
+            next(write_rows(store, each.work_folder, (), [batch])) for each in (one, two)
+        )
     ]
     content = BatchContent(1, 5)
     first = one.commit(files[0], content)

@@ -18,7 +18,7 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.batch_content import BatchContent, ContentSums, content_of
+from appendlog.spark.exporting.partition_runs import Partition, partition_runs
 from appendlog.spark.exporting.stores.store import OutputStore
 from metadata.names import encode_name
 
@@ -46,7 +47,7 @@ _WAYS_ON: Final = (
     "Go on with the checkpoint that wrote it; or give the sink another name, query='...', and let "
     "the stream start behind the rows that are here."
 )
-_RESULT: Final = "path string, rows bigint, size_bytes bigint, sums string"
+_RESULT: Final = "path string, rows bigint, size_bytes bigint, partition string, sums string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,13 @@ class BatchFile:
         path: Path in the store.
         rows: Number of rows, at least 1.
         size_bytes: Size of the file in bytes.
+        partition: Partition of all its rows; empty without partitions.
     """
 
     path: str
     rows: int
     size_bytes: int
+    partition: Partition = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,10 @@ class StreamBatch:
             "batch": self.number,
             "rows": content.rows,
             "digest": content.digest,
-            "files": [asdict(file) for file in files],
+            "files": [
+                {"path": file.path, "rows": file.rows, "size_bytes": file.size_bytes}
+                for file in files
+            ],
         }
         # If another process of the same query was first, its files are the batch.
         with suppress(FileExistsError):
@@ -260,7 +266,7 @@ def query_id(rows: "DataFrame") -> str:
 
 
 def write_batch(
-    rows: "DataFrame", store: OutputStore, folder: str
+    rows: "DataFrame", store: OutputStore, folder: str, partition_by: Sequence[str] = ()
 ) -> tuple[list[BatchFile], BatchContent]:
     """Write the rows of a batch to files, one for each Spark partition that has rows.
 
@@ -268,36 +274,60 @@ def write_batch(
         rows: Rows of the batch.
         store: Store to write to.
         folder: Folder in the store.
+        partition_by: Columns of which a file has one value each, and which it leaves out.
 
     Raises:
         OSError: The store failed.
     """
-    written = rows.mapInArrow(partial(write_rows, store, folder), _RESULT).collect()
+    if partition_by:
+        rows = rows.sortWithinPartitions(*(f"`{name}`" for name in partition_by))
+    write = partial(write_rows, store, folder, tuple(partition_by))
+    written = rows.mapInArrow(write, _RESULT).collect()
     total = ContentSums()
     for *_, sums in written:
         total.add_text(sums)
-    return [BatchFile(*row) for *row, _ in written], total.content()
+    files = [
+        BatchFile(path, count, size, json.loads(partition))
+        for path, count, size, partition, _ in written
+    ]
+    return files, total.content()
 
 
 def write_rows(
-    store: OutputStore, folder: str, batches: Iterable[pa.RecordBatch]
+    store: OutputStore,
+    folder: str,
+    partition_by: Sequence[str],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of one Spark partition to one file; yield one row about it.
+    """Write the rows of one Spark partition to files; yield a row about each.
 
     Args:
         store: Store to write to.
-        folder: Folder in the store; the file gets a name that no other try has.
+        folder: Folder in the store; files get names that no other try has.
+        partition_by: See `write_batch`; the rows are in the order of these columns.
         batches: Rows; without rows no file is written.
 
     Raises:
         OSError: The store failed.
     """
-    sums = ContentSums()
-    groups = _row_groups(batches, sums)
-    first = next(groups, None)
-    if first is None:
-        return
-    path = f"{folder}/{uuid.uuid4().hex}.parquet"
+    for partition, part in partition_runs(batches, partition_by):
+        sums = ContentSums()
+        path = f"{folder}/{uuid.uuid4().hex}.parquet"
+        rows, size = _write_file(store, path, _row_groups(part, partition_by, sums))
+        yield pa.RecordBatch.from_pydict(
+            {
+                "path": [path],
+                "rows": [rows],
+                "size_bytes": [size],
+                "partition": [json.dumps(partition)],
+                "sums": [sums.as_text()],
+            }
+        )
+
+
+def _write_file(store: OutputStore, path: str, groups: Iterator[pa.Table]) -> tuple[int, int]:
+    """Write row groups to a file; return its rows and bytes."""
+    first = next(groups)
     rows = 0
     with store.open_new(path) as file:
         with pq.ParquetWriter(
@@ -306,20 +336,17 @@ def write_rows(
             for group in chain([first], groups):
                 writer.write_table(group, row_group_size=group.num_rows)
                 rows += group.num_rows
-        size = file.tell()
-    yield pa.RecordBatch.from_pydict(
-        {"path": [path], "rows": [rows], "size_bytes": [size], "sums": [sums.as_text()]}
-    )
+        return rows, file.tell()
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch], sums: ContentSums) -> Iterator[pa.Table]:
+def _row_groups(
+    batches: Iterable[pa.RecordBatch], left_out: Sequence[str], sums: ContentSums
+) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if batch.num_rows == 0:
-            continue
         sums.add(batch)
-        waiting.append(batch)
+        waiting.append(batch.drop_columns(list(left_out)))
         rows += batch.num_rows
         size += batch.nbytes
         if rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from deltalake.transaction import AddAction
 
 STATISTICS: Final = "topic,vhost,offset,timestamp"
-"""Columns with statistics, by which readers skip files; others would only cost time."""
+"""Columns with statistics, by which readers skip files; others would only cost time. They are never
+null."""
 
 
 def add_action(file: TableFile, log: QueueLog) -> "AddAction":

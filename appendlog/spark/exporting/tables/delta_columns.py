@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.tables.delta_actions import STATISTICS
+from appendlog.spark.exporting.tables.delta_rules import rules_of
 from appendlog.spark.exporting.tables.table_names import lake_module
 from appendlog.spark.schema.columns import EXPORT_ROWS
 
@@ -37,8 +39,12 @@ class DeltaColumns:
         """Check that exports can add rows to a table.
 
         Raises:
-            OutputError: A column has another type, or the table is partitioned in another way.
+            OutputError: A column has another type, the table is partitioned in another way, or it
+                has rules for its rows.
         """
+        columns = [field.name for field in self.schema().fields]
+        filled = [*STATISTICS.split(","), *self.partition_by]
+        rules_of(table, self._url).refuse_for_exports(columns, filled)
         wanted = {field.name: field.type for field in self.schema().fields}
         for field in table.schema().fields:
             if field.type != wanted.get(field.name, field.type):

@@ -23,6 +23,7 @@ from appendlog.spark.exporting.stream_sink import (
     write_batch,
 )
 from appendlog.spark.exporting.tables.delta_log import sync_commits, table_errors
+from appendlog.spark.exporting.tables.delta_rules import DeltaRules, rules_of
 from appendlog.spark.exporting.tables.table_names import lake_module
 from metadata.names import encode_name
 
@@ -69,7 +70,8 @@ class DeltaSink:
 
         Raises:
             OutputError: No query called this function, the checkpoint is not that of the table, the
-                table has other columns, or it cannot be read or written.
+                table has other columns or rules that nothing here can keep, or it cannot be read or
+                written.
         """
         query = self._query or query_id(rows)
         with table_errors(self._store.url):
@@ -77,13 +79,16 @@ class DeltaSink:
             known = -1 if table is None else table.version()
             if table is None:
                 table = self._create(rows)
+            rules = rules_of(table, self._store.url)
+            rows = rules.applied_to(rows)
             if self._has(table, query, batch):
                 if self._compare:
                     self._compare_rows(table, query, batch, content_of(rows))
             else:
-                self._check(table, rows)
+                self._check(rules, rows)
                 folder = f"{STREAMS_FOLDER}/{encode_name(query)}"
-                files, content = write_batch(rows, self._store, folder)
+                partition_by = [name for name in rules.partition_by if name in rows.columns]
+                files, content = write_batch(rows, self._store, folder, partition_by)
                 self._commit(table, query, batch, files, content)
             # Also if the batch was there: the process that wrote it may have died before this.
             sync_commits(self._store.url, known)
@@ -104,8 +109,8 @@ class DeltaSink:
             self._store.url, schema, mode="ignore"
         )
 
-    def _check(self, table: "DeltaTable", rows: "DataFrame") -> None:
-        there = {field["name"]: field["type"] for field in _fields(table.schema().to_json())}
+    def _check(self, rules: DeltaRules, rows: "DataFrame") -> None:
+        there = {name: field["type"] for name, field in rules.fields.items()}
         for field in _fields(rows.schema.json()):
             name, kind = field["name"], field["type"]
             if there.get(name) != kind:
@@ -135,7 +140,8 @@ class DeltaSink:
     ) -> None:
         delta = lake_module("deltalake")
         transaction = lake_module("deltalake.transaction")
-        actions = [_add_action(transaction, file) for file in files]
+        partition_by = table.metadata().partition_columns
+        actions = [_add_action(transaction, file, partition_by) for file in files]
         properties = transaction.CommitProperties(
             app_transactions=[
                 transaction.Transaction(_batch_id(query), batch),
@@ -146,7 +152,11 @@ class DeltaSink:
         for _ in range(COMMIT_TRIES):
             try:
                 table.create_write_transaction(
-                    actions, "append", table.schema(), commit_properties=properties
+                    actions,
+                    "append",
+                    table.schema(),
+                    partition_by,
+                    commit_properties=properties,
                 )
             except delta.exceptions.CommitFailedError:
                 table = self._open() or table
@@ -172,11 +182,11 @@ def _fields(schema: str) -> list[dict[str, Any]]:
     return fields
 
 
-def _add_action(transaction: Any, file: BatchFile) -> Any:  # noqa: ANN401
+def _add_action(transaction: Any, file: BatchFile, partition_by: Sequence[str]) -> Any:  # noqa: ANN401
     return transaction.AddAction(
         path=file.path,
         size=file.size_bytes,
-        partition_values={},
+        partition_values={name: file.partition.get(name) for name in partition_by},
         modification_time=int(datetime.now(UTC).timestamp() * 1000),
         data_change=True,
         stats=json.dumps({"numRecords": file.rows}),
