@@ -47,7 +47,7 @@ def test_a_commit_has_no_effect_before_its_record_is_on_the_disk(power: Power) -
             power.unplug()
             assert client.expect_channel_close(406).method_id == 20
             assert watcher.ready_count("source") == 3
-            assert server.call(lambda: server.server.broker.transaction_budget.held_bytes) == 0
+            server.wait_until(lambda: not server.server.broker.transaction_budget.held_bytes)
         server.abandon()
     power.lose()
     with serve(Power(power.root)) as server:
