@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from pamqp.commands import Basic, Channel, Tx
 
 from amqp_server.base.limits import Limits
@@ -65,6 +66,28 @@ def test_committed_transactions_survive_a_stop_of_any_kind(start_server: StartSe
     with transactional(server) as client:
         assert getattr(client.get("q"), "body", None) == b"3"
         assert getattr(client.get("other"), "body", None) == b"4"
+
+
+@pytest.mark.parametrize("durability", ["fsync", "write"])
+def test_a_committed_ack_is_safe_also_of_a_message_that_was_only_written(
+    start_server: StartServer, durability: str
+) -> None:
+    """It is synced first: the record of the commit names messages that are on the disk."""
+    server = start_server("--offset-checkpoint-interval", "0")
+    with transactional(server) as client:
+        client.declare("q", arguments={"x-durability": durability})
+        client.open_channel(2, confirms=True)
+        for body in (b"1", b"2"):
+            client.publish(body, "q", channel=2)
+        client.expect_confirmed(2)
+        client.get("q", no_ack=False)
+        client.send(Basic.Ack(1))
+        commit(client)
+        server.kill()
+    server.restart()
+    with transactional(server) as client:
+        assert getattr(client.get("q"), "body", None) == b"2"
+        assert client.ready_count("q") == 0
 
 
 def test_the_journal_is_empty_after_a_clean_stop(start_server: StartServer) -> None:
