@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from appendlog.layout.headers import MALFORMED_KEY
 from appendlog.spark.exporting.export import QueueReport
 from appendlog.spark.exporting.export_plan import QueuePlan
 from appendlog.spark.exporting.files.quarantine import quarantine_folder
@@ -62,8 +63,9 @@ def report_text(plan: QueuePlan, report: QueueReport, where: str, seconds: float
         )
     if report.undecodable:
         lines.append(
-            f"note: {report.undecodable} messages have headers or properties that do not add up; "
-            "they are null in their rows"
+            f"note: {report.undecodable} messages have headers or properties that cannot be "
+            "decoded: such properties are null, and the octets of such headers are in the header "
+            f"'{MALFORMED_KEY}'"
         )
     return "\n".join(lines)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from amqp_server.broker.transfers.message_headers import readable_properties
+from amqp_server.protocol.readable_headers import readable_properties
 from appendlog.layout.message import HAS_HEADERS, body_position, properties_position
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def parse_filter(text: str) -> HeaderFilter:
 def matches(message: bytes, filters: Sequence[HeaderFilter]) -> bool:
     """Return whether a message matches all filters; without filters every message does.
 
-    Malformed headers match nothing.
+    A header that cannot be decoded matches nothing.
     """
     if not filters:
         return True

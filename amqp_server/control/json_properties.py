@@ -12,7 +12,8 @@ from amqp_server.control.field_tables import field_table
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.definitions_file.json_arguments import plain_from_table
 from amqp_server.protocol.errors import AmqpError
-from amqp_server.protocol.properties import Properties, decode_properties
+from amqp_server.protocol.properties import Properties
+from amqp_server.protocol.readable_headers import readable_properties
 
 _NAMES: Final = tuple(each.name for each in dataclasses.fields(Properties))
 _NUMBERS: Final = {"delivery_mode": 1 << 8, "priority": 1 << 8, "timestamp": 1 << 64}
@@ -51,9 +52,9 @@ def properties_from_json(values: dict[str, Any]) -> Properties:
 
 
 def properties_to_json(octets: bytes) -> dict[str, Any]:
-    """Return the properties of a stored message; none if they cannot be read."""
+    """Return the properties of a stored message, as far as they can be decoded."""
     try:
-        properties = decode_properties(octets)
+        properties = readable_properties(octets)
     except AmqpError:
         return {}
     shown: dict[str, Any] = {}

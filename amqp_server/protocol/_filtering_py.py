@@ -34,7 +34,7 @@ def matching_messages(
 
     A message matches if its header `x-stream-filter-value` (a string, kind `S` or `x`) is one of
     `values`, octet for octet. If the header occurs more than once, the last one counts. A header of
-    another kind or in a malformed table counts as missing.
+    another kind counts as missing, and so does one behind an entry that cannot be decoded.
 
     Args:
         messages: Messages as stored in ring and log (docs/log-format.md).
@@ -165,6 +165,6 @@ class _Matcher:
             if at >= 0 and has_key(octets, entry, _FILTER_KEY):
                 is_string = octets[behind_key] == 0x53 or octets[behind_key] == 0x78  # S, x
                 value = behind_key + 1 if is_string else -1
-        if at < 0 or value < 0:
+        if value < 0:
             return self.match_unfiltered
         return octets[value + 4 : value + 4 + u32(octets, value)] in self.values

@@ -37,6 +37,8 @@ cdef inline bint is_same(
     flags=cython.int,
     entries=bytes,
     behind=cython.Py_ssize_t,
+    end=cython.Py_ssize_t,
+    unreadable_bytes=cython.Py_ssize_t,
     before=bytes,
 )
 cpdef tuple split_for_offset(bytes properties)
@@ -55,6 +57,10 @@ cpdef Py_ssize_t headers_position(
 cpdef Py_ssize_t short_string_end(octets_t data, Py_ssize_t at, Py_ssize_t end) noexcept
 
 
+@cython.locals(entry=cython.Py_ssize_t)
+cpdef Py_ssize_t readable_end(octets_t data, Py_ssize_t at, Py_ssize_t end) noexcept
+
+
 @cython.locals(count=cython.Py_ssize_t, entry=cython.Py_ssize_t)
 cpdef Py_ssize_t count_offsets(octets_t data, Py_ssize_t at, Py_ssize_t end) noexcept
 
@@ -62,7 +68,6 @@ cpdef Py_ssize_t count_offsets(octets_t data, Py_ssize_t at, Py_ssize_t end) noe
 @cython.locals(
     data=octets_t,
     end=cython.Py_ssize_t,
-    count=cython.Py_ssize_t,
     kept=list,
     start=cython.Py_ssize_t,
     at=cython.Py_ssize_t,

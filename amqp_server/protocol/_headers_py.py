@@ -1,8 +1,8 @@
 """Parses messages and their headers in octets, for the kernels that write and filter.
 
 A delivered message of a stream gets its offset as a header. Entries are skipped, not decoded. The
-build compiles it as `_headers_c`. The broker accepts publishes without checking their headers, so
-this module checks every length before it reads octets.
+build compiles it as `_headers_c`. A log may hold headers that nobody could decode, from before
+publishes were checked; so this module checks every length before it reads octets.
 
 Source: AMQP 0-9-1 specification, section 4.2.5.5 (field tables), and RabbitMQ's errata for the
 kinds.
@@ -25,9 +25,9 @@ _OFFSET_ENTRY_BYTES = 25  # key, kind, value
 def split_for_offset(properties: bytes) -> tuple[bytes, bytes]:
     """Return the octets before and after the offset in properties that get it as a header.
 
-    The header `x-stream-offset` (kind `l`) becomes the last of the table; others of that name are
-    removed. All other octets stay unchanged. A malformed table is left out, as in
-    `amqp_server.broker.transfers.message_headers`.
+    The header `x-stream-offset` (kind `l`) becomes the last of those that can be decoded; others of
+    that name are removed. All other octets stay unchanged, also those behind the first entry that
+    cannot be decoded, as in `amqp_server.broker.transfers.message_headers`.
 
     Args:
         properties: One word of flags and the property list.
@@ -41,14 +41,17 @@ def split_for_offset(properties: bytes) -> tuple[bytes, bytes]:
     flags = data[0] << 8 | data[1]
     entries = b""
     behind = at
+    unreadable_bytes = 0
     if flags & _HEADERS:
-        behind = at + 4 + u32(data, at)
+        end = at + 4 + u32(data, at)
+        behind = readable_end(data, at + 4, end)
+        unreadable_bytes = end - behind
         entries = other_entries(properties[at + 4 : behind])
     before = b"".join(
         (
             pack(">H", flags | _HEADERS),
             properties[2:at],
-            pack(">I", len(entries) + _OFFSET_ENTRY_BYTES),
+            pack(">I", len(entries) + _OFFSET_ENTRY_BYTES + unreadable_bytes),
             entries,
             OFFSET_ENTRY,
         )
@@ -98,30 +101,40 @@ def headers_position(data: bytes, start: int, end: int) -> int:
     raise ValueError(f"property list of {end - start} bytes ends inside its headers")
 
 
-def short_string_end(data: bytes, at: int, end: int) -> int:
+def short_string_end(data: bytes | bytearray, at: int, end: int) -> int:
     """Return where a short string ends, perhaps above `end`; reads only octets below `end`."""
     return at + 1 + data[at] if at < end else end + 1
 
 
+def readable_end(data: bytes | bytearray, at: int, end: int) -> int:
+    """Return where the first entry of the table [at, end) begins that cannot be decoded, or `end`.
+
+    An entry cannot be decoded if it passes the end, has a value of an unknown kind, or nests deeper
+    than 64 levels: where it ends, and so where the next one begins, is not known.
+    """
+    entry = at
+    while 0 <= at < end:
+        entry = at
+        at = value_end(data, short_string_end(data, at, end), end, 1)
+    return entry if at < 0 else at
+
+
 def count_offsets(data: bytes, at: int, end: int) -> int:
-    """Return the number of offset entries in the table [at, end); -1 if it is malformed."""
+    """Return the number of offset entries among the entries [at, end), which can be decoded."""
     count = 0
     while at < end:
         entry = at
         at = value_end(data, short_string_end(data, at, end), end, 1)
-        if at < 0:
-            return -1
         count += has_key(data, entry, _OFFSET_KEY)
     return count
 
 
 def other_entries(entries: bytes) -> bytes:
-    """Return the entries of a table without offset entries; empty if it is malformed."""
+    """Return the entries of a table, which can be decoded, without offset entries."""
     data = entries
     end = len(entries)
-    count = count_offsets(data, 0, end)
-    if count <= 0:
-        return entries if count == 0 else b""
+    if count_offsets(data, 0, end) == 0:
+        return entries
     kept = []
     start = at = 0
     while at < end:
@@ -140,7 +153,7 @@ def has_key(data: bytes, at: int, key: bytes) -> bool:
     return key_bytes == len(key) and data[at : at + key_bytes] == key
 
 
-def value_end(data: bytes, at: int, end: int, depth: int) -> int:
+def value_end(data: bytes | bytearray, at: int, end: int, depth: int) -> int:
     """Return where a value ends; -1 if it does not end in [at, end) or its kind is unknown."""
     if at >= end:
         return -1
@@ -177,7 +190,7 @@ def value_end(data: bytes, at: int, end: int, depth: int) -> int:
     return at if at <= end else -1
 
 
-def u32(data: bytes, at: int) -> int:
+def u32(data: bytes | bytearray, at: int) -> int:
     """Return a big-endian u32; the caller has checked that four octets exist."""
     value = data[at]
     value = value << 8 | data[at + 1]

@@ -5,6 +5,7 @@ cimport cython
 from amqp_server.protocol cimport _events_c as _events
 from amqp_server.protocol cimport _octets_c as _octets
 from amqp_server.protocol._events_c cimport PublishRow, PublishRun, ScannedEvent
+from amqp_server.protocol._headers_c cimport readable_end
 from amqp_server.protocol._octets_c cimport octets
 
 cdef bint COMPILED
@@ -27,6 +28,13 @@ cdef unsigned long long long_at(octets data, Py_ssize_t at) noexcept
 cpdef Py_ssize_t property_list_end(
     octets data, Py_ssize_t at, Py_ssize_t end, unsigned int flags
 )
+
+
+cpdef Py_ssize_t headers_position(octets data, Py_ssize_t at, unsigned int flags) noexcept
+
+
+@cython.locals(size=cython.longlong)
+cpdef bint has_readable_headers(octets data, Py_ssize_t at, unsigned int flags) noexcept
 
 
 @cython.locals(size=cython.longlong)

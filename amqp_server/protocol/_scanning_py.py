@@ -27,6 +27,7 @@ COMPILED = __name__.endswith("_c")
 if not COMPILED:  # the compiled build has them from the .pxd
     from amqp_server.protocol import _events_py as _events
     from amqp_server.protocol import _octets_py as _octets
+    from amqp_server.protocol._headers_py import readable_end
 
 _HEADERS = 1 << 13
 _HAS_HEADERS = 2
@@ -53,7 +54,7 @@ def long_at(data: bytes | bytearray, at: int) -> int:
 def property_list_end(data: bytes | bytearray, at: int, end: int, flags: int) -> int:
     """Return where the property list that starts at `at` ends, or -1 if it does not fit.
 
-    Only lengths are followed: the content of the headers table is not checked.
+    Only lengths are followed: `has_readable_headers` looks into the headers.
     """
     bit = 15
     while bit >= 2:
@@ -77,12 +78,28 @@ def property_list_end(data: bytes | bytearray, at: int, end: int, flags: int) ->
     return at
 
 
-def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
-    """Return the position of the delivery-mode octet in a list that was checked to fit."""
+def headers_position(data: bytes | bytearray, at: int, flags: int) -> int:
+    """Return the position of the headers' length in a list that was checked to fit."""
     if flags >> 15 & 1:
         at += 1 + data[at]
     if flags >> 14 & 1:
         at += 1 + data[at]
+    return at
+
+
+def has_readable_headers(data: bytes | bytearray, at: int, flags: int) -> bool:
+    """Return whether the headers of a list that was checked to fit can be decoded; or are none."""
+    if not flags & _HEADERS:
+        return True
+    at = headers_position(data, at, flags)
+    size = long_at(data, at)
+    at += 4
+    return readable_end(data, at, at + size) == at + size
+
+
+def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
+    """Return the position of the delivery-mode octet in a list that was checked to fit."""
+    at = headers_position(data, at, flags)
     if flags >> 13 & 1:
         size = long_at(data, at)
         at += 4 + size
@@ -443,7 +460,7 @@ class FrameScanner:
         if flags & 3 != 0:
             return _SINGLY
         list_end = property_list_end(data, flags_at + 2, header_end - 1, flags)
-        if list_end != header_end - 1:
+        if list_end != header_end - 1 or not has_readable_headers(data, flags_at + 2, flags):
             return _SINGLY
         route_at = at + 13
         last = method_end - 2

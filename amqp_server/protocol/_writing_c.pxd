@@ -14,6 +14,7 @@ from amqp_server.protocol._headers_c cimport (
     octets_t,
     other_entries,
     place_in,
+    readable_end,
     split_for_offset,
     u32,
 )
@@ -138,6 +139,7 @@ cdef class _Writer:
     cdef Py_ssize_t behind
     cdef bytes entries
     cdef Py_ssize_t entries_bytes
+    cdef Py_ssize_t unreadable_bytes
     cdef bint is_rewritten
 
     @cython.locals(split=cython.Py_ssize_t)
@@ -176,6 +178,7 @@ cdef class _Writer:
         route_end=cython.Py_ssize_t,
         start=cython.Py_ssize_t,
         headers=cython.Py_ssize_t,
+        end=cython.Py_ssize_t,
         table_bytes=cython.Py_ssize_t,
     )
     cdef int _look_at(self, octets_t octets, Py_ssize_t at, Py_ssize_t size) except -1

@@ -25,6 +25,7 @@ if not COMPILED:  # the compiled build has them from the .pxd
         count_offsets,
         headers_position,
         other_entries,
+        readable_end,
         split_for_offset,
         u32,
     )
@@ -314,11 +315,13 @@ class _Writer:
             start = at + self.properties_at
             headers = headers_position(octets, start, at + prefix_bytes)
             self.headers_at = self.behind = headers - at
-            self.entries_bytes = 0
+            self.entries_bytes = self.unreadable_bytes = 0
             self.is_rewritten = False
             if octets[start] & 0x20:
                 headers += 4
-                self.entries_bytes = u32(octets, headers - 4)
+                end = headers + u32(octets, headers - 4)
+                self.entries_bytes = readable_end(octets, headers, end) - headers
+                self.unreadable_bytes = end - headers - self.entries_bytes
                 self.behind += 4 + self.entries_bytes
                 if count_offsets(octets, headers, headers + self.entries_bytes) != 0:
                     self.entries = other_entries(octets[headers : headers + self.entries_bytes])
@@ -384,7 +387,7 @@ class _Writer:
         place = at + self.properties_at
         self._store(octets[place] | 0x20, 1)
         self._copy(octets, place + 1, self.headers_at - self.properties_at - 1)
-        self._store(self.entries_bytes + 25, 4)
+        self._store(self.entries_bytes + 25 + self.unreadable_bytes, 4)
         if self.is_rewritten:
             self._copy(self.entries, 0, self.entries_bytes)
         else:

@@ -24,7 +24,10 @@ from amqp_server.protocol.framing import (
     PublishRun,
     checked_flags_of,
     delivery_mode_position,
+    has_readable_headers,
+    headers_position,
     property_list_end,
+    readable_end,
 )
 from amqp_server.protocol.methods import BasicPublish
 from appendlog.layout.message import (
@@ -37,6 +40,8 @@ from appendlog.layout.message import (
 
 _BASIC_CLASS = int(ClassId.BASIC)
 _PUBLISH = BasicPublish.ids
+_LIST_AT = 14
+"""Where the property list begins in a content header: after class, weight, size and flags."""
 
 
 def header_expected() -> UnexpectedFrame:
@@ -155,7 +160,7 @@ class ContentAssembly:
                 the caller discards them.
         """
         assert self._properties is None, "a content has one header"
-        if len(payload) < 14:
+        if len(payload) < _LIST_AT:
             raise FieldSyntaxError("malformed content header", *_PUBLISH)
         class_id, weight, body_bytes, flags = unpack_from(">HHQH", payload)
         if class_id != _BASIC_CLASS:
@@ -166,8 +171,10 @@ class ContentAssembly:
             )
         if weight:
             raise header_expected()
-        if flags & 3 or property_list_end(payload, 14, len(payload), flags) != len(payload):
+        if flags & 3 or property_list_end(payload, _LIST_AT, len(payload), flags) != len(payload):
             raise FieldSyntaxError("malformed content header", *_PUBLISH)
+        if not has_readable_headers(payload, _LIST_AT, flags):
+            raise _unreadable_header(payload, flags)
         if body_bytes > self._message_bytes_max:
             raise PreconditionFailed(
                 f"message size {body_bytes} is larger than configured max size "
@@ -176,7 +183,7 @@ class ContentAssembly:
             )
         self._properties = payload[12:]
         self._missing_bytes = body_bytes
-        self.checked_flags = checked_flags_of(payload, 14, len(payload), flags)
+        self.checked_flags = checked_flags_of(payload, _LIST_AT, len(payload), flags)
         self.message_flags = _message_flags(payload, flags)
         method = self.method
         before_body = encode_message(
@@ -211,9 +218,21 @@ class ContentAssembly:
         self._budget.release(self._owner, self._body_bytes)
 
 
+def _unreadable_header(payload: bytes, flags: int) -> FieldSyntaxError:
+    """Return the error for headers that cannot be decoded; it names the first such header."""
+    at = headers_position(payload, _LIST_AT, flags) + 4
+    end = at + int.from_bytes(payload[at - 4 : at], "big")
+    key_at = readable_end(payload, at, end) + 1
+    key = payload[key_at : min(key_at + payload[key_at - 1], end)]
+    return FieldSyntaxError(
+        f"malformed content header: header '{key.decode(errors='replace')}' cannot be decoded",
+        *_PUBLISH,
+    )
+
+
 def _message_flags(payload: bytes, flags: int) -> int:
     message_flags = 0
-    if flags >> 12 & 1 and payload[delivery_mode_position(payload, 14, flags)] == 2:
+    if flags >> 12 & 1 and payload[delivery_mode_position(payload, _LIST_AT, flags)] == 2:
         message_flags = PERSISTENT
     for bit, flag in ((13, HAS_HEADERS), (8, HAS_EXPIRATION), (11, HAS_PRIORITY)):
         if flags >> bit & 1:

@@ -15,7 +15,8 @@ from text to text, for columns of an export:
 
 If a key is sent twice, its last value counts. In a key that is not UTF-8, U+FFFD replaces the bad
 bytes. `HEADERS_BYTES_MAX` and `HEADERS_DEPTH_MAX` bound the decoding, which takes time linear in
-the bytes. It never guesses: a table whose lengths do not add up is an error.
+the bytes. It never guesses: a table whose lengths do not add up is an error. `split_headers`
+separates what can be decoded of such a table from what cannot, as the broker does.
 
 Source: AMQP 0-9-1 specification, section 4.2.5.5, with RabbitMQ's errata for the kinds.
 """
@@ -46,6 +47,10 @@ HeaderValue = (
     | None
 )
 """Python type of a value; a long string is bytes if it is not UTF-8."""
+
+
+MALFORMED_KEY: Final = "$malformed"
+"""Key in an export for the octets of a table that cannot be decoded."""
 
 
 class HeaderPairs(dict[str, HeaderValue]):
@@ -95,17 +100,19 @@ class MalformedHeadersError(ValueError):
     """The bytes are not a headers table."""
 
 
-def decode_headers(table: bytes) -> dict[str, str | None]:
+def decode_headers(table: bytes, malformed: bytes = b"") -> dict[str, str | None]:
     """Return the entries of a headers table as text, in the order of the first key.
 
     Args:
         table: Octets after the table's length; not kept.
+        malformed: Octets of the table that cannot be decoded: the value of `MALFORMED_KEY`.
 
     Raises:
         MalformedHeadersError: The bytes do not add up, name an unknown kind, nest deeper
             than `HEADERS_DEPTH_MAX` or are more than `HEADERS_BYTES_MAX`.
     """
-    return {key: _text(value) for key, value in decode_header_values(table).items()}
+    texts = {key: _text(value) for key, value in decode_header_values(table).items()}
+    return texts | {MALFORMED_KEY: _base64(malformed)} if malformed else texts
 
 
 def decode_header_values(table: bytes) -> dict[str, HeaderValue]:
@@ -132,18 +139,45 @@ def decode_header_pairs(table: bytes) -> HeaderPairs:
     return HeaderPairs(_all_pairs(table, HeaderPairs))
 
 
-def decode_raw_headers(table: bytes) -> list[tuple[str, bytes | None]]:
+def decode_raw_headers(table: bytes, malformed: bytes = b"") -> list[tuple[str, bytes | None]]:
     """Return all entries of a headers table in their order, each value as octets.
 
     Strings and byte arrays stay unchanged; any other value is the UTF-8 of its text.
 
     Args:
         table: Octets after the table's length; not kept.
+        malformed: Octets of the table that cannot be decoded: the value of `MALFORMED_KEY`.
 
     Raises:
         MalformedHeadersError: As for `decode_headers`.
     """
-    return [(key, _raw(value)) for key, value in _all_pairs(table, dict)]
+    entries = [(key, _raw(value)) for key, value in _all_pairs(table, dict)]
+    return [*entries, (MALFORMED_KEY, malformed)] if malformed else entries
+
+
+def split_headers(table: bytes) -> tuple[bytes, bytes]:
+    """Split a table before its first entry that cannot be decoded.
+
+    Where that one ends, and so where the next one begins, is not known.
+
+    Args:
+        table: Octets after the table's length; not kept.
+
+    Returns:
+        Octets of a table that `decode_headers` accepts, and all the others.
+    """
+    if len(table) > HEADERS_BYTES_MAX:
+        return b"", table
+    entry = position = 0
+    try:
+        while position < len(table):
+            _, position = _value(table, position + 1 + table[position], 1, dict)
+            if position > len(table):
+                break
+            entry = position
+    except (MalformedHeadersError, struct.error, IndexError):
+        pass
+    return table[:entry], table[entry:]
 
 
 def _raw(value: HeaderValue) -> bytes | None:

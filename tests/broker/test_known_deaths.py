@@ -16,7 +16,12 @@ from amqp_server.protocol import tables
 from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.field_values import FieldValue, Table, field_value, table_of
 from amqp_server.protocol.properties import Properties, decode_properties
-from amqp_server.protocol.property_octets import HEADERS, with_property
+from amqp_server.protocol.property_octets import (
+    HEADERS,
+    find_property,
+    replace_property,
+    with_property,
+)
 from amqp_server.protocol.strings import encode_longstr, encode_shortstr
 from amqp_server.protocol.tables import decode_table, encode_table, take_array
 from appendlog.layout.message import ALL_DEATHS
@@ -130,18 +135,34 @@ def entry(value: bytes, name: str = "x-death") -> bytes:
         entry(b"A" + encode_longstr(b"Z")),
         entry(b"A\0\0\0\xff"),
         entry(b"A" + encode_longstr(b"I\0\0")),
-        entry(b"A" + encode_longstr(b"")) + b"\x05other",
+        b"\x05other",
     ],
 )
-def test_malformed_headers_are_removed_and_the_message_dies_all_the_same(entries: bytes) -> None:
-    octets = with_raw_headers(entries)
+def test_headers_that_cannot_be_decoded_stay_unchanged_behind_the_deaths(entries: bytes) -> None:
+    sound = entry(b"t\x01", "sound")
+    octets = with_raw_headers(sound + entries)
     with pytest.raises(FieldSyntaxError):
         decode_properties(octets)
 
-    stamped = decode_properties(stamp(octets, b"x", b"key", DEATH, ALL_DEATHS, None).properties)
+    for _ in range(2):
+        octets = stamp(octets, b"x", b"key", DEATH, ALL_DEATHS, None).properties
 
+    start, end = find_property(octets, HEADERS)
+    assert octets.endswith(entries, start, end)
+    stamped = decode_properties(
+        replace_property(octets, HEADERS, encode_longstr(octets[start + 4 : end - len(entries)]))
+    )
     assert stamped.delivery_mode == 2
-    assert stamped.headers == reference(Properties().encode(), DEATH, None)
+    once = reference(with_raw_headers(sound), DEATH, None)
+    assert stamped.headers == reference(Properties(headers=once).encode(), DEATH, None)
+
+
+def test_headers_that_cannot_be_decoded_do_not_hide_a_cycle() -> None:
+    octets = with_raw_headers(entry(b"Z", "broken"))
+    first = stamp(octets, b"x", b"key", DEATH, ALL_DEATHS, None)
+    assert first.cycle == {DEATH.queue}
+    again = stamp(first.properties, b"x", b"key", Death("r", "expired", 1), ALL_DEATHS, None)
+    assert again.cycle == {DEATH.queue, "r"}
 
 
 def test_of_a_repeated_x_death_the_last_one_counts() -> None:

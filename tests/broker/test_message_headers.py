@@ -2,17 +2,15 @@
 
 import pytest
 
-from amqp_server.broker.transfers.message_headers import (
-    readable_properties,
-    with_header,
-    with_headers,
-)
+from amqp_server.broker.transfers.message_headers import with_header, with_headers
 from amqp_server.protocol.field_values import FieldValue
+from amqp_server.protocol.readable_headers import readable_properties
 from appendlog.layout.message import HAS_HEADERS, PERSISTENT, decode_message, encode_message
 
 COUNT = FieldValue(b"l", 3)
 ENTRY = b"\x05countl" + (3).to_bytes(8, "big")
 CONTENT_TYPE, HEADERS, DELIVERY_MODE = 1 << 15, 1 << 13, 1 << 12
+BROKEN = b"\x01aZ\x01\x05countV\xff"
 REPEATED = b"\x01aI\x00\x00\x00\x01\x01aI\x00\x00\x00\x02\x01tt\x07"
 
 
@@ -40,9 +38,20 @@ def table(octets: bytes) -> bytes:
             properties(HEADERS, table(b"\x05countt\x01" + REPEATED)),
             properties(HEADERS, table(REPEATED + ENTRY)),
         ),
-        (properties(HEADERS, table(b"\x01a?")), properties(HEADERS, table(ENTRY))),
+        (properties(HEADERS, table(b"\x01a?")), properties(HEADERS, table(ENTRY + b"\x01a?"))),
+        (
+            properties(HEADERS | DELIVERY_MODE, table(b"\x05countV\x01tt\x07" + BROKEN), b"\x02"),
+            properties(HEADERS | DELIVERY_MODE, table(b"\x01tt\x07" + ENTRY + BROKEN), b"\x02"),
+        ),
     ],
-    ids=["no properties", "no headers", "other headers", "an older value", "broken headers"],
+    ids=[
+        "no properties",
+        "no headers",
+        "other headers",
+        "an older value",
+        "broken",
+        "partly broken",
+    ],
 )
 def test_a_header_is_put_in_and_all_other_octets_stay(before: bytes, after: bytes) -> None:
     has_headers = HAS_HEADERS if before[0] << 8 & HEADERS else 0

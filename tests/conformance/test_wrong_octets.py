@@ -8,8 +8,10 @@ from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
 from tests.conformance.marks import differs, differs_from_3_10
 from tests.conformance.queues import leave
+from tests.conformance.raw_content import HEADERS_FLAG, publish_raw
 from tests.conformance.wrong_octets import (
     CUT_PROPERTIES,
+    DEEP_HEADERS,
     FATAL,
     NO_ARGUMENTS,
     PUBLISH_FRAME,
@@ -18,10 +20,14 @@ from tests.conformance.wrong_octets import (
     TOO_LONG,
     UNKNOWN_KINDS,
     UNKNOWN_METHODS,
+    UNREADABLE_HEADERS,
     body,
     content_header,
     expect_channel_closed,
     expect_closed,
+    longstr,
+    nested_array,
+    nested_table,
 )
 
 
@@ -48,6 +54,27 @@ def test_a_table_with_an_unknown_kind_of_value_is_a_frame_error(
 @pytest.mark.parametrize("name", TOO_DEEP)
 def test_a_table_that_is_nested_too_deep_is_a_frame_error(client: AmqpClient, name: str) -> None:
     expect_closed(client, TOO_DEEP[name])
+
+
+@differs(rabbitmq="says 541 INTERNAL_ERROR", reason="it is the client's mistake, which it learns")
+@pytest.mark.parametrize("name", UNREADABLE_HEADERS)
+def test_headers_that_nobody_can_decode_are_a_syntax_error(client: AmqpClient, name: str) -> None:
+    expect_closed(client, UNREADABLE_HEADERS[name])
+
+
+@differs(rabbitmq="takes headers of any depth", reason="everything from outside has a bound")
+@pytest.mark.parametrize("name", DEEP_HEADERS)
+def test_headers_that_are_nested_too_deep_are_a_syntax_error(client: AmqpClient, name: str) -> None:
+    expect_closed(client, DEEP_HEADERS[name])
+
+
+@pytest.mark.parametrize("table", [nested_table(63), nested_array(63)], ids=["tables", "arrays"])
+def test_headers_may_nest_deep(client: AmqpClient, table: bytes) -> None:
+    client.declare("q", exclusive=True)
+    publish_raw(client, "q", HEADERS_FLAG, longstr(table), b"deep")
+    message = client.get("q")
+    assert message is not None
+    assert message.body == b"deep"
 
 
 @differs(rabbitmq="says 541 INTERNAL_ERROR", reason="it is the client's mistake, which it learns")

@@ -38,14 +38,19 @@ def method(class_id: int, method_id: int, arguments: bytes = b"", channel: int =
 def declare_with_table(table: bytes) -> bytes:
     """Return a queue.declare frame with these octets as the body of its arguments table."""
     fixed = struct.pack(">H", 0) + b"\x04deep" + b"\0"
-    return method(50, 10, fixed + struct.pack(">I", len(table)) + table)
+    return method(50, 10, fixed + longstr(table))
+
+
+def longstr(octets: bytes) -> bytes:
+    """Return octets with their length in front, as in the body of a table."""
+    return struct.pack(">I", len(octets)) + octets
 
 
 def nested_table(depth: int) -> bytes:
     """Return the body of a table with a table in a table, `depth` times."""
     table = b""
     for _ in range(depth):
-        table = b"\x01tF" + struct.pack(">I", len(table)) + table
+        table = b"\x01tF" + longstr(table)
     return table
 
 
@@ -53,7 +58,7 @@ def nested_array(depth: int) -> bytes:
     """Return the body of a table with an array in an array, `depth` times."""
     array = b""
     for _ in range(depth):
-        array = b"A" + struct.pack(">I", len(array)) + array
+        array = b"A" + longstr(array)
     return b"\x01a" + array
 
 
@@ -525,6 +530,42 @@ TOO_DEEP: dict[str, Wrong] = {
         ("70_tables", nested_table(70)),
         ("1000_tables", nested_table(1000)),
         ("1000_arrays", nested_array(1000)),
+    )
+}
+UNREADABLE_HEADERS: dict[str, Wrong] = {
+    name: (
+        PUBLISH_FRAME + content_header(60, 2, b"\x20\x00" + longstr(table)) + body(b"ab"),
+        502,
+        f"SYNTAX_ERROR - malformed content header: header '{key}' cannot be decoded",
+        (60, 40),
+    )
+    for name, key, table in (
+        ("unknown_kind", "k", b"\x01kZ\x00"),
+        ("unknown_kind_behind_others", "k", b"\x02okt\x01\x01kZ\x00"),
+        ("unknown_kind_in_a_table", "t", b"\x01tF" + longstr(b"\x01kZ")),
+        ("unknown_kind_in_an_array", "a", b"\x01aA" + longstr(b"t\x01Z")),
+        ("length_beyond_the_end", "s", b"\x01sS\x00\x00\x00\x09text"),
+        (
+            "length_beyond_its_table",
+            "t",
+            b"\x01tF" + longstr(b"\x01sS\0\0\0\x02a") + b"\x01bV",
+        ),
+        ("half_a_number", "i", b"\x01iI\x00\x00"),
+        ("key_without_a_value", "key", b"\x03key"),
+        ("half_a_key", "ke", b"\x03ke"),
+    )
+}
+DEEP_HEADERS: dict[str, Wrong] = {
+    name: (
+        PUBLISH_FRAME + content_header(60, 0, b"\x20\x00" + longstr(table)),
+        502,
+        f"SYNTAX_ERROR - malformed content header: header '{key}' cannot be decoded",
+        (60, 40),
+    )
+    for name, key, table in (
+        ("65_levels_of_tables", "t", nested_table(64)),
+        ("65_levels_of_arrays", "a", nested_array(64)),
+        ("5000_arrays", "a", nested_array(5000)),
     )
 }
 CUT_PROPERTIES: dict[str, Wrong] = {

@@ -9,6 +9,7 @@ import pytest
 from pamqp.commands import Basic, Queue
 
 from amqp_server.control import body_uploads, publish_and_get
+from amqp_server.control.json_properties import properties_to_json
 from tests.amqp_client import connect
 from tests.control.asking import Asking
 from tests.threaded_server import ThreadedServer
@@ -262,3 +263,9 @@ def test_nothing_is_published_while_an_alarm_is_on(
     publishing = {"vhost": "/", "exchange": "", "routing_key": "q", "properties": {}, "body": ""}
     error = asking.refusal("messages.publish", **publishing)
     assert (error.kind, "low on disk" in error.reason) == ("limit_reached", True)
+
+
+def test_headers_that_cannot_be_decoded_hide_no_other_property() -> None:
+    entries = b"\x06tenantS\x00\x00\x00\x01a" + b"\x01bZ"
+    octets = b"\x30\x00" + len(entries).to_bytes(4, "big") + entries + b"\x02"
+    assert properties_to_json(octets) == {"headers": {"tenant": "a"}, "delivery_mode": 2}

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.property_octets import HEADERS, find_property
+from amqp_server.protocol.readable_headers import split_headers
 from amqp_server.protocol.tables import decode_table
 from appendlog.layout.message import HAS_HEADERS, decode_message
 from tests.protocol.header_tables import entry, longstr, message_with, messages
@@ -33,10 +33,8 @@ def filter_value(message: bytes) -> bytes | None:
     view = decode_message(message)
     if not view.flags & HAS_HEADERS:
         return None
-    try:
-        table, _ = decode_table(view.properties, find_property(view.properties, HEADERS)[0])
-    except FieldSyntaxError:
-        return None
+    start, end = find_property(view.properties, HEADERS)
+    table, _ = decode_table(split_headers(view.properties[start:end])[0])
     value = table.get(FILTER.decode())
     return value.value if value is not None and isinstance(value.value, bytes) else None
 

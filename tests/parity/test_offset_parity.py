@@ -82,15 +82,20 @@ def split_of(kernel: Any, properties: bytes) -> Any:  # noqa: ANN401 - a kernel'
 
 
 @pytest.mark.parametrize("kernel", WRITING_KERNELS)
-def test_a_table_cut_anywhere_is_left_out(kernel: Any) -> None:  # noqa: ANN401 - a module
+def test_what_cannot_be_decoded_stays_behind_the_offset(kernel: Any) -> None:  # noqa: ANN401
     inner = longstr(b"S" + longstr(b"text") + b"l12345678")
-    entries = entry(b"a", b"F" + longstr(entry(b"b", b"A" + inner)))
+    sound, own = entry(b"c", b"t\x01"), entry(b"x-stream-offset", b"V")
+    cut_short = entry(b"a", b"F" + longstr(entry(b"b", b"A" + inner)))
     places = (1, b"c", 1, False, 4_096)
-    expected = kernel.encode_deliveries([stamped(message_with(b""), 9)], *places)
 
-    for cut in range(1, len(entries)):
-        broken = message_with(entries[:cut])
-        assert kernel.encode_deliveries([broken], *places, 9) == expected, cut
+    for cut in range(1, len(cut_short)):
+        broken = message_with(own + sound + cut_short[:cut])
+        expected = message_with(
+            sound + entry(b"x-stream-offset", b"l" + pack(">q", 9)) + cut_short[:cut]
+        )
+        assert kernel.encode_deliveries([broken], *places, 9) == kernel.encode_deliveries(
+            [expected], *places
+        ), cut
 
 
 @pytest.mark.parametrize("kernel", WRITING_KERNELS)

@@ -427,7 +427,8 @@ def test_damage_never_raises_and_an_error_is_the_last_event(
 
 def test_the_rest_is_never_more_than_one_publish() -> None:
     """The read buffer has room for three frames behind what it reads at a time."""
-    filler = pack(">I", wire.BODY_MAX - 18) + bytes(wire.BODY_MAX - 18)
+    value = bytes(wire.BODY_MAX - 25)
+    filler = pack(">I", wire.BODY_MAX - 18) + b"\x01ax" + pack(">I", len(value)) + value
     largest = publish(b"x" * wire.BODY_MAX, properties=wire.PropertyList(b"\x20\x00" + filler, 2))
     octets = wire.octets_of(largest)
 
@@ -435,6 +436,19 @@ def test_the_rest_is_never_more_than_one_publish() -> None:
 
     assert left == len(octets) - 1 <= 3 * (wire.FRAME_MAX + 8)
     assert whole(scan(octets)[0][0]).messages == [largest.message]
+
+
+def test_a_publish_whose_headers_cannot_be_decoded_is_in_no_run() -> None:
+    def with_headers(entries: bytes) -> bytes:
+        table = pack(">I", len(entries)) + entries
+        return wire.octets_of(publish(b"b", properties=wire.PropertyList(b"\x20\x00" + table, 2)))
+
+    sound, broken = with_headers(b"\x01at\x01"), with_headers(b"\x01aZ\x01")
+
+    before, *frames, behind = scan(sound * 2 + broken * 2 + sound)[0]
+
+    assert [len(whole(run).messages) for run in (before, behind)] == [2, 1]
+    assert [type(event) for event in frames] == [MethodFrame, ContentHeader, ContentBody] * 2
 
 
 def test_a_publish_behind_a_frame_error_is_not_compared_with_one_of_another_buffer() -> None:

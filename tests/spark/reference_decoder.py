@@ -9,7 +9,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from appendlog.layout.headers import MalformedHeadersError, decode_headers, decode_raw_headers
+from appendlog.layout.headers import (
+    MalformedHeadersError,
+    decode_headers,
+    decode_raw_headers,
+    split_headers,
+)
 from appendlog.layout.headers_json import headers_as_json
 from appendlog.layout.message import decode_message
 from appendlog.segments.read_result import Records
@@ -100,19 +105,21 @@ class ReferenceDecoder:
                 values["headers"] = headers_form(self._types["headers"])(table)
             except MalformedHeadersError:
                 self.undecodable += 1
-                values["headers"] = None
+                values["headers"] = headers_form(self._types["headers"])(*split_headers(table))
         return values
 
 
-def headers_form(arrow_type: pa.DataType) -> Callable[[bytes], Any]:
-    """Return what makes a value of a headers column from a table."""
+def headers_form(arrow_type: pa.DataType) -> Callable[..., Any]:
+    """Return what makes a value of a headers column from a table, and from what is not readable."""
     if pa.types.is_binary(arrow_type):
         return bytes
     if pa.types.is_string(arrow_type):
         return headers_as_json
     if pa.types.is_map(arrow_type):
-        return lambda table: list(decode_headers(table).items())
-    return lambda table: [{"key": key, "value": value} for key, value in decode_raw_headers(table)]
+        return lambda *table: list(decode_headers(*table).items())
+    return lambda *table: [
+        {"key": key, "value": value} for key, value in decode_raw_headers(*table)
+    ]
 
 
 def property_values(data: bytes) -> dict[str, Any]:

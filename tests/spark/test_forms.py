@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from amqp_server.protocol.field_values import DecimalValue, FieldValue
 from amqp_server.protocol.tables import decode_table
-from appendlog.layout.headers import MalformedHeadersError
+from appendlog.layout.headers import MalformedHeadersError, split_headers
 from appendlog.layout.headers_json import headers_as_json
 from appendlog.layout.message import encode_message
 from appendlog.spark.decoding.kernel_decoder import KernelDecoder
@@ -112,7 +112,7 @@ def test_kafkas_headers_keep_each_value_and_the_key_is_octets() -> None:
             {"key": "b", "value": b"true"},
             {"key": "a", "value": b"-1"},
         ],
-        None,
+        [{"key": "$malformed", "value": b"\x01"}],
         [{"key": "\ufffd", "value": b"\xff\x00"}],
     ]
     message = encode_message(1, b"", b"\xff", b"", b"body")
@@ -134,7 +134,7 @@ def test_headers_as_json_keep_a_key_that_comes_twice() -> None:
         None,
         "{}",
         '{"a":null,"a":"x","b":true,"a":-1}',
-        None,
+        '{"$malformed":"AQ=="}',
     ]
 
 
@@ -175,14 +175,36 @@ def test_every_value_can_be_had_again_from_json(table: dict[str, FieldValue]) ->
 
 
 @given(st.binary(max_size=30))
-def test_what_is_no_table_is_no_json(table: bytes) -> None:
+def test_what_is_no_table_is_a_member_of_its_own(table: bytes) -> None:
+    [text] = column([table], with_headers_as("json"))
     try:
-        text = headers_as_json(table)
+        assert text == headers_as_json(table)
     except MalformedHeadersError:
-        assert column([table], with_headers_as("json")) == [None]
+        readable, malformed = split_headers(table)
+        expected = json.loads(headers_as_json(readable))
+        expected["$malformed"] = base64.b64encode(malformed).decode()
+        assert json.loads(text) == expected
     else:
-        assert column([table], with_headers_as("json")) == [text]
         json.loads(text)
+
+
+def test_the_octets_of_headers_that_do_not_add_up_are_in_the_row() -> None:
+    sound, broken = b"\x01at\x01", b"\x01bZ\x01cV"
+    table = b"\x0a$malformedV" + sound + broken
+
+    octets = base64.b64encode(broken).decode()
+    assert column([table], with_headers_as("map")) == [[("$malformed", octets), ("a", "true")]]
+    assert column([table], with_headers_as("json")) == [
+        f'{{"$$malformed":null,"a":true,"$malformed":"{octets}"}}'
+    ]
+    assert column([table], with_headers_as("raw")) == [table]
+    assert column([table], kafka_rows(include_headers=True)) == [
+        [
+            {"key": "$malformed", "value": None},
+            {"key": "a", "value": b"true"},
+            {"key": "$malformed", "value": broken},
+        ]
+    ]
 
 
 def test_a_table_that_does_not_add_up_counts_in_each_form_that_looks_into_it() -> None:

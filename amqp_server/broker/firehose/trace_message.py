@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from amqp_server.broker.events.event_headers import node_name
 from amqp_server.broker.routing.carbon_copies import long_strings
 from amqp_server.broker.transfers.deaths import X_DEATH
-from amqp_server.broker.transfers.message_headers import readable_properties
 from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.field_values import FieldValue
 from amqp_server.protocol.properties import Properties
 from amqp_server.protocol.property_octets import HEADERS, find_property, replace_property
+from amqp_server.protocol.readable_headers import readable_properties
 from amqp_server.protocol.tables import has_more_values
 from appendlog.layout.message import HAS_HEADERS, decode_message, encode_message
 

@@ -14,6 +14,7 @@ from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import type_name
 from amqp_server.protocol.methods import BasicPublish
 from amqp_server.protocol.property_octets import HEADERS, find_property, replace_property
+from amqp_server.protocol.readable_headers import join_headers, split_headers
 from amqp_server.protocol.tables import Table, decode_table, table_without
 from appendlog.layout.message import body_position, properties_position, with_properties
 
@@ -43,11 +44,11 @@ def take_copies(message: bytes, copies_max: int | None = None) -> tuple[tuple[st
 
     Raises:
         PreconditionFailed: One of the two headers is no array, or they have too many keys.
-        FieldSyntaxError: The headers do not hold together.
     """
     properties = message[properties_position(message) : body_position(message)]
     start, end = find_property(properties, HEADERS)
-    headers, _ = decode_table(properties, start)
+    table, others = split_headers(properties[start:end])
+    headers, _ = decode_table(table)
     keys = _keys(headers, "CC") + _keys(headers, "BCC")
     if copies_max is not None and len(keys) > copies_max:
         raise PreconditionFailed(
@@ -55,7 +56,7 @@ def take_copies(message: bytes, copies_max: int | None = None) -> tuple[tuple[st
             *BasicPublish.ids,
         )
     if "BCC" in headers:
-        table = table_without(properties[start:end], "BCC")
+        table = join_headers(table_without(table, "BCC"), others)
         message = with_properties(message, replace_property(properties, HEADERS, table))
     return keys, message
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.protocol.errors import PreconditionFailed
-from amqp_server.protocol.properties import Properties, decode_properties
+from amqp_server.protocol.properties import Properties
+from amqp_server.protocol.readable_headers import readable_properties
 from appendlog.layout.message import body_position, properties_position
 
 if TYPE_CHECKING:
@@ -57,17 +58,13 @@ class Envelope:
 
     @property
     def properties(self) -> Properties:
-        """The message's properties; decoded once, when first asked for.
-
-        Raises:
-            FieldSyntaxError: They do not hold together.
-        """
+        """The message's properties, as far as they can be decoded; once, when first asked for."""
         if self._properties is None:
             message = self._message
             self._properties = (
                 Properties()
                 if message is None
-                else decode_properties(
+                else readable_properties(
                     message[properties_position(message) : body_position(message)]
                 )
             )

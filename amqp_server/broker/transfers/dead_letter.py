@@ -19,11 +19,10 @@ from amqp_server.broker.transfers.forwarder import Copy
 from amqp_server.broker.transfers.known_deaths import known_death, take_deaths
 from amqp_server.broker.transfers.large_body import without_large_body
 from amqp_server.broker.transfers.large_copy import with_body
-from amqp_server.broker.transfers.message_headers import readable_properties
-from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.field_values import VOID, FieldValue, field_value
 from amqp_server.protocol.properties import decode_properties
 from amqp_server.protocol.property_octets import HEADERS, with_property
+from amqp_server.protocol.readable_headers import split_properties
 from amqp_server.protocol.strings import encode_longstr, encode_shortstr
 from amqp_server.protocol.tables import encode_table
 from appendlog.layout.message import (
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.transfers.known_deaths import KnownDeath
     from amqp_server.broker.virtual_host import VirtualHost
-    from amqp_server.protocol.properties import Properties
     from amqp_server.protocol.tables import Table
     from appendlog.layout.message import MessageView
 
@@ -219,7 +217,9 @@ def stamp(
         new_key: Routing key that replaces its own and those of its header `CC`; None keeps
             them.
     """
-    rest, known = _without_deaths(properties)
+    readable, others = split_properties(properties)
+    readable, known = take_deaths(readable)
+    rest = decode_properties(readable)
     headers = dict(rest.headers or {})
     keys = [key, *_carbon_copies(headers)]
     since_publish = _deaths_since_publish(known or (), since_publish, death)
@@ -231,7 +231,7 @@ def stamp(
         with_property(
             replace(rest, headers=None, expiration=None).encode(),
             HEADERS,
-            _encode_headers(headers, deaths),
+            _encode_headers(headers, deaths, others),
         ),
         tuple(each.decode("utf-8", "surrogateescape") for each in keys),
         cycle_of(deaths if since_publish == ALL_DEATHS else deaths[:since_publish]),
@@ -277,15 +277,6 @@ def cycle_of(deaths: list[KnownDeath]) -> frozenset[str]:
 def deaths_of(headers: Table) -> list[Table]:
     """Return the tables of `x-death`, the latest first; other values are skipped."""
     return [each.value for each in _x_death(headers) or () if isinstance(each.value, dict)]
-
-
-def _without_deaths(properties: bytes) -> tuple[Properties, list[KnownDeath] | None]:
-    """Return properties without their deaths, and these; without headers if they are malformed."""
-    try:
-        rest, deaths = take_deaths(properties)
-        return decode_properties(rest), deaths
-    except FieldSyntaxError:
-        return readable_properties(properties), None
 
 
 def _add_death(
@@ -340,8 +331,8 @@ def _add_death(
     return [known_death(latest), *others]
 
 
-def _encode_headers(headers: Table, deaths: list[KnownDeath]) -> bytes:
-    """Return headers as on the wire, with the deaths in their place."""
+def _encode_headers(headers: Table, deaths: list[KnownDeath], others: bytes) -> bytes:
+    """Return headers as on the wire, with the deaths in their place, and octets behind them."""
     array = encode_longstr(b"".join([b"F" + each.octets for each in deaths]))
     parts = [
         encode_shortstr(X_DEATH) + b"A" + array
@@ -349,7 +340,7 @@ def _encode_headers(headers: Table, deaths: list[KnownDeath]) -> bytes:
         else encode_table({name: value})[_LENGTH_BYTES:]
         for name, value in headers.items()
     ]
-    return encode_longstr(b"".join(parts))
+    return encode_longstr(b"".join((*parts, others)))
 
 
 def _x_death(headers: Table) -> list[FieldValue] | None:

@@ -5,15 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.transfers.large_body import without_large_body
-from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.large_delivery import LargeMessage
-from amqp_server.protocol.properties import Properties, decode_properties
-from amqp_server.protocol.property_octets import (
-    HEADERS,
-    find_property,
-    replace_property,
-    with_property,
-)
+from amqp_server.protocol.property_octets import HEADERS, find_property, with_property
+from amqp_server.protocol.readable_headers import split_headers
 from amqp_server.protocol.strings import encode_longstr
 from amqp_server.protocol.tables import encode_table, table_without
 from appendlog.layout.message import (
@@ -28,21 +22,6 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES = 4
 _NO_HEADERS = bytes(_LENGTH_BYTES)
-
-
-def readable_properties(octets: bytes) -> Properties:
-    """Return a message's properties, without its headers if these are malformed.
-
-    A publish is accepted without a look into its headers. So a malformed table is found only
-    when something has to be added to it. That is no reason to lose the message.
-
-    Args:
-        octets: Properties as on the wire, and as the scanner accepts them.
-    """
-    try:
-        return decode_properties(octets)
-    except FieldSyntaxError:
-        return decode_properties(replace_property(octets, HEADERS, _NO_HEADERS))
 
 
 def with_header(message: bytes, name: str, value: FieldValue) -> bytes:
@@ -60,18 +39,17 @@ def as_run_with_header(message: bytes, name: str, value: FieldValue) -> list[byt
 def with_headers(message: bytes, headers: Table) -> bytes:
     """Return a message with headers added or replaced; all other octets stay.
 
-    Malformed headers are removed, as in `readable_properties`.
+    What cannot be decoded of its headers stays behind them (`readable_headers`).
     """
     properties = message[properties_position(message) : body_position(message)]
-    others = _NO_HEADERS
+    others, unreadable = _NO_HEADERS, b""
     if message[0] & HAS_HEADERS:
         start, end = find_property(properties, HEADERS)
-        others = properties[start:end]
-        try:
-            for name in headers:
-                others = table_without(others, name)
-        except FieldSyntaxError:
-            others = _NO_HEADERS
-    entries = others[_LENGTH_BYTES:] + encode_table(headers)[_LENGTH_BYTES:]
-    properties = with_property(properties, HEADERS, encode_longstr(entries))
+        others, unreadable = split_headers(properties[start:end])
+        for name in headers:
+            others = table_without(others, name)
+    table = encode_longstr(
+        b"".join((others[_LENGTH_BYTES:], encode_table(headers)[_LENGTH_BYTES:], unreadable))
+    )
+    properties = with_property(properties, HEADERS, table)
     return with_properties(message, properties, message[0] | HAS_HEADERS)

@@ -18,7 +18,7 @@ from amqp_server.broker.header_filter import matches
 from amqp_server.broker.subscriptions.log_pages import read_page
 from amqp_server.broker.transfers.dead_letter import deaths_of
 from amqp_server.broker.transfers.handing_over import CopyAt, hand_over
-from amqp_server.broker.transfers.message_headers import readable_properties, with_headers
+from amqp_server.broker.transfers.message_headers import with_headers
 from amqp_server.broker.transfers.replay import (
     BATCH_BYTES,
     LOOK_AHEAD,
@@ -26,6 +26,7 @@ from amqp_server.broker.transfers.replay import (
     ReplayStoppedError,
 )
 from amqp_server.protocol.field_values import FieldValue, field_value
+from amqp_server.protocol.readable_headers import readable_properties
 from appendlog.layout.message import (
     HAS_HEADERS,
     decode_message,

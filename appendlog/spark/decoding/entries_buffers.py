@@ -18,8 +18,8 @@ class EntriesBuffers(HeadersBuffers):
     Args:
         kernel: Kernel to use.
         form: Form of the values: TEXT_VALUES or RAW_VALUES.
-        decode: Makes the entries of a table that the kernel leaves to the caller; raises
-            MalformedHeadersError.
+        decode: Makes the entries of a table that the kernel leaves to the caller, and of the
+            octets in it that cannot be decoded; raises MalformedHeadersError.
         arrow_type: Type of the column: a map, or a list of structures of a key and a value.
     """
 
@@ -27,15 +27,15 @@ class EntriesBuffers(HeadersBuffers):
         self,
         kernel: TablesKernel,
         form: int,
-        decode: Callable[[bytes], Entries],
+        decode: Callable[[bytes, bytes], Entries],
         arrow_type: pa.DataType,
     ) -> None:
         super().__init__(kernel, form, arrow_type)
         self._decode = decode
         self._entry_type = arrow_type.field(0).type
 
-    def _put(self, table: bytes) -> None:
-        entries = self._decode(table)
+    def _put(self, table: bytes, malformed: bytes = b"") -> None:
+        entries = self._decode(table, malformed)
         key_bytes = sum(len(key) for key, _ in entries)
         value_bytes = sum(len(value) for _, value in entries if value is not None)
         self._make_room(len(entries), key_bytes, value_bytes)

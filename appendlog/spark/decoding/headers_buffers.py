@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from appendlog.layout.columns import TABLES_DONE, TABLES_FULL, ReadableBuffer, TablesKernel
-from appendlog.layout.headers import MalformedHeadersError
+from appendlog.layout.headers import MalformedHeadersError, split_headers
 from appendlog.spark.decoding.column_buffers import ColumnBuffer
 from appendlog.spark.decoding.found_fields import FoundFields
 
@@ -44,7 +44,7 @@ class HeadersBuffers(ABC):
         slot: int,
         rows: int,
     ) -> tuple[pa.Array, int]:
-        """Return the column, and the number of malformed tables in it, which are null.
+        """Return the column, and the number of malformed tables in it.
 
         Args:
             batch: Fields that were found in the messages.
@@ -105,11 +105,12 @@ class HeadersBuffers(ABC):
             if status == TABLES_FULL:
                 self._make_room_for(size)
                 continue
+            table = bytes(data[start : start + size])
             try:
-                self._put(bytes(data[start : start + size]))
+                self._put(table)
             except MalformedHeadersError:
                 malformed += 1
-                batch.bits[first_bit + (row >> 3)] &= ~(1 << (row & 7))
+                self._put(*split_headers(table))
             row += 1
             self._row_ends.view[row] = self._row_end()
 
@@ -126,8 +127,12 @@ class HeadersBuffers(ABC):
             self._values = self._values.grown(value_at, value_bytes)
 
     @abstractmethod
-    def _put(self, table: bytes) -> None:
+    def _put(self, table: bytes, malformed: bytes = b"") -> None:
         """Add a table that the kernel has left to the caller.
+
+        Args:
+            table: Octets after the table's length.
+            malformed: Those behind them that cannot be decoded.
 
         Raises:
             MalformedHeadersError: The table is malformed; nothing was added.

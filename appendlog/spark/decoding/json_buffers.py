@@ -19,8 +19,8 @@ class JsonBuffers(HeadersBuffers):
     def __init__(self, kernel: TablesKernel) -> None:
         super().__init__(kernel, JSON_TEXT, pa.string())
 
-    def _put(self, table: bytes) -> None:
-        text = headers_as_json(table).encode()
+    def _put(self, table: bytes, malformed: bytes = b"") -> None:
+        text = headers_as_json(table, malformed).encode()
         _, _, at = self._sums
         self._make_room(0, 0, len(text))
         self._values.view[at : at + len(text)] = text

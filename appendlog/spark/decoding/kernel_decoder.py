@@ -75,8 +75,9 @@ class KernelDecoder:
         kernels: Build of the kernels to use.
 
     Attributes:
-        undecodable: Messages so far with nulls because bytes are malformed: those of the property
-            list, if a property is asked for; those of the headers table, if the headers are.
+        undecodable: Messages so far with malformed bytes: those of the property list, if a
+            property is asked for, which is null then; those of the headers table, if the headers
+            are, which have `MALFORMED_KEY` then.
     """
 
     def __init__(
@@ -161,12 +162,12 @@ class KernelDecoder:
             columns[name] = found.number_column(_NUMBERS[name], self._types[name])
 
 
-def _text_entries(table: bytes) -> Entries:
+def _text_entries(table: bytes, malformed: bytes) -> Entries:
     return [
         (key.encode(), None if value is None else value.encode())
-        for key, value in decode_headers(table).items()
+        for key, value in decode_headers(table, malformed).items()
     ]
 
 
-def _raw_entries(table: bytes) -> Entries:
-    return [(key.encode(), value) for key, value in decode_raw_headers(table)]
+def _raw_entries(table: bytes, malformed: bytes) -> Entries:
+    return [(key.encode(), value) for key, value in decode_raw_headers(table, malformed)]

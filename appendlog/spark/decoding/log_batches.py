@@ -31,7 +31,7 @@ class LogBatch:
         end_offset: End of the batch, exclusive.
         missing: Ranges of offsets that have no row, in order.
         lost: Those of the missing ranges that were damaged and skipped, in order.
-        undecodable: Rows with null headers or properties, because these are malformed.
+        undecodable: Rows whose headers or properties are malformed.
         damaged: Places of all damage, in order; also of damage that cost no offset.
     """
 

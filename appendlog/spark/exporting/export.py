@@ -64,8 +64,7 @@ class QueueReport:
         gaps: First hundred ranges of missing offsets, in order.
         corrupt: Offsets in damaged parts of the log, which were left out.
         excluded: Offsets that the user did not ask for, between others that the user did.
-        undecodable: Exported messages with null headers or properties, because these are
-            malformed.
+        undecodable: Exported messages whose headers or properties are malformed.
     """
 
     files: int

@@ -31,7 +31,7 @@ class OffsetAccount:
         missing: Offsets that the log does not have.
         corrupt: Offsets in damaged parts of the log.
         excluded: Offsets that the user did not ask for, whether the log has them or not.
-        undecodable: Rows with null headers or properties, because these are malformed.
+        undecodable: Rows whose headers or properties are malformed.
         gaps: First `GAPS_MAX` ranges of missing offsets.
     """
 
