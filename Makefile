@@ -146,7 +146,7 @@ types: setup
 
 # A worker whose test hangs is replaced; when six have been, all that is left would hang, too.
 test: setup programs
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal --max-worker-restart 5 --second-look
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal --max-worker-restart 5 --second-look
 
 # A slice is over after one step, after 2 ms, or never; other processes have slices of their own.
 test-slices: setup

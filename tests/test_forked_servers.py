@@ -7,6 +7,7 @@ import sys
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 
+from tests.embedded.waiting import until
 from tests.limits import HANG_SECONDS
 from tests.servers import REPOSITORY, RunningServer
 
@@ -25,11 +26,10 @@ def about(server: RunningServer) -> dict[str, object]:
 
 
 def test_a_fork_has_what_a_fresh_process_has(tmp_path: Path) -> None:
-    found = []
-    for is_fork in (False, True):
-        with RunningServer(tmp_path / f"data-{is_fork}", is_fork=is_fork).start() as server:
-            found.append(about(server))
-    assert found[0] == found[1]
+    fresh, fork = (RunningServer(tmp_path / f"{each}", is_fork=each) for each in (False, True))
+    with fresh.start(), fork.start():
+        # Files that a start writes are open for a moment still.
+        until(lambda: about(fresh) == about(fork))
 
 
 def test_exit_codes_of_forks_are_their_own(tmp_path: Path) -> None:

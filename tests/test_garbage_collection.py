@@ -25,7 +25,6 @@ def _restored() -> Iterator[None]:
     yield
     gc.callbacks[:] = callbacks
     gc.set_threshold(*threshold)
-    gc.unfreeze()
     gc.enable()
 
 

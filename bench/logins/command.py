@@ -33,7 +33,7 @@ _ATTACKS: Final = ("wrong passwords", "silent back end")
     "--connections", type=click.IntRange(1, 5000), default=200, help="Connections of strangers."
 )
 @click.option(
-    "--seconds", type=click.FloatRange(1, 600), default=20.0, help="Seconds of each phase."
+    "--seconds", type=click.FloatRange(0.1, 600), default=20.0, help="Seconds of each phase."
 )
 @data_dir_option("the server's data", tempfile.gettempdir)
 @json_option

@@ -23,7 +23,7 @@ def test_each_percentile_has_its_bar() -> None:
 
 def test_a_short_run_has_figures_and_verdicts(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
-    options = ["--connections", "4", "--seconds", "1", "--data-dir", str(tmp_path)]
+    options = ["--connections", "4", "--seconds", "0.3", "--data-dir", str(tmp_path)]
     result = CliRunner().invoke(main, ["logins", *options, "--json", str(figures)])
 
     # A busy machine may miss a bar.

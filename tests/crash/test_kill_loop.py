@@ -25,7 +25,7 @@ from tests.crash.workers import Consumer, Pinner, Publisher, Worker
 from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "12"))
 SEED = int(os.environ.get("KILL_SEED", "1"))
 SECONDS_A_ROUND = 9
 DRAIN_ROUNDS = 25

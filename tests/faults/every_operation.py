@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import pytest
 
 from tests.faults.faulty_filesystem import Change, FaultyFileSystem
-from tests.faults.power_cuts import OUTCOMES, STRIDE, crashes, leave, own_root
+from tests.faults.power_cuts import CUT_STRIDE, OUTCOMES, STRIDE, crashes, leave, own_root
 
 SEEDS = range(max(1, OUTCOMES // 2))
 SECONDS_MAX = 300 * OUTCOMES + 3000 // STRIDE
@@ -66,10 +66,10 @@ def played(plan: Plan[ScenarioT], root: Path, seed: int) -> tuple[ScenarioT, lis
 
 
 def cut_power_in_each_operation(plan: Plan[ScenarioT], directory: Path, seed: int) -> int:
-    """Check what a power cut in each operation leaves; return the number of power cuts."""
+    """Check what a power cut in each operation, or each third, leaves; return their number."""
     scenario, changes = played(plan, directory / "played", seed)
     count = 0
-    for number, outcome, survivors in crashes(changes, seed):
+    for number, outcome, survivors in crashes(changes, seed, stride=CUT_STRIDE):
         with own_root(directory / f"{number} {count}") as root:
             leave(survivors, directory / "played", root)
             try:

@@ -59,8 +59,8 @@ def nothing_left(server: ThreadedServer, caplog: pytest.LogCaptureFixture) -> It
             time.sleep(LOOK_SECONDS)
         assert server.call(left) == {}, f"alive after {REPEATS} repeats"
     finally:
+        # What is frozen stays so, as it was before.
         gc.enable()
-        gc.unfreeze()
 
 
 def declare(client: AmqpClient, arguments: dict[str, Any], *, durable: bool = True) -> None:

@@ -200,7 +200,8 @@ def test_it_is_refused_or_served_and_shows_nothing_else(
             wrong += [(route.method, route.path, status, word) for word in hidden if word in body]
         if is_served and route.method == "DELETE":
             scene.make()
-            _grant(server)
+            if route.path.startswith("/api/vhosts/"):
+                _grant(server)
     asker.close()
 
     assert not wrong
