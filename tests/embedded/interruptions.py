@@ -106,12 +106,16 @@ class Signals:
         """Whether the handler has still to raise: in a callback it raises to nobody."""
         return bool(self._armed)
 
-    @contextmanager
-    def raised(self) -> Iterator[None]:
-        """Have one signal raise in the block, and swallow what it raises."""
-        with suppress(Interrupt):
+    def interrupt(self, work: Callable[[], None]) -> None:
+        """Call a function that works until a signal has raised in it, and swallow what it raises.
+
+        No context manager: the signal may come while one is entered, outside its block.
+        """
+        try:
             self._armed.append(True)
-            yield
+            work()
+        except Interrupt:
+            pass
 
     def __enter__(self) -> Self:
         self._before = signal.signal(signal.SIGUSR1, self._handle)

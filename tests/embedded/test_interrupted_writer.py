@@ -286,14 +286,17 @@ def test_signals_at_any_time_lose_no_record(tmp_path: Path) -> None:
     writer = open_writer(tmp_path, replace(SMALL, segment_bytes=4_000), UnsyncedFileSystem())
     told: dict[int, bytes] = {}
     numbers = itertools.count()
+
+    def write() -> None:
+        while signals.are_wanted:
+            payload = b"%d" % next(numbers)
+            told[writer.append(payload)] = payload
+            if payload.endswith(b"7"):
+                assert writer.sync() == writer.end_offset
+
     with Signals() as signals:
         for _ in range(1_000):
-            with signals.raised():
-                while signals.are_wanted:
-                    payload = b"%d" % next(numbers)
-                    told[writer.append(payload)] = payload
-                    if payload.endswith(b"7"):
-                        assert writer.sync() == writer.end_offset
+            signals.interrupt(write)
     assert writer.sync() == writer.end_offset
     writer.close()
     found = payloads(tmp_path)
