@@ -25,6 +25,8 @@ from tests.faults.faulty_filesystem import FaultyFileSystem
 from tests.threaded_server import ThreadedServer
 
 OTHER_DISK = Path("/dev/shm")
+OPERATIONS_MAX = 1000
+"""More than any of these repairs needs: one that never succeeds must not fill a disk."""
 
 
 class TwoDisks(FileSystem):
@@ -143,8 +145,7 @@ def test_a_repair_that_fails_anywhere_leaves_a_log_as_good_as_it_was_and_can_be_
     sound: Path, tmp_path: Path
 ) -> None:
     """One operation fails, and nothing after it: what was begun is taken back."""
-    fail_at, has_failed = 0, True
-    while has_failed:
+    for fail_at in range(OPERATIONS_MAX):
         storage = tmp_path / f"data-{fail_at}"
         shutil.copytree(sound, storage)
         break_chunk(storage)
@@ -161,16 +162,14 @@ def test_a_repair_that_fails_anywhere_leaves_a_log_as_good_as_it_was_and_can_be_
                 assert mend(storage, FileSystem()) in ([(2, 3)], [])
                 assert problems(storage) == []
                 assert ready(storage) == (5, [*ALL[:2], *ALL[3:]], 0)
-        else:
-            has_failed = len(filesystem.operations) > fail_at
-        fail_at += 1
         shutil.rmtree(storage)
-    assert fail_at > 15
+        if len(filesystem.operations) <= fail_at:
+            break
+    assert 15 < fail_at < OPERATIONS_MAX - 1
 
 
 def test_a_directory_is_wholly_there_before_any_of_it_goes(tmp_path: Path) -> None:
-    fail_at, is_done = 0, False
-    while not is_done:
+    for fail_at in range(OPERATIONS_MAX):
         storage = tmp_path / f"data-{fail_at}"
         log = storage / "logs" / "%2f" / "q"
         (log / "x").mkdir(parents=True)
@@ -187,11 +186,10 @@ def test_a_directory_is_wholly_there_before_any_of_it_goes(tmp_path: Path) -> No
             is_here = snapshot(log) == before if log.exists() else False
             assert is_here or contents(taken) == CONTENTS
         else:
-            is_done = True
             assert not log.exists()
             assert contents(taken) == CONTENTS
-        fail_at += 1
-    assert fail_at > 10
+            break
+    assert 10 < fail_at < OPERATIONS_MAX - 1
 
 
 CONTENTS = {"x/end": b"end", "x/0.log": bytes(3_000_000), "link": b"x"}

@@ -167,16 +167,14 @@ class FaultyFileSystem(UnsyncedFileSystem):
         self._operation("rename")
         with self._lock:
             for path in (source, target):
-                if path.exists():
-                    self._learn(path)
+                self._learn_if_file(path)
             super().rename(source, target)
             self._change("rename", source, target)
 
     def unlink(self, path: Path) -> None:
         self._operation("unlink")
         with self._lock:
-            if path.exists():
-                self._learn(path)
+            self._learn_if_file(path)
             super().unlink(path)
             self._change("remove", path)
 
@@ -235,6 +233,11 @@ class FaultyFileSystem(UnsyncedFileSystem):
             data = b"".join(buffers)[:written]
             self._change("write", self._descriptors[descriptor], position, data)
         return written
+
+    def _learn_if_file(self, path: Path) -> None:
+        """A link is not followed: what it leads to is no content of it, and may be a directory."""
+        if path.is_file() and not path.is_symlink():
+            self._learn(path)
 
     def _learn(self, path: Path) -> None:
         """Take in a file that was there before, or that a test changed directly."""
