@@ -77,7 +77,7 @@ def cut_power_in_each_operation(plan: Plan[ScenarioT], directory: Path, seed: in
             except Exception as error:
                 error.add_note(
                     f"seed={seed} operation={number} {scenario.filesystem.operations[number]} "
-                    f"outcome={outcome} left in {root}"
+                    f"outcome={outcome}"
                 )
                 raise
         count += 1
@@ -102,6 +102,6 @@ def fail_each_operation(
                 plan.check(root / "data", scenario, scenario.now(), True)
             except Exception as failure:
                 names = failing.operations[number : number + 1]
-                failure.add_note(f"operation={number} {names} left in {root}")
+                failure.add_note(f"operation={number} {names}")
                 raise
     raise AssertionError(f"the scenario has more than {_OPERATIONS_MAX} operations")

@@ -8,6 +8,7 @@ each third operation at least. CI checks a part, always the same.
 import os
 import random
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,10 @@ OUTCOMES = int(os.environ.get("FAULT_OUTCOMES", "1"))
 STRIDE = int(os.environ.get("FAULT_STRIDE", "24"))
 CUT_STRIDE = min(STRIDE, 3)
 """Odd, because the four ways to lose data take turns: each of them meets each kind of operation."""
+
+_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 32 << 20
+"""For what several processes keep there at a time; a directory has one or two million bytes."""
 
 
 def crashes(
@@ -50,13 +55,32 @@ def crashes(
 
 @contextmanager
 def own_root(path: Path) -> Iterator[Path]:
-    """Make a directory for one of many tries; it is kept if the try fails.
+    """Make a directory for one of many tries; it is kept as `path` if the try fails.
 
-    Thousands of small files that are gone again at once never reach the disk.
+    It lies in memory where that has room: the disk that fails is simulated. On a real one behind
+    it, thousands of files that are gone again at once slow down whoever makes files next: ext4
+    looks for an inode that was not deleted a moment ago.
     """
-    path.mkdir()
-    yield path
-    shutil.rmtree(path)
+    if _has_room(_MEMORY):
+        root = Path(tempfile.mkdtemp(prefix="amqp-server-faults-", dir=_MEMORY))
+    else:
+        root = path
+        root.mkdir()
+    try:
+        yield root
+    except BaseException as error:
+        if root != path:
+            shutil.move(root, path)
+        error.add_note(f"left in {path}")
+        raise
+    shutil.rmtree(root)
+
+
+def _has_room(directory: Path) -> bool:
+    if not os.access(directory, os.W_OK):
+        return False
+    space = os.statvfs(directory)
+    return space.f_bavail * space.f_frsize >= _ROOM_BYTES
 
 
 def leave(survivors: Survivors, played: Path, root: Path) -> None:

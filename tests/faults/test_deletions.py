@@ -247,7 +247,7 @@ def test_a_power_cut_at_any_operation_leaves_all_or_nothing(
                 if number % 3 == 0:
                     assert check(root / "data") == found
             except Exception as error:
-                error.add_note(f"operation={number} outcome={outcome} left in {root}")
+                error.add_note(f"operation={number} outcome={outcome}")
                 raise
     assert all(each == {False, True} for each in outcomes.values()), outcomes
 
@@ -279,7 +279,7 @@ def test_a_refused_deletion_leaves_the_state_that_was_reported_and_no_damage(
                 full: Any = found["full"]
                 assert full is None or full[0] == [b"old"]
             except Exception as failure:
-                failure.add_note(f"operation={number} left in {root}")
+                failure.add_note(f"operation={number}")
                 raise
 
 
@@ -395,7 +395,7 @@ def test_a_power_cut_leaves_no_exchange_without_the_bindings_that_a_deletion_too
                 assert not whole or number < ended, "it came back"
                 outcomes.add(whole)
             except Exception as error:
-                error.add_note(f"operation={number} outcome={outcome} left in {root}")
+                error.add_note(f"operation={number} outcome={outcome}")
                 raise
     assert outcomes == {False, True}
 
@@ -447,7 +447,7 @@ def test_a_start_that_is_cut_completes_what_the_deletion_left_unused(tmp_path: P
             try:
                 assert not check_last_binding(root / "data", "queue")
             except Exception as error:
-                error.add_note(f"operation={number} left in {root}")
+                error.add_note(f"operation={number}")
                 raise
         if len(filesystem.operations) <= number:
             break
