@@ -16,8 +16,9 @@ import pyspark
 
 from tests.limits import HANG_SECONDS
 
+QUICK_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a Java that has little to do."""
 _HOME: Final = Path(pyspark.__file__).parent
-_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Daemon:
@@ -33,7 +34,7 @@ class Daemon:
         environment |= {
             "SPARK_HOME": str(_HOME),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": _JVM,
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         self._lines: Queue[str] = Queue()
@@ -145,7 +146,7 @@ class Cluster:
         """Return settings for an application: small executors, and a log of what they did."""
         return {
             "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": _JVM,
+            "spark.executor.extraJavaOptions": QUICK_JVM,
             "spark.eventLog.enabled": "true",
             "spark.eventLog.compress": "false",
             "spark.eventLog.rolling.enabled": "false",

@@ -11,6 +11,7 @@ import pytest
 from appendlog import encode_message
 from appendlog.layout.message import PERSISTENT
 from tests.spark.builders import store_queue
+from tests.spark.standalone_cluster import QUICK_JVM
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +43,7 @@ def test_it_reads_a_queue_without_an_active_environment(tmp_path: Path) -> None:
                 "--conf spark.driver.host=127.0.0.1 pyspark-shell"
             ),
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_SUBMIT_OPTS": QUICK_JVM,
         },
         cwd=tmp_path,
         capture_output=True,

@@ -13,9 +13,9 @@ from appendlog import Compression
 from appendlog.spark.running.packaging import package_archive
 from tests.spark.builders import all_kinds_of_messages, plain_messages, store_queue
 from tests.spark.clean_python import CleanPython
+from tests.spark.standalone_cluster import QUICK_JVM
 
 ROOT: Final = Path(__file__).parents[2]
-QUICK: Final = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 pytestmark = pytest.mark.spark
 
@@ -49,7 +49,8 @@ def test_the_data_source_reads_in_a_python_that_has_pyspark_and_the_archive(
     program.write_text(READ)
     python = CleanPython(tmp_path / "clean", packages=("crc32c", "zstandard"))
     command = [str(python.site_packages / "pyspark" / "bin" / "spark-submit")]
-    command += ["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", QUICK]
+    command += ["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf"]
+    command += [f"spark.driver.extraJavaOptions={QUICK_JVM}"]
     command += ["--py-files", str(package_archive()), str(program), str(tmp_path / "data")]
     printed = python.run_command(command, {}, seconds_max=200).splitlines()
     assert "has crc32c zstandard" in printed
@@ -66,6 +67,7 @@ def test_the_printed_command_exports(tmp_path: Path) -> None:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": QUICK_JVM,
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
     command = [sys.executable, "-P", "-c", "from cli.entry import main; main()", "export"]
