@@ -101,7 +101,7 @@ def test_the_journal_is_empty_after_a_clean_stop(start_server: StartServer) -> N
 
 
 def test_a_transaction_larger_than_allowed_is_refused_and_discarded(tmp_path: Path) -> None:
-    limits = Limits(transaction_bytes_per_channel_max=20_000, transaction_bytes_max=25_000)
+    limits = Limits(transaction_bytes_per_channel_max=24_000, transaction_bytes_max=25_000)
     with (
         ThreadedServer(tmp_path / "data", limits=limits) as server,
         transactional(server) as client,
@@ -109,9 +109,9 @@ def test_a_transaction_larger_than_allowed_is_refused_and_discarded(tmp_path: Pa
     ):
         client.declare("q")
         client.publish(b"x" * 15_000, "q")
-        client.publish(b"x" * 5_000, "q")
+        client.publish(b"x" * 9_000, "q")
         close = client.expect_channel_close(406)
-        text = "PRECONDITION_FAILED - transaction is larger than configured max size 20000"
+        text = "PRECONDITION_FAILED - transaction is larger than configured max size 24000"
         assert close.reply_text == text
         budget = server.server.broker.transaction_budget
         # Behind the answer it is freed in steps.
@@ -121,7 +121,9 @@ def test_a_transaction_larger_than_allowed_is_refused_and_discarded(tmp_path: Pa
         expect_nothing(other)
         client.open_channel()
         client.call(Tx.Select(), Tx.SelectOk)
-        for _ in range(200):
+        # 12 to 50 kB, as they are cut into reads. What does not fit into the last 10 kB is one read
+        # at most, 12 kB: it does not reach the limit of a channel.
+        for _ in range(150):
             client.publish(b"", "q")
         text = client.expect_channel_close(406).reply_text
         assert text.startswith("PRECONDITION_FAILED - transactions of all connections hold ")
