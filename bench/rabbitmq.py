@@ -10,7 +10,7 @@ import shlex
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from bench.errors import BenchError, BrokerStartError
 from bench.running_broker import RunningBroker, server_process, wait_until_ready
 
 _START_SECONDS_MAX: Final = 120
+_PORTS: Final = range(20_000, 32_000)
 _SERVER_SCRIPTS: Final = (
     # Debian's `rabbitmq-server` on the PATH changes to the system's user and directories. The
     # script that it calls starts a broker for any user.
@@ -169,13 +170,19 @@ def _find_program(name: str, programs: Sequence[str]) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return TCP ports of the loopback interface that were free a moment ago."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Return TCP ports of the loopback interface that were free a moment ago.
+
+    The system gives them to no client meanwhile: it takes theirs, and those of servers that ask for
+    any, from 32768 on.
+    """
+    found: list[int] = []
+    with ExitStack() as stack:
+        while len(found) < count:
+            port = _PORTS.start + secrets.randbelow(len(_PORTS))
+            with suppress(OSError):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+                found.append(port)
+    return found
 
 
 def _try_log_in(url: BrokerUrl) -> bool | None:
