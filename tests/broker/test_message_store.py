@@ -330,6 +330,38 @@ def test_a_transient_queue_that_must_give_up_memory_writes_it_out(bench: MakeBen
     queue.assert_all_readable()
 
 
+def test_a_transient_queue_writes_what_it_has_just_got_in_its_turn_in_which_it_delivers(
+    bench: MakeBench,
+) -> None:
+    queue = bench(is_journaled=False)
+    queue.publish(10)
+    queue.run_turns()
+    queue.publish(1)
+    moves = queue.moves
+
+    queue.store.release_memory()
+
+    assert not queue.store.is_flushing
+    assert queue.moves > moves, "it gets the turn"
+    assert queue.store.leaving_bytes == queue.ring.held_bytes > 0
+    queue.run_turns()
+    assert queue.store.is_flushing
+    queue.settle_down()
+    assert queue.store.leaving_bytes == 0
+    assert queue.ring.window_start == queue.store.written_end == 11
+    queue.assert_all_readable()
+
+
+def test_a_transient_queue_that_had_its_turn_writes_for_memory_at_once(bench: MakeBench) -> None:
+    queue = bench(is_journaled=False)
+    queue.publish(10)
+    queue.run_turns()
+
+    queue.store.release_memory()
+
+    assert queue.store.is_flushing
+
+
 def test_a_journal_that_is_held_is_not_written_for_memory_either(bench: MakeBench) -> None:
     queue = bench(is_journaled=True)
     queue.store.awaits_definition = True

@@ -6,16 +6,20 @@ Every slice is over after one step here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import pytest
+from pamqp.commands import Queue
 
+from amqp_server.broker.queue import Queue as BrokerQueue
 from amqp_server.broker.storing import memory_relief
 from amqp_server.broker.storing.message_store import MessageStore
+from amqp_server.broker.storing.window_reader import WindowReader
 from amqp_server.broker.turn import Line
-from appendlog import FileSystem
+from appendlog import FileSystem, ReadResult
 from appendlog.flushing.flusher import ThreadFlusher
 from appendlog.flushing.requests import FlushRequest, Request
 from tests.amqp_client import AmqpClient, connect
@@ -27,6 +31,10 @@ QUEUES: Final = 8
 FILLING: Final = [bytes(16_000)] * 8
 """Messages of each queue; those of all queues are just within the pool."""
 LAST: Final = bytes(50_000)
+LARGE: Final = bytes(300_000)
+"""Of one message, as many queues hold more than the pool."""
+
+Arrived = Callable[[int, ReadResult | Exception], None]
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +148,45 @@ def test_the_client_that_publishes_above_the_limit_pays_for_no_write(
         exceed(server, small)
 
         assert payers == {line_of(server, large)}, "whose messages are written"
+
+
+def test_messages_for_which_consumers_wait_are_not_read_back(
+    server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here no queue has its turn before the relief has ended and the disk has answered it."""
+    relief = server.server.broker.storage._relief
+    run_turn = BrokerQueue.run_turn
+
+    def late(queue: BrokerQueue) -> None:
+        if relief._steps is not None or (queue.store.is_flushing and not queue.store.written_end):
+            server.server.broker.turn.mark(queue)
+        else:
+            run_turn(queue)
+
+    begun: list[int] = []
+    begin = WindowReader.begin
+
+    def noted(reader: WindowReader, start: int, arrived: Arrived) -> None:
+        begun.append(start)
+        begin(reader, start, arrived)
+
+    with connect(server.address) as publisher, ExitStack() as clients:
+        consumers = [clients.enter_context(connect(server.address)) for _ in range(QUEUES)]
+        for number, consumer in enumerate(consumers):
+            consumer.open_channel()
+            consumer.declare(f"q{number}", durable=False)
+            consumer.call(Queue.Bind(queue=f"q{number}", exchange="amq.fanout"), Queue.BindOk)
+            consumer.consume(f"q{number}")
+        publisher.open_channel()
+        monkeypatch.setattr(BrokerQueue, "run_turn", late)
+        monkeypatch.setattr(WindowReader, "begin", noted)
+        publisher.publish(LARGE, "", "amq.fanout")
+        for consumer in consumers:
+            assert consumer.expect_delivery().body == LARGE
+
+        stores = server.server.broker.storage._stores.values()
+        server.wait_until(lambda: any(store.written_end for store in stores))
+        assert begun == []
 
 
 def test_no_more_is_written_than_makes_room(server: ThreadedServer, disk: HeldSpills) -> None:

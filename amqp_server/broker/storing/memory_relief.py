@@ -71,22 +71,22 @@ class MemoryRelief:
     def _relieve(self) -> Iterator[None]:
         # The numbers decide between rings that are equally full: stores have no order.
         fullest: list[tuple[int, int, MessageStore]] = []
-        # What is being written leaves memory soon: to write more would only keep the disk busy.
+        # This leaves memory soon: to write more would only keep the disk busy.
         leaving_bytes = 0
         for number, store in enumerate(tuple(self._stores.values())):
             if number % STEP_STORES == STEP_STORES - 1:
                 yield
             if store.ring.held_bytes:
                 fullest.append((-store.ring.held_bytes, number, store))
-                leaving_bytes += store.flushing_bytes
+                leaving_bytes += store.leaving_bytes
         heapify(fullest)
         while fullest and not self._is_enough(leaving_bytes):
             _, _, store = heappop(fullest)
-            leaving_bytes -= store.flushing_bytes
+            leaving_bytes -= store.leaving_bytes
             # Between two steps the ring may have become empty, or its queue may be deleted.
             while store.ring.held_bytes and store.release_memory():
                 yield
-            leaving_bytes += store.flushing_bytes
+            leaving_bytes += store.leaving_bytes
             yield
 
     def _is_enough(self, leaving_bytes: int) -> bool:

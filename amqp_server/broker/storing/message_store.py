@@ -121,6 +121,9 @@ class MessageStore:
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._is_discarded = False
         self._is_sync_due = False
+        self._is_spill_due = False
+        # End of what the queue had when it had its last turn; only kept for a transient queue.
+        self._seen_end = log.log_end_offset
         self._reopening: ReopenRequest | None = None
         self._persistent_end = 0
         self._group = GroupCommit(settings)
@@ -158,6 +161,14 @@ class MessageStore:
     def flushing_bytes(self) -> int:
         """Bytes of the write request that is under way; 0 if none is."""
         return 0 if self._request is None else sum(map(len, self._request.chunks))
+
+    @property
+    def leaving_bytes(self) -> int:
+        """Bytes that soon leave the ring, because they are being written, or are to be.
+
+        Of a write that has not begun it is an estimate: all that the ring holds.
+        """
+        return self.ring.held_bytes if self._is_spill_due else self.flushing_bytes
 
     @property
     def is_flushing(self) -> bool:
@@ -319,6 +330,9 @@ class MessageStore:
     def release_memory(self) -> bool:
         """Release messages that the log has; after the last, start to write those that it has not.
 
+        A transient queue in which messages have arrived since its last turn writes in the next one.
+        It also delivers then: consumers that wait get the messages from memory.
+
         Returns:
             Whether there are more to release; the caller calls again.
         """
@@ -330,7 +344,11 @@ class MessageStore:
         self.windows.clear()
         if not self._is_journaled:
             self._end_spill_delay()
-            self._spill()
+            if self._request is not None or self.is_failed or self.end_offset == self._seen_end:
+                self._spill()
+            else:
+                self._is_spill_due = True
+                self._owner.wake(self.payer)
         return False
 
     def request_sync(self) -> None:
@@ -374,8 +392,11 @@ class MessageStore:
         ):
             return False
         if not self._is_journaled:
+            self._seen_end = self.end_offset
             was_delayed = self._spilling.is_delayed
-            if self._spilling.is_due(self.written_end, is_stalled=self.is_stalled):
+            is_due = self._spilling.is_due(self.written_end, is_stalled=self.is_stalled)
+            if is_due or self._is_spill_due:
+                self._is_spill_due = False
                 self._spill()
             if was_delayed:
                 self._note_resumed()
@@ -431,6 +452,7 @@ class MessageStore:
     def fail(self) -> None:
         """Accept no more writes; the owner refuses what waits for the disk."""
         self.is_failed = True
+        self._is_spill_due = False
         self._spilling.spill_delay.end()
         wake(self._flush_waiters)
         self._hand_over()
