@@ -1,6 +1,7 @@
 """tx.select, tx.commit and tx.rollback."""
 
 import pytest
+from pamqp import frame
 from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue, Tx
 
 from tests.amqp_client import AmqpClient
@@ -488,7 +489,8 @@ def test_methods_may_follow_a_commit_before_its_answer(
     transactional.call(Queue.Declare(queue=name, durable=True), Queue.DeclareOk)
     for _ in range(50):
         transactional.publish(b"x", name, properties=Basic.Properties(delivery_mode=2))
-    transactional.send(Tx.Commit())
-    transactional.send(Queue.Declare(queue=name, passive=True))
+    # In one write: between two, a disk that answers at once could end the commit.
+    methods = (Tx.Commit(), Queue.Declare(queue=name, passive=True))
+    transactional.send_raw(b"".join(frame.marshal(method, 1) for method in methods))
     transactional.expect(Tx.CommitOk)
     assert transactional.expect(Queue.DeclareOk).message_count == 50
