@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import ssl
+from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
@@ -176,34 +177,65 @@ async def test_files_that_cannot_be_used_are_not_read_again_before_they_change(
     assert await current.check()
 
 
+class Rounds:
+    """A clock that stands until it waits for a round, which comes at once, or `late_seconds` late.
+
+    Args:
+        is_enough: Set when four rounds were waited for; then no other comes.
+        late_seconds: How late each of the first rounds is.
+    """
+
+    def __init__(self, is_enough: asyncio.Event, late_seconds: Iterable[float] = ()) -> None:
+        self.dues: list[float] = []
+        self._is_enough = is_enough
+        self._late_seconds = iter(late_seconds)
+        self._now_seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self._now_seconds
+
+    async def until_round(self, due: float, _seconds: float) -> float:
+        self.dues.append(due)
+        self._now_seconds = due + next(self._late_seconds, 0.0)
+        if len(self.dues) == 4:
+            self._is_enough.set()
+            await asyncio.Event().wait()
+        return due
+
+
+async def watch(current: CurrentContext, clock: Rounds, is_enough: asyncio.Event) -> None:
+    """Let a context watch its files until there were enough rounds."""
+    watching = asyncio.create_task(current.watch(cast("Clock", clock)))
+    enough = asyncio.create_task(is_enough.wait())
+    await asyncio.wait((watching, enough), return_when=asyncio.FIRST_COMPLETED)
+    assert not watching.done()
+    watching.cancel()
+
+
+async def test_files_are_checked_at_an_interval_which_a_late_check_begins_anew(
+    authority: Authority,
+) -> None:
+    pair = authority.server_pair()
+    current = CurrentContext(TlsSettings((str(pair.certificate),), (str(pair.key),)))
+    is_enough = asyncio.Event()
+    # The machine slept for nine and a half intervals before the second round.
+    clock = Rounds(is_enough, [0.0, 9.5 * CHECK_SECONDS])
+
+    await watch(current, clock, is_enough)
+
+    assert [due / CHECK_SECONDS for due in clock.dues] == [1.0, 2.0, 12.5, 13.5]
+
+
 async def test_one_error_does_not_end_the_watch(
     authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pair = authority.server_pair()
     current = CurrentContext(TlsSettings((str(pair.certificate),), (str(pair.key),)))
-    checks = 0
     is_enough = asyncio.Event()
 
     async def check() -> bool:
-        nonlocal checks
-        checks += 1
-        if checks == 3:
-            is_enough.set()
         raise RuntimeError("can't start new thread")
 
-    class Rounds:
-        def monotonic(self) -> float:
-            return 0.0
-
-        async def until_round(self, due: float, _seconds: float) -> float:
-            await asyncio.sleep(0)
-            return due
-
     monkeypatch.setattr(current, "check", check)
-    watching = asyncio.create_task(current.watch(cast("Clock", Rounds())))
-    await asyncio.wait(
-        (watching, asyncio.create_task(is_enough.wait())), return_when=asyncio.FIRST_COMPLETED
-    )
-    assert not watching.done()
-    watching.cancel()
-    assert caplog.text.count("TLS files not checked") >= 2
+    await watch(current, Rounds(is_enough), is_enough)
+    assert caplog.text.count("TLS files not checked") == 3
