@@ -55,7 +55,7 @@ def index_at_durable_end(
         stored_count = table.count_before(durable.position)
         if stored_count:
             index = index.resumed(stored_count, table[stored_count - 1])
-        near_count = min(table.count_before(durable.position - VERIFIED_BYTES), stored_count)
+        near_count = table.count_before(durable.position - VERIFIED_BYTES)
         if near_count:
             known = table[near_count - 1]
     end = _checked_end(scan, known, durable.position, index)
