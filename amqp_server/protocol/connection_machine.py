@@ -15,9 +15,9 @@ Source: AMQP 0-9-1 specification, section 1.4.2 (connection); texts as in Rabbit
 from __future__ import annotations
 
 from enum import Enum, auto
-from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from amqp_server.protocol.client_properties import kept_properties
 from amqp_server.protocol.errors import (
     AccessRefused,
     ChannelError,
@@ -26,7 +26,6 @@ from amqp_server.protocol.errors import (
     FrameError,
     NotAllowed,
 )
-from amqp_server.protocol.field_values import FieldValue
 from amqp_server.protocol.framing import (
     BrokenFrame,
     ContentBody,
@@ -88,12 +87,9 @@ _RABBITMQ_STATES = {
 """State names in RabbitMQ's replies, which clients' logs contain."""
 
 
-KEPT_PROPERTIES = frozenset({"capabilities", "connection_name", "platform", "product", "version"})
-"""Client properties that the broker keeps while the client is connected."""
-PROPERTY_BYTES_MAX = 1024
-"""Longest text of a kept property in octets; a longer one is dropped."""
-CAPABILITIES_MAX = 64
-"""Most capabilities that are kept of one client."""
+SHOWN_BYTES_MAX = 1024
+"""Longest product or connection name in octets that log lines and lists show; a longer one counts
+as none there."""
 
 
 class Authenticator(Protocol):
@@ -155,7 +151,7 @@ class ConnectionMachine:
         claimed_user: User name of the last login, refused or not; empty before.
         mechanism: Authentication mechanism of that login.
         vhost: Name of the open virtual host; empty before.
-        client_properties: The client's properties that are in `KEPT_PROPERTIES`.
+        client_properties: The client's properties, within a bound of memory.
         frame_max: Negotiated value, once open.
         channel_max: Negotiated value, once open.
         heartbeat_seconds: Negotiated value, once open; 0 is none.
@@ -207,17 +203,18 @@ class ConnectionMachine:
 
     @property
     def client_product(self) -> bytes:
-        """The client's `product` property; empty if it sent none."""
+        """The client's `product` property; empty if it sent none, or a very long one."""
         return self._text_property("product")
 
     @property
     def client_name(self) -> str:
-        """The client's `connection_name` property; empty if it sent none."""
+        """The client's `connection_name` property; empty if it sent none, or a very long one."""
         return self._text_property("connection_name").decode("utf-8", "replace")
 
     def _text_property(self, name: str) -> bytes:
         found = self.client_properties.get(name)
-        return found.value if found is not None and isinstance(found.value, bytes) else b""
+        value = b"" if found is None else found.value
+        return value if isinstance(value, bytes) and len(value) <= SHOWN_BYTES_MAX else b""
 
     def capability(self, name: str) -> bool:
         """Return whether the client has declared a capability."""
@@ -291,7 +288,7 @@ class ConnectionMachine:
         self.client_properties = {}
 
     def _start_ok(self, method: ConnectionStartOk) -> ConnectionTune | None:
-        self.client_properties = _kept_properties(method.client_properties)
+        self.client_properties = kept_properties(method.client_properties)
         password: bytes | None
         if method.mechanism == "EXTERNAL" and self._certificate_user is not None:
             # As in RabbitMQ, the response does not count: it could only name another user.
@@ -366,19 +363,6 @@ class ConnectionMachine:
         if refusal:
             raise NotAllowed(refusal, *ConnectionUpdateSecret.ids)
         return ConnectionUpdateSecretOk()
-
-
-def _kept_properties(properties: Table) -> Table:
-    """Return the properties to keep: a client may send thousands, of any size."""
-    kept = {}
-    for name in KEPT_PROPERTIES & properties.keys():
-        value = properties[name]
-        if isinstance(value.value, dict):
-            flags = ((key, each) for key, each in value.value.items() if each.kind == b"t")
-            kept[name] = FieldValue(value.kind, dict(islice(flags, CAPABILITIES_MAX)))
-        elif isinstance(value.value, bytes) and len(value.value) <= PROPERTY_BYTES_MAX:
-            kept[name] = value
-    return kept
 
 
 def _negotiate(name: str, asked: int, least: int, most: int) -> int:

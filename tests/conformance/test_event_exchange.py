@@ -176,7 +176,7 @@ def test_an_exclusive_queue_names_its_connection(connect: Connect, observe: Obse
 
 def test_the_life_of_a_connection(connect: Connect, observe: Observe, new_name: NewName) -> None:
     events, name = observe("#"), new_name()
-    seen = connect(properties={"connection_name": name})
+    seen = connect(properties={"connection_name": name, "team": "orders"})
     host, port = seen.socket.getsockname()
     login = events.headers("user.authentication.success", peer_port=port)
     assert set(login) == {
@@ -224,8 +224,11 @@ def test_the_life_of_a_connection(connect: Connect, observe: Observe, new_name: 
         "user_provided_name",
         "vhost",
     }
-    entry = f'{{<<"connection_name">>,longstr,<<"{name}">>}}'
-    assert entry in opened["client_properties"]
+    entries = (
+        f'{{<<"connection_name">>,longstr,<<"{name}">>}}',
+        '{<<"team">>,longstr,<<"orders">>}',
+    )
+    assert set(entries) <= set(opened["client_properties"])
 
     channel = events.headers("channel.created", connection=opened["pid"])
     assert names(channel) == {"pid", "name", "number", "connection", "user", "vhost"}

@@ -129,6 +129,7 @@ _CONNECTION: Final = {
         "platform": "?text",
         "product": "?text",
         "version": "?text",
+        "information": "?text",
         "capabilities": Maybe(
             {
                 "authentication_failure_close": "?flag",

@@ -42,11 +42,6 @@ WANTED: Final[tuple[Wanted, ...]] = (
         "RabbitMQ's 0 is a whole number, its other values are not",
     ),
     Wanted(
-        "GET /(vhosts/%2F/)?connections",
-        r"shape(\[\])?\.client_properties\.information",
-        "of a client's properties those are kept that say who it is and what it can do",
-    ),
-    Wanted(
         "GET /connections/.connection.",
         r"shape\.(ssl|peer_cert)_\w+|keys",
         "without TLS there is nothing to say of it, " + _NEWER,
