@@ -367,6 +367,11 @@ class VirtualHost:
         self.publish_targets.forget_all()
 
 
+def is_predeclared(vhost: str, exchange: str) -> bool:
+    """Return whether a virtual host has an exchange from its beginning."""
+    return any(name == exchange for name, _, _ in _predeclared(vhost))
+
+
 def _predeclared(vhost: str) -> tuple[tuple[str, str, bool], ...]:
     return PREDECLARED_EXCHANGES + (EVENT_EXCHANGES if vhost == EVENT_VHOST else ())
 

@@ -93,8 +93,14 @@ class ImportPlan:
             raise entry.error(f"no vhost '{name}'")
         return PlannedVhost(name, existing)
 
-    def is_first(self, entry: Entry, key: Key) -> bool:
+    def is_first(self, entry: Entry, key: Key, *, stays: bool = False) -> bool:
         """Note which object an entry describes; return whether no earlier one does.
+
+        Args:
+            entry: The entry.
+            key: What identifies the object in its section.
+            stays: Whether such an object stays as it is when it exists: then the first entry
+                counts.
 
         Raises:
             DefinitionsError: An earlier entry gives the same object other values.
@@ -103,7 +109,11 @@ class ImportPlan:
         if earlier is entry:
             return True
         if not is_same(earlier.fields, entry.fields):
-            raise entry.error(f"{_names(key)} has other values in {earlier.place}")
+            difference = f"{_names(key)} has other values in {earlier.place}"
+            if not stays:
+                raise entry.error(difference)
+            self.different(entry, f"{difference}, which counts")
+            return False
         self.report.note(entry.section, Outcome.EQUAL)
         return False
 

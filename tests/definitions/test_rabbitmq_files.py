@@ -135,6 +135,130 @@ def test_an_export_of_rabbitmq_is_taken_unchanged(
     assert not any(counts["changed"] for counts in again["sections"].values())
 
 
+QUEUE: dict[str, Any] = {"durable": True, "auto_delete": False, "arguments": {}}
+EXCHANGE: dict[str, Any] = {"type": "topic", "internal": False, **QUEUE}
+TO_Q: dict[str, Any] = {"destination_type": "queue", "destination": "q", "arguments": {}}
+UNUSUAL: dict[str, tuple[bool, dict[str, list[dict[str, Any]]]]] = {
+    "an exchange with a reserved name": (
+        True,
+        {
+            "exchanges": [{"name": "amq.orders", **EXCHANGE}],
+            "queues": [{"name": "q", **QUEUE}],
+            "bindings": [{"source": "amq.orders", "routing_key": "k", **TO_Q}],
+        },
+    ),
+    "bindings of the exchange of the log": (
+        True,
+        {
+            "queues": [{"name": "q", **QUEUE}],
+            "bindings": [
+                {"source": "amq.rabbitmq.log", "routing_key": "#", **TO_Q},
+                {"source": "amq.topic", "routing_key": "k", **TO_Q},
+            ],
+        },
+    ),
+    "a queue and an exchange with a reserved name": (
+        True,
+        {
+            "exchanges": [{"name": "amq.x", **EXCHANGE}],
+            "queues": [{"name": "amq.q", **QUEUE}],
+        },
+    ),
+    "a queue and an exchange twice": (
+        True,
+        {
+            "exchanges": [{"name": "x", **EXCHANGE}, {"name": "x", **EXCHANGE, "type": "fanout"}],
+            "queues": [{"name": "q", **QUEUE}, {"name": "q", **QUEUE, "auto_delete": True}],
+        },
+    ),
+    "as many queues as the limit": (True, {"queues": [{"name": f"q{n}", **QUEUE} for n in "12"]}),
+    "more queues than the limit": (False, {"queues": [{"name": f"q{n}", **QUEUE} for n in "123"]}),
+    "a policy without a name": (
+        False,
+        {"policies": [{"pattern": "", "definition": {"max-length": 1}, "apply-to": "queues"}]},
+    ),
+    "a stream with a length limit": (
+        False,
+        {
+            "queues": [
+                {"name": "q", **QUEUE, "arguments": {"x-queue-type": "stream", "x-max-length": 7}}
+            ]
+        },
+    ),
+}
+"""Files of one virtual host with a limit of two queues, and whether RabbitMQ takes them."""
+
+
+@pytest.fixture
+def unusual_files(tmp_path: Path) -> dict[str, tuple[bool, Path]]:
+    """Write each file for a virtual host of its own; return it with whether it is taken."""
+    files = {}
+    for number, (name, (is_taken, sections)) in enumerate(UNUSUAL.items()):
+        entries = {
+            section: [{"vhost": f"v{number}", **entry} for entry in found]
+            for section, found in sections.items()
+        }
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps(entries))
+        files[name] = (is_taken, path)
+    return files
+
+
+def made(definitions: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the objects in virtual hosts, without what only one version writes."""
+    found = alike({**definitions, "vhosts": []})
+    return {section: found[section] for section in ("policies", "queues", "exchanges", "bindings")}
+
+
+def test_unusual_files_do_in_the_dry_run_what_they_do(
+    server: RunningServer,
+    capsys: pytest.CaptureFixture[str],
+    unusual_files: dict[str, tuple[bool, Path]],
+) -> None:
+    storage = ["--storage-path", str(server.storage_path)]
+    for number, (name, (is_taken, path)) in enumerate(unusual_files.items()):
+        assert main(["vhosts", "add", f"v{number}", *storage]) == 0
+        assert main(["limits", "set", "--vhost", f"v{number}", "max-queues=2", *storage]) == 0
+        capsys.readouterr()
+        before = made(exported(server, capsys))
+        said = []
+        for options in (["--dry-run"], []):
+            code = main(["definitions", "import", str(path), "--json", *options, *storage])
+            output = capsys.readouterr()
+            assert (code == 0) is is_taken, f"{name}: {output.err}"
+            said.append((output.out, output.err))
+        assert said[0] == said[1], name
+        if not is_taken:
+            assert made(exported(server, capsys)) == before, name
+
+
+@needs_rabbitmq
+def test_unusual_files_are_taken_as_by_rabbitmq(
+    node: RabbitNode,
+    server: RunningServer,
+    capsys: pytest.CaptureFixture[str],
+    unusual_files: dict[str, tuple[bool, Path]],
+) -> None:
+    storage = ["--storage-path", str(server.storage_path)]
+    for number, (name, (is_taken, path)) in enumerate(unusual_files.items()):
+        for limited in (
+            ["add_vhost", f"v{number}"],
+            ["set_vhost_limits", "-p", f"v{number}", '{"max-queues": 2}'],
+        ):
+            node.ctl(*limited)
+        main(["vhosts", "add", f"v{number}", *storage])
+        main(["limits", "set", "--vhost", f"v{number}", "max-queues=2", *storage])
+        if is_taken:
+            node.ctl("import_definitions", str(path))
+        else:
+            with pytest.raises(AssertionError, match=r"\S"):
+                node.ctl("import_definitions", str(path))
+        code = main(["definitions", "import", str(path), *storage])
+        assert (code == 0) is is_taken, name
+    capsys.readouterr()
+    assert made(exported(server, capsys)) == made(node.export())
+
+
 def test_only_the_queue_of_a_client_is_left_out_of_a_file_of_rabbitmq(
     server: RunningServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ from amqp_server.broker.binding import BindingIdentity
 from amqp_server.broker.declaring.names import is_reserved
 from amqp_server.broker.definitions import binding_document
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, VirtualHost
+from amqp_server.broker.virtual_host import VirtualHost, is_predeclared
 from amqp_server.definitions_file.errors import ImportFailedError
 from amqp_server.definitions_file.json_arguments import plain_from_table
 from amqp_server.definitions_file.parts.part import in_vhost
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from amqp_server.definitions_file.import_changes import ImportChanges
     from amqp_server.definitions_file.import_plan import ImportPlan, PlannedVhost
     from amqp_server.protocol.tables import Table
-
-_PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES)
 
 
 class _Wanted(NamedTuple):
@@ -136,12 +134,13 @@ class BindingsPart:
             return False
         if plan.has_new(section, key):
             return False
-        if kind == "exchange" and vhost.existing is None and name in _PREDECLARED:
+        if kind == "exchange" and is_predeclared(vhost.name, name):
             return False
         if plan.is_skipped(section, key):
             return True
-        # RabbitMQ 3.x writes the bindings of exclusive queues, but not these queues.
-        if kind == "queue" and (is_reserved(name) or plan.rabbit_version.startswith("3.")):
+        # RabbitMQ writes the bindings of its own exchanges and queues, but not these. RabbitMQ 3.x
+        # also writes those of exclusive queues.
+        if is_reserved(name) or (kind == "queue" and plan.rabbit_version.startswith("3.")):
             return True
         raise entry.error(f"no {kind} '{name}' in vhost '{vhost.name}'")
 

@@ -11,6 +11,7 @@ from amqp_server.broker.definitions import exchange_document
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.transfers.delay import DELAYED_KIND
+from amqp_server.broker.virtual_host import is_predeclared
 from amqp_server.definitions_file.errors import ImportFailedError
 from amqp_server.definitions_file.json_arguments import is_same, plain_from_table
 from amqp_server.definitions_file.parts.part import in_vhost
@@ -41,11 +42,15 @@ class ExchangesPart:
         """Check an exchange; see `Part`."""
         vhost = plan.vhost_of(entry)
         name = entry.short_text("name", may_be_empty=True)
-        if not plan.is_first(entry, (vhost.name, name)):
+        if not plan.is_first(entry, (vhost.name, name), stays=True):
             return
-        if not name or is_reserved(name):
-            # Every virtual host has these; RabbitMQ does not write them.
+        if is_predeclared(vhost.name, name):
+            # RabbitMQ does not write them.
             plan.equal(entry)
+            return
+        if is_reserved(name):
+            # As in RabbitMQ, which has such exchanges only while a setting or a plugin wants them.
+            plan.skip(entry, (vhost.name, name), f"exchange '{name}' belongs to a server")
             return
         kind = entry.text("type")
         if kind not in MATCHERS:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.declaring.names import check_queue_name_is_free, is_reserved
+from amqp_server.broker.declaring.object_limits import queues_max
 from amqp_server.broker.declaring.queue_arguments import check_queue_arguments
 from amqp_server.broker.definitions import queue_document
 from amqp_server.definitions_file.errors import ImportFailedError
@@ -44,7 +45,7 @@ class QueuesPart:
         """Check a queue; see `Part`."""
         vhost = plan.vhost_of(entry)
         name = entry.short_text("name", may_be_empty=False)
-        if not plan.is_first(entry, (vhost.name, name)):
+        if not plan.is_first(entry, (vhost.name, name), stays=True):
             return
         if is_reserved(name):
             plan.skip(entry, (vhost.name, name), f"queue '{name}' belongs to a server")
@@ -59,8 +60,11 @@ class QueuesPart:
                 check_queue_name_is_free(vhost.existing, name, is_saved=declare.durable)
             except AmqpError as error:
                 raise entry.error(error.args[0]) from error
-        count = len(vhost.existing.queues) if vhost.existing is not None else 0
-        most = self._broker.config.limits.queues_max
+        count, most = 0, self._broker.config.limits.queues_max
+        if vhost.existing is not None:
+            # As in RabbitMQ the limit that counts is the present one, not that of the file.
+            count = len(vhost.existing.queues)
+            most = queues_max(vhost.existing, most)
         plan.count_new(entry, f"vhost '{vhost.name}'", count, most)
         plan.create(entry, partial(_create, vhost.name, declare))
 
