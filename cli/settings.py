@@ -357,16 +357,33 @@ def _refuse_unfinished_rabbitmq_conf(ctx: click.Context, config: ServerConfig) -
 
 
 def _refuse_useless_ports(ctx: click.Context, config: ServerConfig) -> None:
-    """Refuse a port for addresses that all name another: nothing would listen there."""
+    """Refuse a port for addresses that all name another: nothing would listen there.
+
+    Addresses of a source that wins over the port's replace it: `--host` that of a file.
+    """
     for host, port in (("host", "port"), ("tls_host", "tls_port")):
         addresses = getattr(config, host)
         is_set = ctx.get_parameter_source(port) not in (None, ParameterSource.DEFAULT)
-        if is_set and addresses and all(each.port for each in parse_addresses(addresses)):
+        if (
+            is_set
+            and _rank(ctx, port) <= _rank(ctx, host)
+            and addresses
+            and all(each.port for each in parse_addresses(addresses))
+        ):
             place = describe_place(ctx, _option(ctx, host))
             raise click.UsageError(
                 f"{describe_place(ctx, _option(ctx, port))}: has no effect: every address of "
                 f"{place} names its port"
             )
+
+
+def _rank(ctx: click.Context, name: str) -> int:
+    """Return the rank of the source of a field: a lower one wins."""
+    source = ctx.get_parameter_source(name)
+    if source is ParameterSource.DEFAULT_MAP:
+        files = settings_files(ctx).values()
+        return 2 + next(at for at, file in enumerate(files) if name in file.values)
+    return int(source is ParameterSource.ENVIRONMENT)
 
 
 def _refuse_useless_tls(ctx: click.Context) -> None:

@@ -153,7 +153,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "force_remove_after_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
         "segment_bytes": Bounds(64 * KIB, 2 * GIB),
         "segment_age_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
-        "memory_watermark": Bounds(0.01, 1024 * GIB),
+        "memory_watermark": Bounds(0, 1024 * GIB),
         "disk_free_limit_bytes": Bounds(1 * MIB, 1024 * 1024 * GIB, or_zero=True),
         "consumer_timeout_seconds": Bounds(0.001, 3_650 * 86_400, or_zero=True),
         "max_message_bytes": Bounds(1 * KIB, 512 * MIB),
@@ -219,7 +219,7 @@ class ServerConfig:
             lower it or refuse (0). 0 offers none.
         vhosts_max: Virtual hosts. One more is refused.
         memory_watermark: Memory of this process above which publishers are blocked: up to 1 a share
-            of the memory that it may use, above 1 bytes.
+            of the memory that it may use, above 1 bytes; 0 blocks them always.
         disk_free_limit_bytes: Free bytes on the disk of the data directory below which publishers
             are blocked; 0: never. The default is four segments: what a fast disk writes between two
             checks, and the checkpoint that frees space.

@@ -62,6 +62,7 @@ async def set_memory_limit(alarms: Alarms, watermark: str) -> None:
     Args:
         alarms: Alarms of the server.
         watermark: A number: up to 1 a share of the memory of the machine or container, else bytes.
+            0 blocks all who publish.
 
     Raises:
         ControlError: The value is out of bounds.
@@ -70,7 +71,7 @@ async def set_memory_limit(alarms: Alarms, watermark: str) -> None:
     try:
         limit = float(watermark)
     except ValueError:
-        limit = 0.0
+        limit = -1.0
     if limit not in bounds or 1 < limit < MIB:
         reason = (
             f"memory limit '{watermark}' is out of bounds: write a share of {bounds.least} to 1, "

@@ -59,7 +59,7 @@ class Alarms:
 
     Args:
         sensor: Measures memory and disk.
-        memory_bytes_max: Bytes of memory above which the memory alarm is on.
+        memory_bytes_max: Bytes of memory above which the memory alarm is on; with 0 it always is.
         disk_free_bytes_min: Free bytes on the disk below which the disk alarm is on.
         changed: Called when an alarm begins or ends.
         relieve_memory: Called after each check that finds memory low.
@@ -147,7 +147,8 @@ class Alarms:
             or reading.memory_bytes > self.memory_bytes_max * CERTAIN_SHARE
         )
         is_disk_low = reading.disk_free_bytes < self.disk_free_bytes_min
-        is_memory_low = is_memory_low or "memory" in self._held
+        # A limit of 0 is a wish: nobody may publish, whatever is measured, or not (macOS).
+        is_memory_low = is_memory_low or not self.memory_bytes_max or "memory" in self._held
         is_disk_low = is_disk_low or "disk" in self._held
         has_changed = (is_memory_low, is_disk_low) != (self.is_memory_low, self.is_disk_low)
         self.is_memory_low = is_memory_low
@@ -165,7 +166,7 @@ class Alarms:
             for note in self._keeps_growing() if is_disk_low else ():
                 logger.warning("disk alarm note=%s", note)
             self._changed()
-        if is_memory_low:
+        if is_memory_low and self.memory_bytes_max:
             self._relieve_memory()
         if not is_disk_low:
             self._use_disk()

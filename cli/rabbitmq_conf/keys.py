@@ -131,6 +131,12 @@ TOGETHER: Final = (
 )
 """Keys that `cli.rabbitmq_conf.translation` looks at together with others."""
 
+ALTERNATIVES: Final = (
+    ("vm_memory_high_watermark.relative", "vm_memory_high_watermark.absolute"),
+    ("disk_free_limit.relative", "disk_free_limit.absolute"),
+)
+"""Keys of which the one that comes last counts."""
+
 KNOWN: Final = (*OPTIONS, *TLS, *TOGETHER, *WITHOUT_EFFECT)
 
 

@@ -16,6 +16,7 @@ from amqp_server.upkeep.resource_sensor import available_memory_bytes
 from cli.rabbitmq_conf import values
 from cli.rabbitmq_conf.entries import Entry, find_files, read_entries
 from cli.rabbitmq_conf.keys import (
+    ALTERNATIVES,
     OPTIONS,
     TLS,
     TOGETHER,
@@ -24,6 +25,7 @@ from cli.rabbitmq_conf.keys import (
     nearest,
     why_without_effect,
 )
+from cli.rabbitmq_conf.less_strict import refuse_less_strict
 from cli.rabbitmq_conf.without_effect import WITHOUT_EFFECT
 
 EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - what a port without an address means in RabbitMQ
@@ -132,6 +134,8 @@ def translate(entries: Iterable[Entry], options: Collection[str]) -> Translation
         if before is not None and before.path == entry.path and before.value != entry.value:
             result.warnings.append(f"{entry.place}: replaces the value of line {before.line}")
         latest[entry.parts] = entry
+    for pair in ALTERNATIVES:
+        _keep_last(latest, pair, result)
     useless = _put_single(latest, options, result)
     found = _Entries(latest)
     for put in _COMBINED:
@@ -146,6 +150,19 @@ def translate(entries: Iterable[Entry], options: Collection[str]) -> Translation
         keys = "; ".join(f"{', '.join(places)}: {why}" for why, places in by_reason.items())
         result.warnings.append(f"keys of RabbitMQ that have no effect here: {keys}")
     return result
+
+
+def _keep_last(
+    entries: dict[tuple[str, ...], Entry], pair: tuple[str, str], result: Translation
+) -> None:
+    """Remove the first of two entries that say the same in two ways: the last one counts."""
+    keys = {tuple(key.split(".")) for key in pair}
+    given = [parts for parts in entries if parts in keys]
+    if len(given) == len(pair):
+        replaced, last = entries.pop(given[0]), entries[given[1]]
+        result.warnings.append(
+            f"{last.place}: replaces {replaced.key} of {replaced.path}:{replaced.line}"
+        )
 
 
 def _put_single(
@@ -166,6 +183,7 @@ def _put_single(
         elif any(matches(pattern, parts) for pattern in TOGETHER):
             continue
         elif any(matches(pattern, parts) for pattern in WITHOUT_EFFECT):
+            refuse_less_strict(entry)
             useless.append(entry)
         else:
             near = nearest(key, parts)

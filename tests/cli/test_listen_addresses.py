@@ -199,6 +199,23 @@ def test_a_port_that_no_address_uses_is_a_mistake(refuse: Refuse) -> None:
     assert "--port: has no effect: every address of --host names its port" in reason
 
 
+def test_an_address_with_its_port_wins_over_a_port_of_a_weaker_source(
+    start: Start, refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = tmp_path / "rabbitmq.conf"
+    conf.write_text("listeners.tcp.default = 5673\n")
+    ours = tmp_path / "server.toml"
+    ours.write_text("port = 5674\n")
+    host = ("--host", "127.0.0.2:7000")
+    for files in (("--rabbitmq-conf", str(conf)), ("--config", str(ours))):
+        assert start(*host, *files).plain_addresses == (("127.0.0.2", 7000),)
+    monkeypatch.setenv("AMQP_SERVER_PORT", "5675")
+    assert start(*host).plain_addresses == (("127.0.0.2", 7000),)
+    # The other way round the port has been asked for, and nothing listens there.
+    ours.write_text("host = '127.0.0.2:7000'\n")
+    assert "AMQP_SERVER_PORT: has no effect" in refuse("--config", str(ours))
+
+
 @pytest.mark.parametrize(
     ("text", "plain", "tls"),
     [

@@ -50,7 +50,21 @@ def warnings(*arguments: str) -> list[str]:
         ("vm_memory_high_watermark.absolute = 2GB", {"memory_watermark": 2 * 10**9}),
         ("vm_memory_high_watermark.absolute = 2GiB", {"memory_watermark": 2 * 2**30}),
         ("vm_memory_high_watermark.absolute = 512M", {"memory_watermark": 512 * 2**20}),
+        ("vm_memory_high_watermark.relative = 0", {"memory_watermark": 0.0}),
+        ("vm_memory_high_watermark.absolute = 0", {"memory_watermark": 0.0}),
+        (
+            "vm_memory_high_watermark.relative = 0.5\nvm_memory_high_watermark.absolute = 1GB",
+            {"memory_watermark": 10**9},
+        ),
+        (
+            "vm_memory_high_watermark.absolute = 1GB\nvm_memory_high_watermark.relative = 0.5",
+            {"memory_watermark": 0.5},
+        ),
         ("disk_free_limit.absolute = 50MB", {"disk_free_limit_bytes": 50_000_000}),
+        (
+            "disk_free_limit.relative = 1.5\ndisk_free_limit.absolute = 50MB",
+            {"disk_free_limit_bytes": 50_000_000},
+        ),
         (
             "disk_free_limit.relative = 1.5",
             {"disk_free_limit_bytes": int(1.5 * available_memory_bytes())},
@@ -301,9 +315,18 @@ def test_an_environment_variable_is_part_of_a_value(
         ("frame_max = 1XB", ":1: frame_max: '1XB' is not a size"),
         ("vm_memory_high_watermark.relative = 4", ": '4' is not a share of the memory"),
         ("vm_memory_high_watermark.absolute = much", ": 'much' is not a size"),
+        ("prometheus.authentication.enabled = true", ": metrics are open to everybody who reaches"),
+        ("prometheus.ssl.port = 15691", ": metrics come without TLS: put a proxy with TLS before"),
+        ("prometheus.ssl.certfile = a.pem", ": metrics come without TLS"),
+        ("management.listener.ssl = true", ": write management.ssl.port, management.ssl.certfile"),
+        ("management.disable_basic_auth = true", ": logins by name and password cannot be"),
         (
-            "vm_memory_high_watermark.relative = 0.5\nvm_memory_high_watermark.absolute = 1GB",
-            ":2: vm_memory_high_watermark.absolute: contradicts vm_memory_high_watermark.relative",
+            "management.restrictions.operator_policy_changes.disabled = true",
+            ": whoever is an administrator may change operator policies here",
+        ),
+        (
+            "credential_validator.validation_backend = rabbit_credential_validator_min_length",
+            ": this server checks no strength of passwords",
         ),
         ("disk_free_limit.relative = x", ": 'x' is not a number"),
         ("listeners.tcp.default = 70000", ": '70000' is not a port: write 1 to 65535"),

@@ -275,7 +275,10 @@ def test_a_complaint_about_the_environment_names_the_variable(
             ["--memory-watermark", "160%"],
             "--memory-watermark: '160%' is more than all memory: write 60%",
         ),
-        (["--memory-watermark", "0"], "--memory-watermark: 0 is out of bounds: write 0.01 to 1TiB"),
+        (
+            ["--memory-watermark", "2TiB"],
+            "--memory-watermark: 2TiB is out of bounds: write 0 to 1TiB",
+        ),
         (["--memory-watermark", "most"], "--memory-watermark: 'most' is not a size"),
         (["--disk-free-limit", "1"], "--disk-free-limit: 1 is out of bounds: write 0 or 1MiB to"),
         (["--present-product", " "], "--present-product: ' ' is not 1 to 100 characters"),

@@ -57,7 +57,7 @@ def test_every_bound_of_a_number_is_in_the_table() -> None:
     }
     # A size or a share: two spans in one.
     assert bounds.pop("memory-watermark")
-    assert shown["memory-watermark"] == "0.01 to 1, or 1MiB to 1TiB"
+    assert shown["memory-watermark"] == "0 to 1, or 1MiB to 1TiB"
 
     wrong = {key: text for key, text in bounds.items() if shown[key].partition(", at")[0] != text}
     assert wrong == {}

@@ -14,7 +14,7 @@ from pamqp.commands import Basic, Connection, Queue
 
 from amqp_server.control.client import ask
 from amqp_server.testing.clock import TurnedClock
-from amqp_server.upkeep.alarms import Reading
+from amqp_server.upkeep.alarms import Alarms, Reading
 from tests.amqp_client import AmqpClient, connect, describe
 from tests.conftest import StartServer
 from tests.system.watched import (
@@ -235,6 +235,44 @@ def test_the_real_sensor_sees_memory_and_disk(
         assert client.ready_count("q", 2) == 0
         server.wait_for_message(f"alarms reason={reason!r} memory_bytes=")
         assert ask(server.storage_path, "status")["alarms"] == [reason.removeprefix("low on ")]
+
+
+def test_a_watermark_of_zero_stops_publishers_until_another_is_set(
+    start_server: StartServer,
+) -> None:
+    server = start_server("--memory-watermark", "0")
+    with connect(server.address, capabilities=CAN_BE_BLOCKED) as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        client.publish(b"first", "q")
+        assert client.expect(Connection.Blocked, 0).reason == "low on memory"
+        ask(server.storage_path, "settings.set_memory_limit", watermark="0.6")
+        client.expect(Connection.Unblocked, 0)
+        client.expect_confirmed()
+
+        ask(server.storage_path, "settings.set_memory_limit", watermark="0")
+        client.publish(b"second", "q")
+        client.expect(Connection.Blocked, 0)
+        with connect(server.address) as consumer:
+            consumer.open_channel()
+            consumer.consume("q", no_ack=True)
+            assert consumer.expect_delivery().body == b"first"
+
+
+def test_a_watermark_of_zero_needs_no_measurement_and_releases_nothing() -> None:
+    asked: list[str] = []
+    alarms = Alarms(
+        SetSensor(),
+        memory_bytes_max=0,
+        disk_free_bytes_min=0,
+        changed=lambda: asked.append("changed"),
+        relieve_memory=lambda: asked.append("relieve"),
+        use_disk=lambda: None,
+    )
+    alarms.take(FINE)
+    alarms.take(FINE)
+    assert alarms.low == ["memory"]
+    assert asked == ["changed"]
 
 
 def test_messages_in_memory_raise_the_alarm_and_releasing_them_ends_it(

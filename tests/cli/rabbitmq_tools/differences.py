@@ -118,6 +118,8 @@ rabbitmqctl set_disk_free_limit 1GB
 rabbitmqctl set_disk_free_limit mem_relative 0.1
 rabbitmqctl set_disk_free_limit mem_relative x
 rabbitmqctl set_disk_free_limit xx
+rabbitmqctl set_vm_memory_high_watermark 0
+rabbitmqctl set_vm_memory_high_watermark absolute 0
 rabbitmqctl set_vm_memory_high_watermark 0.4
 rabbitmqctl set_vm_memory_high_watermark absolute 1GB
 rabbitmqctl set_vm_memory_high_watermark 2

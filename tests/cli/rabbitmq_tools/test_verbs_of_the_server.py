@@ -55,7 +55,7 @@ def test_what_is_set_until_the_next_start_is_in_effect(say: Say) -> None:
     assert say("rabbitmqctl", "set_vm_memory_high_watermark", "absolute", "1GiB")[0] == 0
     assert say("rabbitmqctl", "set_disk_free_limit", "2MB")[0] == 0
     assert found() == ("error", 2**30, 2_000_000)
-    assert say("rabbitmqctl", "set_vm_memory_high_watermark", "0.001")[0] == 69
+    assert say("rabbitmqctl", "set_vm_memory_high_watermark", "absolute", "1000")[0] == 69
     assert say("rabbitmqctl", "set_disk_free_limit", "1000")[0] == 69
     assert found() == ("error", 2**30, 2_000_000)
 
