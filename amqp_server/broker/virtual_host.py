@@ -70,7 +70,8 @@ class VirtualHost:
         policies: Policies of the virtual host.
         delay_queues: Hidden queues of delayed exchanges.
         binding_count: Number of bindings.
-        metadata: Description, tags and the like; kept for other programs.
+        metadata: Description, tags and the like, kept for other programs, and the default queue
+            type.
         parameters: Values by component and name; kept for other programs.
         limits: Limits that an operator has set.
         connection_count: Number of open connections; the server keeps it.

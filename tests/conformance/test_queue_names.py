@@ -1,6 +1,7 @@
 """Which names queues may have, and what an empty name stands for."""
 
 import re
+from typing import Any
 
 import pytest
 from pamqp.base import Frame
@@ -41,6 +42,21 @@ def test_a_queue_declared_without_a_name_gets_one(client: AmqpClient) -> None:
     assert GENERATED.fullmatch(first)
     assert GENERATED.fullmatch(second)
     assert first != second
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("kind", ["quorum", "stream"])
+def test_the_server_names_classic_queues_only(
+    client: AmqpClient, kind: str, exclusive: bool
+) -> None:
+    arguments: Any = {"x-queue-type": kind}
+    client.send(Queue.Declare(queue="", durable=True, exclusive=exclusive, arguments=arguments))
+    expect_channel_error(
+        client,
+        406,
+        f"PRECONDITION_FAILED - Cannot declare a server-named queue for type rabbit_{kind}_queue",
+        Queue.Declare,
+    )
 
 
 def test_a_generated_name_is_reserved_even_for_its_own_client(client: AmqpClient) -> None:

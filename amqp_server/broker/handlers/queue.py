@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 from amqp_server.access.permissions import Right
 from amqp_server.broker.audited_table import audited_table
 from amqp_server.broker.binding import BindingIdentity
+from amqp_server.broker.declaring.default_queue_type import (
+    check_server_may_name,
+    with_queue_type,
+)
 from amqp_server.broker.declaring.equivalence import check_equivalent_queue
 from amqp_server.broker.declaring.names import (
     check_not_locked,
@@ -85,7 +89,10 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
         queue.note_use()
         return _exists(channel, queue, method)
     vhost = channel.virtual_host
+    method = with_queue_type(vhost, method)
     named = clean_name(method.queue)
+    if not named:
+        check_server_may_name(method)
     if is_reserved(named):
         # RabbitMQ refuses such a name even if the queue exists and belongs to the client.
         raise AccessRefused(f"queue name '{named}' contains reserved prefix 'amq.*'")

@@ -25,7 +25,7 @@ _METADATA: Final = ("description", "tags", "default_queue_type")
 
 
 class VhostsPart:
-    """Virtual hosts with limits, and with metadata, which are kept and given back without effect.
+    """Virtual hosts with limits, and with metadata, of which only the default queue type counts.
 
     Args:
         broker: Broker that owns them.
