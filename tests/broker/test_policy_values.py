@@ -12,7 +12,11 @@ from amqp_server.broker.policies.effective_policy import NO_POLICY, merged
 from amqp_server.broker.policies.errors import InvalidPolicyError
 from amqp_server.broker.policies.keys import KEYS
 from amqp_server.broker.policies.policy import Policy, PolicyKind
-from amqp_server.broker.policies.validation import DEFINITION_BYTES_MAX, policy_from_json
+from amqp_server.broker.policies.validation import (
+    DEFINITION_BYTES_MAX,
+    policy_from,
+    policy_from_json,
+)
 from amqp_server.broker.policies.vhost_policies import VhostPolicies
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.protocol.field_values import FieldValue
@@ -335,7 +339,7 @@ def test_a_policy_goes_out_as_it_came_in() -> None:
         "name": "p",
         "pattern": "^a",
         "apply-to": "queues",
-        "definition": {"max-length": 1, "ha-mode": "all", "ha-params": [1, {"a": "b"}]},
+        "definition": {"max-length": 1, "federation-upstream-set": [1, {"a": "b"}]},
         "priority": 7,
     }
     assert policy_from_json(values).as_json("v") == values
@@ -356,3 +360,64 @@ def test_an_operator_policy_is_a_parameter_in_definitions() -> None:
         },
     }
     assert policy_from_json({"name": "o", **parameter["value"]}, OPERATOR) == operator
+
+
+# What RabbitMQ 3.10 says of keys that RabbitMQ 4 does not have any more
+
+
+@pytest.mark.parametrize(
+    ("definition", "fault"),
+    [
+        ({"queue-master-locator": "nosuch"}, '<<"nosuch">> invalid queue-master-locator value'),
+        ({"queue-master-locator": 5}, "5 invalid queue-master-locator value"),
+        ({"ha-mode": "all", "ha-params": 2}, 'ha-mode="all" does not take parameters'),
+        ({"ha-mode": "exactly"}, 'ha-mode="exactly" takes an integer, none given'),
+        ({"ha-mode": "exactly", "ha-params": 0}, 'ha-mode="exactly" takes an integer, 0 given'),
+        ({"ha-mode": "nodes"}, 'ha-mode="nodes" takes a list, none given'),
+        ({"ha-mode": "nodes", "ha-params": []}, 'ha-mode="nodes" list must be non-empty'),
+        (
+            {"ha-mode": "nodes", "ha-params": ["a", 5]},
+            'ha-mode="nodes" takes a list of strings, [5] was not a string',
+        ),
+        (
+            {"ha-sync-mode": "automatic"},
+            "ha-mode must be specified to specify ha-params, ha-sync-mode or "
+            "ha-promote-on-shutdown",
+        ),
+        (
+            {"ha-mode": "all", "ha-sync-mode": "x"},
+            'ha-sync-mode must be "manual" or "automatic", got <<"x">>',
+        ),
+        (
+            {"ha-mode": "all", "ha-sync-batch-size": 0},
+            "ha-sync-batch-size takes an integer greater than 0, 0 given",
+        ),
+        (
+            {"ha-mode": "all", "ha-promote-on-shutdown": True},
+            'ha-promote-on-shutdown must be "always" or "when-synced", got true',
+        ),
+        (
+            {"ha-mode": "all", "ha-promote-on-failure": "x"},
+            'ha-promote-on-failure must be "always" or "when-synced", got <<"x">>',
+        ),
+    ],
+)
+def test_a_new_policy_has_values_that_rabbitmq_would_take(definition: Values, fault: str) -> None:
+    with pytest.raises(InvalidPolicyError) as caught:
+        policy(definition=definition)
+    assert str(caught.value) == f"Validation failed\n\n{fault}\n"
+    # One that an earlier version has stored goes on.
+    assert policy_from("p", pattern="", definition=definition).definition == definition
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"queue-master-locator": "min-masters", "stream-max-segment-size-bytes": 3_000_000_000},
+        {"ha-mode": "all", "ha-sync-mode": "automatic", "ha-sync-batch-size": 1},
+        {"ha-mode": "exactly", "ha-params": 1, "ha-promote-on-failure": "when-synced"},
+        {"ha-mode": "nodes", "ha-params": ["a"], "ha-promote-on-shutdown": "always"},
+    ],
+)
+def test_what_rabbitmq_takes_of_mirrors_and_sizes_is_taken(definition: Values) -> None:
+    assert policy(definition=definition).definition == definition

@@ -287,6 +287,12 @@ def test_a_delivery_limit_counts_earlier_deliveries(
         ("a", {"nosuch": 1}, False, '[{<<"nosuch">>,1}] are not recognised policy settings'),
         ("a", {}, False, "no policy provided"),
         (
+            "a",
+            {"stream-max-segment-size-bytes": 3_000_000_001},
+            False,
+            "3000000001 is not a valid segment size",
+        ),
+        (
             "(a",
             {"max-length": 1},
             False,

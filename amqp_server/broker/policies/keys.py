@@ -155,7 +155,7 @@ KEYS: Final = {
     ),
     "stream-filter-size-bytes": PolicyKey(
         lambda value: type(value) is int and value in _FILTER_BYTES,
-        "filter size",
+        "filter size. Valid range is 16-255",
         types=_STREAM,
         has_effect=False,
     ),

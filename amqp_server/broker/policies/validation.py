@@ -10,6 +10,7 @@ from amqp_server.base.erlang_text import erlang_text
 from amqp_server.broker.policies.errors import InvalidPolicyError
 from amqp_server.broker.policies.keys import INTEGER_MAX, KEYS
 from amqp_server.broker.policies.name_pattern import NamePattern
+from amqp_server.broker.policies.new_values import check_new_values
 from amqp_server.broker.policies.policy import ApplyTo, Policy, PolicyKind
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ def policy_from(
 
 
 def policy_from_json(fields: Mapping[str, object], kind: PolicyKind = PolicyKind.USER) -> Policy:
-    """Return a policy of an object as in RabbitMQ's definitions and HTTP API; see `policy_from`.
+    """Return a new policy of an object as in RabbitMQ's definitions and HTTP API.
+
+    As `policy_from`, with all bounds that a stored policy may pass.
 
     Args:
         fields: `name`, `pattern`, `definition`, and perhaps `apply-to` and `priority`; others are
@@ -72,7 +75,7 @@ def policy_from_json(fields: Mapping[str, object], kind: PolicyKind = PolicyKind
     for key in ("pattern", "definition"):
         if key not in fields:
             raise InvalidPolicyError(f"{key} not present but mandatory")
-    return policy_from(
+    policy = policy_from(
         name,
         pattern=fields["pattern"],
         definition=fields["definition"],
@@ -80,6 +83,8 @@ def policy_from_json(fields: Mapping[str, object], kind: PolicyKind = PolicyKind
         priority=fields.get("priority", 0),
         kind=kind,
     )
+    check_new_values(policy.definition)
+    return policy
 
 
 def _pattern(text: object) -> NamePattern:
