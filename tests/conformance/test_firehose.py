@@ -14,6 +14,7 @@ from tests.conformance.administration import Administration
 from tests.conformance.conftest import Connect
 from tests.conformance.marks import differs, ours_only
 from tests.conformance.polling import eventually
+from tests.conformance.queues import take
 from tests.conformance.typed_fields import Typed, get_typed_headers
 
 TRACE: Final = "amq.rabbitmq.trace"
@@ -246,6 +247,27 @@ def test_a_publish_of_a_transaction_is_told_before_the_commit(
     publisher.call(Tx.Rollback(), Tx.RollbackOk)
     assert client.ready_count(WORK) == 0
     assert client.ready_count(TRACES) == 0
+
+
+@differs(
+    rabbitmq="its reply key is among the queues",
+    reason="no queue gets a direct reply",
+    since=4,
+)
+def test_a_direct_reply_goes_to_no_queue(client: AmqpClient, connect: Connect, vhost: str) -> None:
+    asking = connect(vhost=vhost)
+    asking.call(Basic.Consume(queue="amq.rabbitmq.reply-to", no_ack=True), Basic.ConsumeOk)
+    asking.publish(b"ask", WORK, properties=Basic.Properties(reply_to="amq.rabbitmq.reply-to"))
+    request = take(client, WORK)
+    publish(client, str(request.properties.reply_to))
+    assert asking.expect_delivery().body == b"body"
+    told = {
+        body: headers["routed_queues"]
+        for key, headers, body in traces(client, 3)
+        if key == "publish."
+    }
+    assert told[b"body"] == []
+    assert told[b"ask"] == [WORK]
 
 
 def test_many_publishes_of_each_form_are_told_in_order(client: AmqpClient) -> None:

@@ -8,7 +8,7 @@ from pamqp.commands import Basic, Channel, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.errors import expect_channel_error
-from tests.conformance.marks import ours_only
+from tests.conformance.marks import differs, ours_only
 from tests.conformance.polling import eventually
 from tests.conformance.queues import exists, expect_refused, leave, take
 
@@ -138,6 +138,20 @@ def test_a_queue_with_messages_is_not_deleted_if_only_empty(client: AmqpClient, 
     expect_refused(client, f"queue '{name}' in vhost '/' not empty", Queue.Delete)
     client.call(Queue.Purge(queue=name), Queue.PurgeOk)
     client.call(Queue.Delete(queue=name, if_empty=True), Queue.DeleteOk)
+
+
+@differs(rabbitmq="540, and the connection ends", reason="the client asked for the check")
+@pytest.mark.parametrize("condition", ["if_unused", "if_empty"])
+def test_a_quorum_queue_is_deleted_on_a_condition_too(
+    client: AmqpClient, name: str, condition: str
+) -> None:
+    client.declare(name, arguments={"x-queue-type": "quorum"})
+    fill(client, name, 2)
+    client.consume(name, prefetch=1)
+    client.expect_delivery()
+    client.open_channel(2)
+    client.send(Queue.Delete(queue=name, **{condition: True}), 2)
+    assert client.expect(Channel.Close, 2).reply_code == 406
 
 
 def test_a_queue_with_only_unacked_messages_is_empty(client: AmqpClient, name: str) -> None:
