@@ -101,7 +101,7 @@ class Consumer:
         self._sync_interval_seconds = sync_interval_seconds
         self._discovery_interval_seconds = discovery_interval_seconds
         self._stopping = StopSignal()
-        self._is_closing = self._is_closed = False
+        self._is_closing = False
         self._lock = threading.RLock()
         self._logs: dict[str, ConsumedLog] = {}
         self._unsure: set[str] = set()
@@ -531,12 +531,10 @@ class Consumer:
             self._release()
 
     def _release(self) -> None:
-        if self._is_closed:
-            return
+        """Release what is held; a second call does nothing, or completes an interrupted one."""
         self._is_closing = True
         for each in list(self._logs.values()):
             each.close()
         self._logs.clear()
         self._checkpoints.close()
         self._claim.release()
-        self._is_closed = True

@@ -103,6 +103,20 @@ def test_objects_are_recorded_when_they_are_new_and_when_they_go(server: Running
     assert details["queue.deleted"] == {"messages": 1}
 
 
+def test_limits_and_levels_that_an_operator_sets_are_recorded(server: RunningServer) -> None:
+    settings: list[tuple[str, dict[str, Any]]] = [
+        ("set_memory_limit", {"watermark": "0.5"}),
+        ("set_disk_limit", {"bytes_min": 2_000_000}),
+        ("set_log_level", {"level": "warning"}),
+    ]
+    for command, arguments in settings:
+        ask(server.storage_path, f"settings.{command}", **arguments)
+    found = events(server, "setting.changed")
+    assert [(event["user"], event["details"]) for event in found] == [
+        (ME, arguments) for _, arguments in settings
+    ]
+
+
 def test_what_the_server_removes_by_itself_says_why(server: RunningServer) -> None:
     with connect(server.address) as client:
         client.open_channel()

@@ -271,6 +271,27 @@ def test_a_change_counts_at_once_on_an_open_channel(server: RunningServer) -> No
         client.call(Queue.Bind(queue="q", exchange="amq.direct", routing_key="k"), Channel.Close)
 
 
+def test_what_is_taken_away_counts_at_once_on_an_open_channel(server: RunningServer) -> None:
+    path = server.storage_path
+    add_user(path, "worker")
+    permit(path, "worker")
+    topic = {"user": "worker", "vhost": "/", "exchange": "amq.topic"}
+    with connect(server.address, user="worker", password="secret") as client:
+        client.open_channel(confirms=True)
+        client.publish(b"1", "no.key", "amq.topic")
+        client.expect_confirmed()
+        ask(path, "topic_permissions.set", **topic, write="^ok", read=".*")
+        client.publish(b"2", "no.key", "amq.topic")
+        assert "write access to topic 'no.key' in exchange 'amq.topic'" in refused(client)
+        ask(path, "topic_permissions.clear", **topic)
+        client.open_channel(confirms=True)
+        client.publish(b"3", "no.key", "amq.topic")
+        client.expect_confirmed()
+        ask(path, "permissions.clear", user="worker", vhost="/")
+        client.publish(b"4", "no.key", "amq.topic")
+        assert "write access to exchange 'amq.topic'" in refused(client)
+
+
 def test_rows_of_messages_are_checked_too(server: RunningServer) -> None:
     path = server.storage_path
     add_user(path, "worker")
