@@ -337,7 +337,7 @@ def test_users_permissions_and_parameters_are_overwritten(
         ("queues", {"durable": 1}, "queues[0]: 'durable' is 1, expected true or false"),
         ("queues", {"arguments": 1}, "queues[0]: 'arguments' is 1, expected an object"),
         ("queues", {"arguments": {"x-max-length": -1}}, "queues[0]: invalid arg 'x-max-length'"),
-        ("queues", {"name": "quorum"}, "queues[1]: 'shop' 'quorum' has other values in queues[0]"),
+        ("vhosts", {"name": "shop"}, "vhosts[1]: 'shop' has other values in vhosts[0]"),
         ("bindings", {"destination": "x"}, "bindings[0]: no queue 'x' in vhost 'shop'"),
         ("bindings", {"source": "x"}, "bindings[0]: no exchange 'x' in vhost 'shop'"),
         ("bindings", {"destination_type": "x"}, "bindings[0]: 'destination_type' is 'x'"),
