@@ -281,11 +281,16 @@ class Queue:
         return len(self.ready) + self.loading.count
 
     @property
+    def leaving_count(self) -> int:
+        """Messages that are forwarded, or wait for a queue that takes them: dead letters."""
+        return 0 if self.forwarder is None else self.forwarder.message_count
+
+    @property
     def unacked_count(self) -> int:
-        """Messages that consumers have, or that are forwarded."""
+        """Messages that consumers have."""
         settlement = self.settlement
         unsettled = self.store.end_offset - settlement.ack_floor - settlement.settled_above_floor
-        return max(unsettled - self.ready_count, 0)
+        return max(unsettled - self.ready_count - self.leaving_count, 0)
 
     @property
     def first_offset(self) -> int:

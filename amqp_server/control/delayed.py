@@ -81,7 +81,7 @@ async def delayed(
         raise ControlError(ErrorKind.FAILED, str(error)) from error
     return {
         "messages": queue.ready_count,
-        "leaving": queue.unacked_count,
+        "leaving": queue.leaving_count,
         "next_at_ms": places[0][0] if places else 0,
         "now_ms": now_ms,
         "rows": rows,

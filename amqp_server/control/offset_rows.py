@@ -61,7 +61,6 @@ def queue_row(queue: Queue, shard: int | None) -> Row:
     queue.fold_deliveries()
     settlement = queue.settlement
     floor, end = settlement.ack_floor, queue.store.end_offset
-    unsettled = end - floor - settlement.settled_above_floor
     ready = queue.ready_count
     position = queue.delivered_watermark if queue.loading.is_loading else next_offset(queue.ready)
     return {
@@ -74,7 +73,7 @@ def queue_row(queue: Queue, shard: int | None) -> Row:
         "lag": end - floor,
         "lag_bytes": lag_bytes(queue.store.log.segments, floor, end),
         "ready": ready,
-        "unacked": max(unsettled - ready, 0),
+        "unacked": queue.unacked_count,
         "acked_ahead": settlement.settled_above_floor,
         "oldest_unacked_seconds": None,
         "delivered": queue.counters.delivered,

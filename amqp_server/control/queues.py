@@ -90,6 +90,7 @@ def queue_stats(checkpointer: Checkpointer, queue: Queue) -> dict[str, Any]:
         "consumers": queue.consumer_count,
         "ready": ready,
         "unacked": queue.unacked_count,
+        "leaving": queue.leaving_count,
         **traffic_stats(queue),
         "delivered_end": queue.delivered_watermark,
         "returned_offsets": 0 if counts is None else len(counts),

@@ -172,7 +172,7 @@ class QueueView:
         def held() -> int | None:
             host = server.broker.vhosts.get(self._vhost)
             queue = None if host is None else host.queues.get(self.name)
-            return None if queue is None else queue.ready_count + queue.unacked_count
+            return None if queue is None else _held_count(queue)
 
         try:
             async with asyncio.timeout(seconds_max):
@@ -181,6 +181,10 @@ class QueueView:
         except TimeoutError:
             view = BrokerView.of(server, self._vhost)
             raise AssertionError(f"{failure}\n{view}") from None
+
+
+def _held_count(queue: Queue) -> int:
+    return queue.ready_count + queue.unacked_count + queue.leaving_count
 
 
 async def _read(queue: Queue, start: int, end: int) -> LogPage:

@@ -103,6 +103,9 @@ class FakeTurn:
         tasks, self.marked = self.marked, {}
         for task in tasks:
             task.run_turn()
+        for forwarder in forwarders:
+            ranges = [(each.start, each.end) for each in forwarder._transfers()]
+            assert forwarder.message_count == sum(end - start for start, end in ranges)
 
 
 class ToOne:

@@ -29,6 +29,7 @@ QUEUE_COLUMNS: Final = (
     "exclusive_consumer_tag",
     "messages_ready",
     "messages_unacknowledged",
+    "messages_dlx",
     "message_bytes_mean",
     "messages_ram",
     "message_bytes_ram",
@@ -94,13 +95,15 @@ def queue_values(queue: Queue) -> list[Any]:
         waited_seconds = round(queue.consumer_waits.seconds, 3)
     settlement = queue.settlement
     floor = settlement.ack_floor
+    leaving = 0
     groups = None
     if queue.settings.type is QueueType.STREAM:
         unacked = queue.unacked_count
         floor = queue.first_offset
         groups = _groups(queue)
     else:
-        unacked = max(end - floor - settlement.settled_above_floor - ready, 0)
+        leaving = queue.leaving_count
+        unacked = max(end - floor - settlement.settled_above_floor - ready - leaving, 0)
     recovery_point = checkpointed_floor = oldest_ns = None
     if queue.is_journaled:
         recovery_point, checkpointed_floor = store.recovery_point, queue.checkpointed_floor
@@ -119,6 +122,7 @@ def queue_values(queue: Queue) -> list[Any]:
         None if exclusive is None else exclusive.tag,
         ready,
         unacked,
+        leaving,
         mean_bytes,
         ring_count,
         ring_bytes,

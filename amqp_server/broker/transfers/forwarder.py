@@ -106,6 +106,7 @@ class Forwarder:
 
     Attributes:
         clock_seconds: See `Sender`.
+        message_count: Messages that are being forwarded, or wait for a retry.
         is_retired: Whether the queue forwards nothing more, but what is forwarded already.
         is_held: Whether all messages wait, because it is not known where they go.
     """
@@ -123,6 +124,7 @@ class Forwarder:
         self._order = order
         self.line = turn.transfers
         self.clock_seconds = 0.0
+        self.message_count = 0
         self.is_retired = False
         self.is_held = False
         self._waiting: deque[_Transfer] = deque()
@@ -164,6 +166,7 @@ class Forwarder:
 
     def add(self, start: int, end: int, reason: str) -> None:
         """Forward the messages `[start, end)`, which are neither ready nor unacked."""
+        self.message_count += end - start
         last = self._waiting[-1] if self._waiting else None
         if last is not None and last == _Transfer(last.start, start, reason):
             # Messages that are rejected one by one are still forwarded together.
@@ -201,11 +204,16 @@ class Forwarder:
             if low >= high:
                 self._waiting.append(transfer)
                 continue
-            self._queue.settle(low, high)
+            self._settle(low, high)
             for left, right in ((transfer.start, low), (high, transfer.end)):
                 if left < right:
                     self._waiting.append(transfer._replace(start=left, end=right))
         self._queue.wake()
+
+    def _settle(self, start: int, end: int) -> None:
+        """Settle messages that need not be forwarded any more."""
+        self.message_count -= end - start
+        self._queue.settle(start, end)
 
     def run_turn(self) -> None:
         """Settle the messages that have become safe, and ask for a slice to forward others."""
@@ -302,7 +310,7 @@ class Forwarder:
             if is_refused:
                 self._keep(transfer, queues)
             elif not self._queue.is_deleted:
-                self._queue.settle(transfer.start, transfer.end)
+                self._settle(transfer.start, transfer.end)
         if not self._under_way:
             wake(self._settled_waiters)
         return bool(results)
@@ -502,7 +510,7 @@ class Forwarder:
         if self._rule.keeps_unroutable:
             self._keep(transfer, ())
         else:
-            self._queue.settle(transfer.start, transfer.end)
+            self._settle(transfer.start, transfer.end)
 
     def _keep(self, transfer: _Transfer, queues: Sequence[TargetQueue]) -> None:
         """Keep messages for a retry, without those of `queues` that have them safely."""

@@ -32,6 +32,8 @@ STATS: Final = (
     "publish_refused",
 )
 """Names of the counters in `message_stats`."""
+DEPTH_NAMES: Final = ("messages", "messages_ready", "messages_unacknowledged")
+"""Numbers of messages that are summed for virtual hosts and the whole server."""
 _DELIVERIES: Final = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 _STATS: Final = frozenset(STATS)
 
@@ -64,7 +66,9 @@ def moment_text(at_ms: int) -> str:
 def queue_fields(facts: Fields, values: Values) -> Fields:
     """Return the fields of a queue."""
     ready, unacked = values["messages_ready"], values["messages_unacknowledged"]
-    messages = ready + unacked
+    # Dead letters that wait for a queue that takes them; the name is RabbitMQ's.
+    leaving = values["messages_dlx"]
+    messages = ready + unacked + leaving
     mean = values["message_bytes_mean"]
     in_ram = min(values["messages_ram"], messages)
     in_ram_bytes = min(values["message_bytes_ram"], int(mean * messages)) if in_ram else 0
@@ -73,6 +77,7 @@ def queue_fields(facts: Fields, values: Values) -> Fields:
         "message_bytes": int(mean * messages),
         "message_bytes_ready": int(mean * ready),
         "message_bytes_unacknowledged": int(mean * unacked),
+        "message_bytes_dlx": int(mean * leaving),
         "message_bytes_ram": in_ram_bytes,
         "message_bytes_persistent": int(mean * messages) if is_kept else 0,
         "message_bytes_paged_out": int(mean * messages) - in_ram_bytes,
@@ -83,6 +88,7 @@ def queue_fields(facts: Fields, values: Values) -> Fields:
         "messages": messages,
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
+        "messages_dlx": leaving,
         "messages_ram": in_ram,
         "messages_ready_ram": min(in_ram, ready),
         "messages_unacknowledged_ram": in_ram - min(in_ram, ready),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.management.broker_client import BrokerAway, BrokerRefused
 from amqp_server.management.mirror.clock import SystemClock
 from amqp_server.management.mirror.exports import Exports
-from amqp_server.management.mirror.fields import FIELDS, text_of
+from amqp_server.management.mirror.fields import DEPTH_NAMES, FIELDS, text_of
 from amqp_server.management.mirror.overview import Overview
 from amqp_server.management.mirror.pairs import PAIR_KINDS, Pairs
 from amqp_server.management.mirror.queue_past import show_oldest, show_utilisation
@@ -33,7 +33,6 @@ LOOP_SHARE: Final = 0.01
 """Share of the broker's event loop that refreshes may use."""
 PAUSE_SECONDS_MAX: Final = 1.0
 """Longest pause between two refreshes for that share."""
-_DEPTH_NAMES: Final = ("messages", "messages_ready", "messages_unacknowledged")
 
 
 def _by_name(facts: Mapping[str, Any]) -> str:
@@ -213,7 +212,7 @@ class Mirror:
                 self._count_depth(row.key[0], row.fields, 1)
                 self._count_depth(row.key[0], before, -1)
             elif report["kind"] == "vhosts":
-                row.fields |= {name: before.get(name, 0) for name in _DEPTH_NAMES}
+                row.fields |= {name: before.get(name, 0) for name in DEPTH_NAMES}
         for row in table.remove(report["gone"]):
             if is_queues:
                 self._count_depth(row.key[0], row.fields, -1)
@@ -257,9 +256,9 @@ class Mirror:
     def _count_depth(self, vhost: str, fields: Mapping[str, Any], sign: int) -> None:
         """Add the messages of a queue to those of its virtual host, or subtract them."""
         if fields:
-            depth = self._depths.setdefault(vhost, [0, 0])
-            depth[0] += sign * fields["messages_ready"]
-            depth[1] += sign * fields["messages_unacknowledged"]
+            depth = self._depths.setdefault(vhost, [0] * len(DEPTH_NAMES))
+            for at, name in enumerate(DEPTH_NAMES):
+                depth[at] += sign * fields[name]
 
     def _sum_vhosts(self) -> None:
         """Show in each virtual host how many messages its queues have."""
@@ -269,9 +268,9 @@ class Mirror:
             if not any(self._depths[name]):
                 del self._depths[name]
         for name, row in self.vhosts.items():
-            ready, unacked = self._depths.get(name, (0, 0))
-            sums = dict(zip(_DEPTH_NAMES, (ready + unacked, ready, unacked), strict=True))
-            if any(row.fields.get(each) != sums[each] for each in _DEPTH_NAMES):
+            depth = self._depths.get(name, [0] * len(DEPTH_NAMES))
+            sums = dict(zip(DEPTH_NAMES, depth, strict=True))
+            if any(row.fields.get(each) != sums[each] for each in DEPTH_NAMES):
                 row.begin_change()
                 row.fields |= sums
                 table.changed[row] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.management.mirror.fields import message_stats
+from amqp_server.management.mirror.fields import DEPTH_NAMES, message_stats
 from amqp_server.management.mirror.row import Row
 from amqp_server.management.mirror.series import TOTALS
 
@@ -25,9 +25,7 @@ CHURN: Final = (
 )
 """Counters of objects that came and went."""
 _COUNTED: Final = (
-    "messages",
-    "messages_ready",
-    "messages_unacknowledged",
+    *DEPTH_NAMES,
     *CHURN,
     "recv_oct",
     "send_oct",
@@ -59,16 +57,11 @@ class Overview:
         Args:
             result: What the broker has returned.
             tables: All objects by kind.
-            depths: Ready and unacknowledged messages by virtual host.
+            depths: Messages by virtual host, in the order of `DEPTH_NAMES`.
         """
         totals = result.get("totals", {})
-        ready = sum(depth[0] for depth in depths.values())
-        unacked = sum(depth[1] for depth in depths.values())
-        queue_totals = {
-            "messages": ready + unacked,
-            "messages_ready": ready,
-            "messages_unacknowledged": unacked,
-        }
+        sums = map(sum, zip(*depths.values(), strict=True)) if depths else (0,) * len(DEPTH_NAMES)
+        queue_totals = dict(zip(DEPTH_NAMES, sums, strict=True))
         churn = {name: totals.get(name, 0) for name in CHURN}
         self.row.fields = {
             **totals,

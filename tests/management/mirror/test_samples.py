@@ -165,7 +165,7 @@ def test_what_the_broker_did_before_the_mirror_began_is_no_rate_of_the_server() 
     tables = {name: Table(kind, ticks) for name in kinds}
     for published in (1000, 1010):
         totals = {"message_stats": {"publish": published}}
-        overview.take({"totals": totals}, tables, {"/": (published, 0)})
+        overview.take({"totals": totals}, tables, {"/": (published, published, 0)})
         overview.row.sample()
         ticks.last_seconds += 5
     found = overview.row.samples(PUBLISH, 600, 5).samples

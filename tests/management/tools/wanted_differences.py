@@ -27,7 +27,7 @@ WANTED: Final[tuple[Wanted, ...]] = (
     # What only RabbitMQ has
     Wanted("GET /nodes", r"shape(\[\])?\.(log|config)_files", "there may be none: an empty list"),
     Wanted("GET /queues", r"shape(\[\])?\.backing_queue_status\..*", _ERLANG),
-    Wanted("GET /queues", r"shape(\[\])?\.(message_bytes_dlx|messages_dlx|open_files)", _ERLANG),
+    Wanted("GET /queues", r"shape(\[\])?\.(open_files)", _ERLANG),
     Wanted(r"GET /(queues|channels)/.* \(as ", "keys", _ERLANG),
     Wanted("GET /extensions", "shape|items", _NO_EXTENSION),
     Wanted("GET /feature-flags", "shape", _NO_EXTENSION),
