@@ -12,7 +12,7 @@ from tests.mutants.committed_tree import CommittedTree
 from tests.mutants.one_line_bugs import Bug
 from tests.mutants.recorded_lines import RecordedLines
 from tests.mutants.results import KILLED, SURVIVED, TIMEOUT, Result, Results
-from tests.mutants.rooms import Room
+from tests.mutants.rooms import Room, namesakes
 from tests.mutants.workplace import FAILED, NOTHING_TO_RUN, PASSED, Ended, StoppedError, Workplace
 
 NEAREST_SECONDS_MAX: Final = 60.0
@@ -87,7 +87,8 @@ class Hunt:
         count = len(tests)
         ended = self._first_failure(place, bug, tests)
         if ended.code == PASSED:
-            tests = [name for name in room.outside if (place.root / name).exists()]
+            outside = (*namesakes(place.root, bug.path), *room.outside)
+            tests = [name for name in dict.fromkeys(outside) if (place.root / name).exists()]
             count += len(tests)
             ended = self._first_failure(place, bug, tests, sure_seconds=0.0)
         if ended.code == PASSED and bug.path.endswith("_py.py"):

@@ -25,6 +25,7 @@ from tests.mutants.rooms import (
     ROOMS,
     SPARK_ONLY,
     Room,
+    namesakes,
 )
 from tests.mutants.workplace import Workplace
 
@@ -223,6 +224,14 @@ def test_a_change_elsewhere_leaves_the_draw_as_it_was(repository: Path) -> None:
     before = [bug.key for _, bug in draw(repository, [ROOM], 5, 5, set())]
     (repository / MODULE).write_text(SOURCE.replace('"""Counts."""', '"""Counts."""\n\nimport os'))
     assert [bug.key for _, bug in draw(repository, [ROOM], 5, 5, set())] == before
+
+
+def test_tests_from_outside_are_found_by_the_name_of_a_module() -> None:
+    path = "amqp_server/broker/consuming/single_active_consumer.py"
+    found = ["tests/conformance/test_single_active_consumer.py"]
+    assert namesakes(REPOSITORY, path) == found
+    # Of these it is recorded which lines they run.
+    assert namesakes(REPOSITORY, "amqp_server/broker/transfers/forwarder.py") == []
 
 
 def test_killed_and_survived_and_endless_are_told_apart(repository: Path) -> None:
