@@ -12,7 +12,9 @@ from amqp_server.maintenance.stored_queues import load_stored_queues
 from amqp_server.testing.unsynced_files import UnsyncedFileSystem
 from appendlog import EmbeddedOptions, LogClosedError, LogFailedError, LogFollower
 from appendlog.files.filesystem import FILE_MODE
+from metadata.direct_write import write_document
 from metadata.directory_lock import DirectoryLock
+from metadata.document import Document
 from metadata.errors import DocumentWriteError, StorageLockedError
 from offsets import InvalidLogNameError, LogNotFoundError, LogRoot
 from offsets.consuming.catalog import LogCatalog
@@ -314,3 +316,25 @@ def test_the_name_of_a_log_whose_definition_is_damaged_is_taken(tmp_path: Path) 
     with LogRoot.open(tmp_path, BY_HAND) as root, pytest.raises(InvalidLogNameError):
         root.append("events", b"1")
     assert path.read_bytes() == b"{"
+
+
+def test_a_deleted_virtual_host_is_defined_again_when_nothing_of_it_is_left(tmp_path: Path) -> None:
+    metadata = tmp_path / "metadata"
+    with LogRoot.open(tmp_path, BY_HAND, vhost="shop") as root:
+        root.append("old", b"1")
+    # What a server leaves that was killed while it removed the virtual host.
+    write_document(metadata, Document("vhosts", "", "shop", {"deleted": True}))
+    with (
+        LogRoot.open(tmp_path, BY_HAND, vhost="shop") as root,
+        pytest.raises(InvalidLogNameError, match="'shop', which is deleted: start the server"),
+    ):
+        root.append("new", b"2")
+    with ThreadedServer(tmp_path) as server:
+        assert server.call(lambda: list(server.server.broker.vhosts)) == ["/"]
+    write_document(metadata, Document("vhosts", "", "shop", {"deleted": True}))
+    with LogRoot.open(tmp_path, BY_HAND, vhost="shop") as root:
+        root.append("new", b"2")
+    with ThreadedServer(tmp_path) as server:
+        host = server.call(lambda: server.server.broker.vhosts["shop"])
+        assert list(host.queues) == ["new"]
+        assert host.queues["new"].ready_count == 1
