@@ -1,10 +1,20 @@
 """`x-delivery-limit`: how often a message may return to a quorum queue."""
 
+from collections import Counter
+
 import pytest
 from pamqp.commands import Basic, Channel
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
+from tests.conformance.consuming import (
+    drain,
+    expect_bodies,
+    fill,
+    prefetch,
+    publish_all,
+)
+from tests.conformance.dead_letters import to
 from tests.conformance.marks import differs, differs_from_3_10
 from tests.conformance.polling import eventually
 from tests.conformance.queues import await_ready_count, headers_of, reject, take
@@ -142,3 +152,30 @@ def test_a_negative_limit_means_no_limit(client: AmqpClient, name: str) -> None:
     client.publish(b"x", name)
     returned(client, name, 25)
     assert headers_of(take(client, name))["x-delivery-count"] == 25
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+@pytest.mark.parametrize("is_kept", [True, False], ids=["dead-lettered", "dropped"])
+def test_messages_that_are_gone_make_room_for_others(
+    connect: Connect, new_name: NewName, is_kept: bool, limit: int
+) -> None:
+    """A consumer whose prefetch limit kept counting them would get nothing more."""
+    name, dead_letters = new_name(), new_name()
+    client = connect()
+    client.declare(dead_letters)
+    arguments = QUORUM | {"x-delivery-limit": limit} | (to(dead_letters) if is_kept else {})
+    bodies = [b"%d" % number for number in range(12)]
+    fill(client, name, len(bodies), arguments=arguments)
+    prefetch(client, 3)
+    client.consume(name)
+    seen: Counter[bytes] = Counter()
+    while seen.total() < len(bodies) * (limit + 1):
+        messages = [client.expect_delivery() for _ in range(3)]
+        seen.update(message.body for message in messages)
+        client.send(Basic.Nack(messages[-1].tag, multiple=True, requeue=True))
+    assert seen == Counter(bodies * (limit + 1))
+    if is_kept:
+        await_ready_count(client, dead_letters, len(bodies))
+        assert sorted(drain(client, dead_letters)) == sorted(bodies)
+    publish_all(connect(), name, [b"next"] * 3)
+    assert expect_bodies(client, 3) == [b"next"] * 3

@@ -238,6 +238,55 @@ def test_a_queue_that_leaves_gives_its_share_to_the_others(
     assert counts.keys() == {queues[0], queues[2]}
 
 
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_deleted_queues_leave_nothing_to_those_that_are_declared_again(
+    client: AmqpClient, new_name: NewName, rounds: int
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [1, 2, 1, 3])
+    for _ in range(rounds):
+        for queue in (queues[1], queues[3]):
+            client.call(Queue.Delete(queue=queue), Queue.DeleteOk)
+        assert spread(client, queues[::2], exchange, key="key").total() == MESSAGES
+        for queue in queues[1::2]:
+            client.declare(queue)
+        # Declared again, they are not bound.
+        counts = spread(client, queues, exchange, key="key")
+        assert counts.total() == MESSAGES
+        assert counts.keys() == set(queues[::2])
+        for queue in (queues[3], queues[1]):
+            bind_queue(client, queue, exchange, "2")
+        counts = spread(client, queues, exchange, key="key")
+        assert counts.total() == MESSAGES
+        owners = [queues[at] for at in (0, 2, 3, 3, 1, 1)]
+        for number in range(20):
+            key = f"key-{number}"
+            assert reached(client, queues, exchange, key) == [owners[pick_shard(key, 6)]]
+
+
+@pytest.mark.parametrize("first", ["exchange", "queues"])
+def test_a_deleted_exchange_leaves_nothing_to_one_that_is_declared_again(
+    client: AmqpClient, new_name: NewName, first: str
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [3, 1, 2])
+    delete_exchange = (Exchange.Delete(exchange=exchange), Exchange.DeleteOk)
+    if first == "exchange":
+        client.call(*delete_exchange)
+    for queue in queues[:2]:
+        client.call(Queue.Delete(queue=queue), Queue.DeleteOk)
+    if first == "queues":
+        client.call(*delete_exchange)
+    declare_exchange(client, exchange, HASH)
+    client.publish(b"", "any", exchange, mandatory=True)
+    expect_unroutable(client)
+    client.expect_confirmed()
+    for queue in queues:
+        client.declare(queue)
+        bind_queue(client, queue, exchange, "1")
+    for number in range(30):
+        key = f"key-{number}"
+        assert reached(client, queues, exchange, key) == [queues[pick_shard(key, 3)]]
+
+
 @differs(
     rabbitmq="takes the queue out with any of its bindings",
     reason="a queue that is bound still is in use",

@@ -184,6 +184,28 @@ def test_a_message_expires_behind_one_that_does_not(client: AmqpClient, new_name
     assert client.ready_count(queue) == 2
 
 
+@TYPES
+@pytest.mark.parametrize("head_goes", ["got", "acknowledged"])
+def test_a_message_whose_time_came_behind_another_one_is_not_delivered_when_that_is_gone(
+    client: AmqpClient, new_name: NewName, queue_type: str, head_goes: str
+) -> None:
+    queue, dead_letters = new_name(), new_name()
+    client.declare(dead_letters)
+    client.declare(queue, arguments=to(dead_letters) | {"x-queue-type": queue_type})
+    client.publish(b"for ever", queue)
+    client.publish(b"short", queue, properties=expiring(100))
+    if head_goes == "acknowledged":
+        message = take(client, queue, no_ack=False)
+    outlive(client, new_name(), 100)
+    if head_goes == "got":
+        assert take(client, queue).body == b"for ever"
+    else:
+        client.send(Basic.Ack(message.tag))
+    assert client.get(queue) is None
+    assert take(client, dead_letters).body == b"short"
+    assert client.get(dead_letters) is None
+
+
 def test_the_remaining_messages_keep_their_order(client: AmqpClient, name: str) -> None:
     client.declare(name)
     for number in range(10):

@@ -83,6 +83,24 @@ def test_a_shorter_maximum_trims_at_once_into_dead_letters(
     assert drain(client, name) == [b"3", b"4"]
 
 
+def test_what_a_shorter_maximum_trims_becomes_dead_letters_oldest_first(
+    connect: Connect, name: str, dead_letters: str, set_policy: SetPolicy
+) -> None:
+    client = connect(confirms=True)
+    client.declare(name)
+    bodies = [b"%d" % number for number in range(1_000)]
+    publish_all(client, name, *bodies)
+    definition = {
+        "max-length": 100,
+        "dead-letter-exchange": "",
+        "dead-letter-routing-key": dead_letters,
+    }
+    set_policy(only(name), definition)
+    await_ready_count(client, dead_letters, 900)
+    assert drain(client, dead_letters) == bodies[:900]
+    assert drain(client, name) == bodies[900:]
+
+
 def test_a_maximum_in_octets_counts_messages_that_were_there(
     connect: Connect, name: str, set_policy: SetPolicy
 ) -> None:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
-from tests.amqp_client import AmqpClient
+from tests.amqp_client import PERSISTENT, AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.consuming import drain
 from tests.conformance.polling import eventually
@@ -307,6 +307,39 @@ def test_the_confirmed_messages_of_a_burst_are_delivered_and_no_others(
             (acked if isinstance(answer, Basic.Ack) else nacked).update(tags)
         eventually(lambda: try_publish(client, name, b"end") is Basic.Ack)
         assert consumed.result() == [str(tag - 1).encode() for tag in sorted(acked)]
+
+
+@TYPES
+def test_each_publish_of_a_burst_gets_one_answer_and_those_with_an_ack_are_in_the_queue(
+    connect: Connect, name: str, queue_type: str
+) -> None:
+    client, other = connect(confirms=True), connect()
+    arguments = {"x-max-length": LIMIT, "x-overflow": "reject-publish"}
+    client.declare(name, arguments=arguments | {"x-queue-type": queue_type})
+    octets = [
+        client.publish_octets(Basic.Publish(routing_key=name), b"%d" % tag, PERSISTENT)
+        for tag in range(1, BURST + 1)
+    ]
+    # In pieces, so that some answers are on their way while others are published.
+    for at in range(0, BURST, 100):
+        client.send_raw(b"".join(octets[at : at + 100]))
+    answers: dict[int, type[Basic.Ack | Basic.Nack]] = {}
+    while len(answers) < BURST:
+        _, answer = client.receive()
+        assert isinstance(answer, Basic.Ack | Basic.Nack)
+        assert answer.delivery_tag is not None
+        tags = range(1, answer.delivery_tag + 1) if answer.multiple else [answer.delivery_tag]
+        fresh = [tag for tag in tags if tag not in answers]
+        assert answer.multiple or fresh, f"a second answer for {tags}"
+        answers.update(dict.fromkeys(fresh, type(answer)))
+    # No other answer comes: the next frame is that of the queue.
+    kept = client.ready_count(name)
+    acked = [tag for tag, kind in answers.items() if kind is Basic.Ack]
+    assert len(acked) == kept
+    assert drain(other, name) == [b"%d" % tag for tag in sorted(acked)]
+    assert sorted(answers) == list(range(1, BURST + 1))
+    if queue_type == "classic":
+        assert sorted(acked) == list(range(1, LIMIT + 1))
 
 
 def test_every_message_of_a_burst_is_consumed_or_a_dead_letter(

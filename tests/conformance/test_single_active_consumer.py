@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from pamqp.body import ContentBody
 from pamqp.commands import Basic, Channel, Queue
+from pamqp.frame import marshal
 
-from tests.amqp_client import AmqpClient
+from tests.amqp_client import AmqpClient, Message
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_channel_error
 from tests.conformance.marks import differs, differs_from_3_10
@@ -307,6 +308,46 @@ def test_the_next_consumer_gets_ready_messages_at_once(connect: Connect, name: s
     assert client.expect_delivery(3).body == b"2"
 
 
+IN_ORDER = [b"%d" % number for number in range(30)]
+ONE_BY_ONE = pytest.mark.parametrize("multiple", [True, False], ids=["multiple", "one by one"])
+
+
+def taken_by_a_lower_one(
+    connect: Connect, queue: str, arguments: Arguments
+) -> tuple[AmqpClient, list[Message]]:
+    """Return what a consumer on channel 2 has taken when a higher one on channel 3 has come."""
+    client = connect(channels=3)
+    client.declare(queue, arguments=arguments)
+    consume(client, queue, "lower", channel=2)
+    for body in IN_ORDER:
+        client.publish(body, queue)
+    messages = [client.expect_delivery(2) for _ in IN_ORDER]
+    consume(client, queue, "higher", channel=3, priority=1)
+    return client, messages
+
+
+def requeue(client: AmqpClient, messages: list[Message], *, multiple: bool) -> None:
+    """Give back what channel 2 has; from the last on, so that none comes again in between."""
+    if multiple:
+        client.send(Basic.Nack(0, multiple=True, requeue=True), 2)
+        return
+    rejects = [marshal(Basic.Reject(message.tag, requeue=True), 2) for message in messages]
+    client.send_raw(b"".join(reversed(rejects)))
+
+
+@ONE_BY_ONE
+def test_the_active_consumer_of_a_classic_queue_gets_all_that_it_requeues_though_a_higher_one_waits(
+    connect: Connect, name: str, multiple: bool
+) -> None:
+    client, messages = taken_by_a_lower_one(connect, name, SINGLE)
+    requeue(client, messages, multiple=multiple)
+    assert sorted(client.expect_delivery(2).body for _ in IN_ORDER) == sorted(IN_ORDER)
+    expect_nothing(client, 2)
+    client.send(Basic.Nack(0, multiple=True, requeue=True), 2)
+    assert [client.expect_delivery(2).body for _ in IN_ORDER] == IN_ORDER
+    expect_nothing(client, 3)
+
+
 NO_PRIORITY = differs_from_3_10("the first to come is active until it goes, then the next to come")
 
 
@@ -349,6 +390,17 @@ class TestPrioritiesOfAQuorumQueue:
         expect_nothing(client, 2)
         client.send(Basic.Nack(tags[0], False, True), 2)
         assert [client.expect_delivery(3).body for _ in range(2)] == [b"1", b"3"]
+
+    @NO_PRIORITY
+    @ONE_BY_ONE
+    def test_a_higher_one_gets_all_that_the_lower_one_requeues(
+        self, connect: Connect, name: str, multiple: bool
+    ) -> None:
+        client, messages = taken_by_a_lower_one(connect, name, QUORUM)
+        requeue(client, messages, multiple=multiple)
+        assert [client.expect_delivery(3).body for _ in range(30)] == IN_ORDER
+        expect_nothing(client, 2)
+        expect_nothing(client, 3)
 
     def test_the_lower_one_is_active_again_when_the_higher_one_is_cancelled(
         self, connect: Connect, name: str

@@ -3,10 +3,12 @@
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pamqp.commands import Basic
 
 from amqp_server.base.config import Limits
 from tests.amqp_client import connect
+from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
 
@@ -58,3 +60,42 @@ def test_a_shared_prefetch_of_one_serves_the_queues_of_a_channel_in_turn(tmp_pat
             assert isinstance(last.method, Basic.Deliver)
             seen[str(last.method.consumer_tag)] += 1
             assert max(seen.values()) - min(seen[queue] for queue in queues) <= 1, seen
+
+
+@pytest.mark.parametrize("multiple", [True, False], ids=["multiple", "one by one"])
+@pytest.mark.parametrize("target", [{}, {"x-dead-letter-exchange": ""}], ids=["gone", "dead"])
+@pytest.mark.parametrize("limit", [0, 2])
+def test_each_message_that_exceeds_its_delivery_limit_makes_room_for_exactly_one(
+    server: RunningServer, target: dict[str, str], limit: int, multiple: bool
+) -> None:
+    """RabbitMQ 3.10 delivers more then than the consumer's limit allows."""
+    arguments = {"x-queue-type": "quorum", "x-delivery-limit": limit, **target}
+    with connect(server.address) as client, connect(server.address) as publisher:
+        publisher.open_channel(confirms=True)
+        publisher.declare("dead")
+        key = {"x-dead-letter-routing-key": "dead"} if target else {}
+        publisher.declare("q", arguments={**arguments, **key})
+        for number in range(15):
+            publisher.publish(b"%d" % number, "q")
+        publisher.expect_confirmed()
+        client.open_channel()
+        client.consume("q", prefetch=3)
+        for first in range(0, 12, 3):
+            for _ in range(limit + 1):
+                messages = [client.expect_delivery() for _ in range(3)]
+                bodies = {message.body for message in messages}
+                assert bodies == {b"%d" % number for number in range(first, first + 3)}
+                if multiple:
+                    client.send(Basic.Nack(messages[-1].tag, multiple=True, requeue=True))
+                    continue
+                for message in messages:
+                    client.send(Basic.Reject(message.tag, requeue=True))
+        assert [client.expect_delivery().body for _ in range(3)] == [b"12", b"13", b"14"]
+        for number in range(3):
+            publisher.publish(b"%d" % number, "q")
+        publisher.expect_confirmed()
+        # No fourth one has come before the answer.
+        assert client.ready_count("q") == 3
+        if target:
+            dead = [publisher.get("dead") for _ in range(13)]
+            assert [each.body for each in dead if each] == [b"%d" % at for at in range(12)]

@@ -5,6 +5,8 @@ Every slice is over after one step here, so that each operation is cut at every 
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -436,6 +438,31 @@ def test_many_single_acks_settle_exactly_their_messages(
     left = {body for at, body in enumerate(IN_ORDER) if at % 3}
     assert {other.get("levels").body for _ in left} == left  # type: ignore[union-attr]
     assert other.get("levels") is None
+
+
+@pytest.mark.parametrize("lingering", [True, False], ids=["closed", "reset"])
+def test_single_acks_right_before_the_end_of_the_connection_count(
+    clients: tuple[AmqpClient, AmqpClient], lingering: bool
+) -> None:
+    """RabbitMQ 3.10 delivers some of these messages again."""
+    holder, other = clients
+    other.declare("q")
+    for number in range(201):
+        other.publish(b"%d" % number, "q")
+    other.expect_confirmed()
+    holder.consume("q")
+    tags = [holder.expect_delivery().tag for _ in range(201)]
+    if not lingering:
+        abort_at_close = struct.pack("ii", 1, 0)
+        holder.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, abort_at_close)
+    # All but the last one: when that is back, all has come back that was to come.
+    holder.send_raw(b"".join(frame.marshal(Basic.Ack(tag), 1) for tag in tags[:-1]))
+    holder.socket.close()
+
+    other.consume("q")
+    message = other.expect_delivery()
+    assert (message.body, message.redelivered) == (b"200", True)
+    assert other.ready_count("q") == 0
 
 
 def test_a_purge_takes_what_was_ready_and_nothing_later(

@@ -522,3 +522,21 @@ def test_policies_that_others_have_saved_are_taken_and_applied(tmp_path: Path) -
 def test_a_missing_policy_cannot_be_cleared(tmp_path: Path) -> None:
     with serving(tmp_path) as (server, _), pytest.raises(NoSuchPolicyError, match="'x'"):
         clear_policy(server, "x")
+
+
+def test_what_a_shorter_maximum_trims_from_a_quorum_queue_becomes_dead_letters_oldest_first(
+    tmp_path: Path,
+) -> None:
+    """RabbitMQ 3.10 sends the newest first."""
+    bodies = [b"%d" % number for number in range(1_000)]
+    with serving(tmp_path) as (server, client):
+        client.declare("dead")
+        client.declare("q", arguments={"x-queue-type": "quorum"})
+        for body in bodies:
+            client.publish(body, "q")
+        client.expect_confirmed()
+        to_dead = {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
+        set_policy(server, "p", "^q$", {"max-length": 100, **to_dead})
+        for queue, expected in (("dead", bodies[:900]), ("q", bodies[900:])):
+            client.consume(queue, no_ack=True)
+            assert [client.expect_delivery().body for _ in expected] == expected
