@@ -326,21 +326,16 @@ def taken_by_a_lower_one(
     return client, messages
 
 
-def requeue(client: AmqpClient, messages: list[Message], *, multiple: bool) -> None:
-    """Give back what channel 2 has; from the last on, so that none comes again in between."""
-    if multiple:
-        client.send(Basic.Nack(0, multiple=True, requeue=True), 2)
-        return
-    rejects = [marshal(Basic.Reject(message.tag, requeue=True), 2) for message in messages]
-    client.send_raw(b"".join(reversed(rejects)))
-
-
 @ONE_BY_ONE
 def test_the_active_consumer_of_a_classic_queue_gets_all_that_it_requeues_though_a_higher_one_waits(
     connect: Connect, name: str, multiple: bool
 ) -> None:
     client, messages = taken_by_a_lower_one(connect, name, SINGLE)
-    requeue(client, messages, multiple=multiple)
+    if multiple:
+        client.send(Basic.Nack(0, multiple=True, requeue=True), 2)
+    else:
+        octets = [marshal(Basic.Reject(message.tag, requeue=True), 2) for message in messages]
+        client.send_raw(b"".join(octets))
     assert sorted(client.expect_delivery(2).body for _ in IN_ORDER) == sorted(IN_ORDER)
     expect_nothing(client, 2)
     client.send(Basic.Nack(0, multiple=True, requeue=True), 2)
@@ -397,7 +392,11 @@ class TestPrioritiesOfAQuorumQueue:
         self, connect: Connect, name: str, multiple: bool
     ) -> None:
         client, messages = taken_by_a_lower_one(connect, name, QUORUM)
-        requeue(client, messages, multiple=multiple)
+        if not multiple:
+            for message in messages[:0:-1]:
+                client.send(Basic.Reject(message.tag, requeue=True), 2)
+                expect_nothing(client, 2)
+        client.send(Basic.Nack(0, multiple=True, requeue=True), 2)
         assert [client.expect_delivery(3).body for _ in range(30)] == IN_ORDER
         expect_nothing(client, 2)
         expect_nothing(client, 3)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -440,24 +440,55 @@ def test_many_single_acks_settle_exactly_their_messages(
     assert other.get("levels") is None
 
 
-@pytest.mark.parametrize("lingering", [True, False], ids=["closed", "reset"])
+def close_socket(_server: ThreadedServer, client: AmqpClient, octets: bytes) -> None:
+    client.send_raw(octets)
+    client.socket.close()
+
+
+def reset_socket(server: ThreadedServer, client: AmqpClient, octets: bytes) -> None:
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    close_socket(server, client, octets)
+
+
+def lose_as_read(server: ThreadedServer, client: AmqpClient, octets: bytes) -> None:
+    def read_and_lose() -> None:
+        read(server, client, octets)
+        connection_of(server, client).abandon("lost")
+
+    server.call(read_and_lose)
+
+
+@pytest.mark.parametrize("end", [close_socket, reset_socket, lose_as_read])
+@pytest.mark.parametrize(
+    ("stride", "channels"),
+    [(1, 1), (2, 1), (1, 2)],
+    ids=["in order", "every other one first", "two channels"],
+)
 def test_single_acks_right_before_the_end_of_the_connection_count(
-    clients: tuple[AmqpClient, AmqpClient], lingering: bool
+    server: ThreadedServer,
+    clients: tuple[AmqpClient, AmqpClient],
+    end: Callable[[ThreadedServer, AmqpClient, bytes], None],
+    stride: int,
+    channels: int,
 ) -> None:
     """RabbitMQ 3.10 delivers some of these messages again."""
     holder, other = clients
+    holder.open_channel(2)
     other.declare("q")
+    tags: list[tuple[int, int]] = []
+    for channel in range(1, channels + 1):
+        holder.consume("q", channel=channel)
     for number in range(201):
         other.publish(b"%d" % number, "q")
-    other.expect_confirmed()
-    holder.consume("q")
-    tags = [holder.expect_delivery().tag for _ in range(201)]
-    if not lingering:
-        abort_at_close = struct.pack("ii", 1, 0)
-        holder.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, abort_at_close)
+        other.expect_confirmed()
+        channel, method = holder.receive()
+        assert isinstance(method, Basic.Deliver)
+        assert holder.message_of(method, channel).body == b"%d" % number
+        tags.append((method.delivery_tag or 0, channel))
     # All but the last one: when that is back, all has come back that was to come.
-    holder.send_raw(b"".join(frame.marshal(Basic.Ack(tag), 1) for tag in tags[:-1]))
-    holder.socket.close()
+    acked = [each for first in range(stride) for each in tags[first:-1:stride]]
+    assert len(acked) == 200
+    end(server, holder, b"".join(frame.marshal(Basic.Ack(tag), at) for tag, at in acked))
 
     other.consume("q")
     message = other.expect_delivery()
