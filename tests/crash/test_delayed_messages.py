@@ -10,6 +10,8 @@ from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 from amqp_server.control.client import ask
 from tests.amqp_client import AmqpClient, connect, describe
 from tests.conftest import StartServer
+from tests.crash.test_rules_after_restart import inline_bodies, pass_time, started_later
+from tests.faults.inline_server import InlineServer
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
@@ -89,6 +91,35 @@ def test_delayed_messages_that_became_due_during_a_stop_arrive_at_once(
 
     with connect(server.address) as client:
         assert len(set(consumed(client))) == MESSAGES
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_delays_that_end_while_the_server_is_down_deliver_each_message_once(
+    tmp_path: Path, how: str
+) -> None:
+    def publish(server: InlineServer) -> None:
+        client = server.connect()
+        client.call(delayed_exchange())
+        client.call(Queue.Declare(queue="q", durable=True))
+        client.call(Queue.Bind(0, "q", "x", "key"))
+        client.open_channel(2, confirms=True)
+        for number in range(MESSAGES):
+            properties = delayed(SOON_MS - MESSAGES + number)
+            client.publish(b"%d" % number, "key", "x", properties=properties, channel=2)
+        client.publish(b"later", "key", "x", properties=delayed(NEVER_MS), channel=2)
+        server.settle()
+        assert len(client.confirmed) == MESSAGES + 1
+        assert client.get("q") is None
+
+    with started_later(tmp_path, how, publish, SOON_MS / 1000) as server:
+        client = server.connect()
+        server.settle()
+        assert inline_bodies(client, "q") == [b"%d" % number for number in range(MESSAGES)]
+        # Long after all retries nothing comes again, and what is not due then has not come.
+        pass_time(server, NEVER_MS / 1000 - 60)
+        assert client.get("q", no_ack=True) is None
+        pass_time(server, 60)
+        assert inline_bodies(client, "q") == [b"later"]
 
 
 def test_forwarded_delayed_messages_do_not_return_after_a_clean_stop(
