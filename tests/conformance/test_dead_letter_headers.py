@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -279,6 +280,91 @@ def test_headers_of_that_name_that_make_no_sense_are_replaced(
     given: Any = {"x-death": "nonsense"}
     die(client, name, Basic.Properties(headers=given))
     assert deaths(take(client, dead_letters)) == [(name, "rejected", 1)]
+
+
+DEATH: dict[str, Any] = {
+    "count": 1,
+    "reason": "rejected",
+    "queue": "old",
+    "time": datetime(2020, 1, 2, tzinfo=UTC),
+    "exchange": "",
+    "routing-keys": ["old"],
+}
+NO_DEATHS: dict[str, Any] = {
+    "text": "text",
+    "empty text": "",
+    "octets": bytearray(b"\xff\x00"),
+    "number": 7,
+    "large number": 2**62,
+    "fraction": 1.5,
+    "decimal": Decimal("1.25"),
+    "truth": True,
+    "time": datetime(2020, 1, 2, tzinfo=UTC),
+    "nothing": None,
+    "table": {},
+    "death that is not in a list": DEATH,
+    "empty list": [],
+    "list of an empty table": [{}],
+    "list of other tables": [{"a": 1}, {"b": {"c": []}}],
+}
+NO_FIELDS: dict[str, Any] = {
+    "count is negative": {"count": -1},
+    "count is nothing": {"count": None},
+    "reason is a number": {"reason": 5},
+    "reason is unknown": {"reason": "boredom"},
+    "reason is a list": {"reason": ["rejected"]},
+    "queue is a number": {"queue": 5},
+    "queue is a table": {"queue": {"name": "old"}},
+    "queue is nothing": {"queue": None},
+    "time is text": {"time": "yesterday"},
+    "exchange is a list": {"exchange": [""]},
+    "keys are text": {"routing-keys": "old"},
+    "keys are numbers": {"routing-keys": [1, 2]},
+    "keys are nothing": {"routing-keys": None},
+    "original expiration is a table": {"original-expiration": {}},
+}
+
+
+def expect_death(client: AmqpClient, queue: str, dead_letters: str, x_death: object) -> Any:  # noqa: ANN401
+    """Let a message die that was published with any `x-death`; return what is there then."""
+    headers: Any = {"x-death": x_death, "mine": "kept"}
+    die(client, queue, Basic.Properties(headers=headers), b"body")
+    message = take(client, dead_letters)
+    assert message.body == b"body"
+    seen = headers_of(message)
+    assert seen["mine"] == "kept"
+    newest = seen["x-death"][0]
+    assert (newest["queue"], newest["reason"], newest["count"]) == (queue, "rejected", 1)
+    # The queue and its messages are as before.
+    die(client, queue, body=b"next")
+    assert take(client, dead_letters).body == b"next"
+    return seen["x-death"]
+
+
+@pytest.mark.parametrize("x_death", NO_DEATHS.values(), ids=NO_DEATHS)
+def test_a_message_with_any_other_x_death_is_taken_and_dies(
+    client: AmqpClient,
+    name: str,
+    dead_letters: str,
+    x_death: Any,  # noqa: ANN401
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    expect_death(client, name, dead_letters, x_death)
+
+
+@pytest.mark.parametrize("fields", NO_FIELDS.values(), ids=NO_FIELDS)
+def test_a_message_with_a_death_of_other_fields_is_taken_and_dies(
+    client: AmqpClient, name: str, dead_letters: str, fields: dict[str, Any]
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    expect_death(client, name, dead_letters, [DEATH | fields])
+    # Also where it says that it is of this queue.
+    same = [DEATH | {"queue": name} | fields, DEATH]
+    headers: Any = {"x-death": same}
+    die(client, name, Basic.Properties(headers=headers), b"body")
+    message = take(client, dead_letters)
+    assert message.body == b"body"
+    assert headers_of(message)["x-death"][0]["queue"] == name
 
 
 # What is kept

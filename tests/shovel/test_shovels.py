@@ -9,6 +9,7 @@ from multiprocessing.connection import wait as wait_for
 import pytest
 
 from amqp_server.broker.parameters import parameter_document
+from amqp_server.protocol.field_values import table_of
 from amqp_server.protocol.table_json import table_to_json
 from amqp_server.shovel.settings import LINE_BYTES_MAX
 from cli.rabbitmq_tools.main import run
@@ -83,6 +84,50 @@ async def test_it_deletes_itself_after_exactly_so_many(
         assert await drain(channel, "from", rest) == [
             (str(number), b"%d" % number) for number in range(moved, 1200)
         ]
+
+
+@pytest.mark.parametrize("after", ["queue-length", 700])
+async def test_a_destination_that_is_full_for_a_while_gets_all_of_them_once(
+    host: ShovelHost, after: int | str
+) -> None:
+    numbers = [b"%d" % number for number in range(700)]
+    async with opened(host.url, host.url) as (fed, read):
+        await fed.declare_queue("from")
+        full = table_of({"x-max-length": 10, "x-overflow": "reject-publish"})
+        await read.declare_queue("to", full)
+        await fill(fed, "from", [*numbers, b"stays"] if after == 700 else numbers)
+        host.set("s", src_delete_after=after, src_prefetch_count=100)
+        # Nobody takes anything before the queue is full.
+        while (await fed.queue_counts("to"))[0] < 10:
+            pass
+        # What was refused comes again, behind others.
+        found = [body for _, body in await drain(read, "to", 700)]
+        assert sorted(found) == sorted(numbers)
+        host.server.wait_for_message("shovel is done")
+        assert await read.queue_counts("to") == (0, 0)
+        assert (await fed.queue_counts("from"))[0] == (after == 700)
+
+
+async def test_a_stream_is_read_from_where_it_says_and_keeps_its_messages(
+    host: ShovelHost,
+) -> None:
+    async with opened(host.url, host.url) as (fed, read):
+        stream = {"x-queue-type": "stream"}
+        await fed.declare_queue("from", table_of(stream))
+        await fed.declare_queue("to")
+        await fill(fed, "from", [b"%d" % number for number in range(1200)])
+        offset = {"x-stream-offset": 100}
+        host.set("s", src_queue_args=stream, src_consumer_args=offset, src_delete_after=301)
+        host.server.wait_for_message("shovel is done")
+        expected = [(str(number), b"%d" % number) for number in range(100, 401)]
+        assert await drain(read, "to", 301) == expected
+        assert await read.queue_counts("to") == (0, 0)
+        # And on as it grows, by another one.
+        host.set("t", src_queue_args=stream, src_consumer_args=offset)
+        found = await drain(read, "to", 1100)
+        assert found == [(str(number), b"%d" % number) for number in range(100, 1200)]
+        await fed.publish("", "from", header_of(b"new"), b"new")
+        assert [body for _, body in await drain(read, "to", 1)] == [b"new"]
 
 
 async def test_messages_of_an_exchange_go_to_an_exchange(host: ShovelHost) -> None:

@@ -6,6 +6,7 @@ What such a log holds is passed on octet for octet, also where the broker adds a
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pamqp.commands import Basic, Connection, Exchange, Queue
@@ -17,6 +18,8 @@ from amqp_server.protocol.readable_headers import split_headers
 from amqp_server.protocol.tables import decode_table
 from tests.amqp_client import AmqpClient, connect
 from tests.conformance.raw_content import HEADERS_FLAG, publish_raw, table
+from tests.conformance.test_dead_letter_headers import DEATH, expect_death
+from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
 SOUND = b"\x06tenantS\x00\x00\x00\x01a"
@@ -143,3 +146,28 @@ def test_what_was_published_beside_refused_headers_is_stored(tmp_path: Path) -> 
             message = other.get("q")
             assert message is not None
             assert message.body == b"sound"
+
+
+@pytest.mark.parametrize(
+    "x_death",
+    [
+        ["a", "b"],
+        [1, 2, 3],
+        [None],
+        [[], [DEATH]],
+        [1, "a", None, [], {}, 1.5, True],
+        [DEATH | {"count": "many"}],
+        [DEATH | {"count": 1.5}],
+    ],
+    ids=["texts", "numbers", "nothing", "lists", "many kinds", "count as text", "fraction"],
+)
+def test_a_message_dies_though_its_publisher_has_written_deaths_that_are_none(
+    server: RunningServer,
+    x_death: Any,  # noqa: ANN401
+) -> None:
+    """RabbitMQ 3.10 loses these messages: the process that should take them on ends."""
+    with connect(server.address) as client:
+        client.open_channel()
+        client.declare("dead")
+        client.declare("q", arguments=TO_DEAD)
+        expect_death(client, "q", "dead", x_death)

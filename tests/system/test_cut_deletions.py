@@ -324,6 +324,36 @@ KEYS: dict[str, str] = {
 
 
 @cut
+@pytest.mark.parametrize("kind", ["direct", "fanout", "topic", "headers"])
+def test_other_queues_get_every_message_while_a_queue_of_many_bindings_is_deleted(
+    server: ThreadedServer, greedy: AmqpClient, modest: AmqpClient, kind: str
+) -> None:
+    call(greedy, Exchange.Declare(exchange="e", exchange_type=kind))
+    call(greedy, Queue.Declare(queue="gone"))
+    for queue in ("gone", "kept"):
+        bind_many(greedy, queue, "e")
+    rounds: list[bytes] = []
+    for number in range(3 * MANY):
+        method = Basic.Publish(exchange="e", routing_key=f"k{number % MANY}", mandatory=True)
+        rounds.append(modest.publish_octets(method, b"%d" % number, PLAIN))
+    # Some before, which make the routes known; some between two steps; some whenever they come.
+    modest.send_raw(b"".join(rounds[:MANY]))
+    while modest._confirms[1].last_tag < MANY:
+        assert isinstance(modest.receive()[1], Basic.Ack)
+    between = b"".join(rounds[MANY : 2 * MANY])
+    begin(server, OPERATIONS[1], greedy, (read_first, server, modest, between))
+    modest.send_raw(b"".join(rounds[2 * MANY :]))
+    while modest._confirms[1].last_tag < len(rounds):
+        # No return comes: each has a way.
+        assert isinstance(modest.receive()[1], Basic.Ack)
+
+    greedy.expect(Queue.DeleteOk)
+    until_deleted(server)
+    got = [greedy.get("kept") for _ in range(len(rounds) + 1)]
+    assert [each and each.body for each in got] == [b"%d" % at for at in range(3 * MANY)] + [None]
+
+
+@cut
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("is_known", [False, True], ids=["new route", "remembered route"])
 def test_the_alternate_exchange_gets_what_only_a_deleted_queue_would(

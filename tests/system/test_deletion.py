@@ -1,16 +1,19 @@
 """Deletions in one turn with declares, publishes and consumers leave nothing half done."""
 
 import gc
+import select
 import threading
 import weakref
 from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from pamqp import frame
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
 from tests.amqp_client import connect
 from tests.limits import HANG_SECONDS
+from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer, two_clients
 
 
@@ -235,3 +238,45 @@ def test_a_deleted_queue_keeps_nothing_of_its_messages_in_memory(tmp_path: Path)
             assert order() is None, "what the queue knew of its messages waits for a collection"
         finally:
             gc.enable()
+
+
+def test_publishers_go_on_while_a_queue_with_thousands_of_bindings_is_deleted(
+    server: RunningServer,
+) -> None:
+    bindings = 3_000
+    with connect(server.address) as owner, ExitStack() as stack:
+        owner.open_channel()
+        owner.call(Exchange.Declare(exchange="e", exchange_type="topic"), Exchange.DeclareOk)
+        for queue in ("gone", "kept"):
+            owner.declare(queue)
+        bound = [
+            Queue.Bind(queue="gone", exchange="e", routing_key=f"{at}.#") for at in range(bindings)
+        ]
+        owner.send_raw(b"".join(frame.marshal(bind, 1) for bind in bound))
+        for _ in bound:
+            owner.expect(Queue.BindOk)
+        owner.call(Queue.Bind(queue="kept", exchange="e", routing_key="#"), Queue.BindOk)
+        publishers = [stack.enter_context(connect(server.address)) for _ in range(3)]
+        for publisher in publishers:
+            publisher.open_channel(confirms=True)
+
+        def publish(number: int) -> None:
+            publishers[number % 3].publish(b"%d" % number, f"{number % bindings}.x", "e")
+
+        owner.send(Queue.Delete(queue="gone"))
+        number = 0
+        # At least one for each binding, during the deletion or after it.
+        while number < bindings or not select.select([owner.socket], [], [], 0)[0]:
+            for _ in range(300):
+                publish(number)
+                number += 1
+            for publisher in publishers:
+                publisher.expect_confirmed()
+        owner.expect(Queue.DeleteOk)
+        owner.consume("kept", no_ack=True)
+        found = [int(owner.expect_delivery().body) for _ in range(number)]
+        assert owner.ready_count("kept") == 0
+        assert sorted(found) == list(range(number))
+        # Those of each publisher are in their order.
+        for at in range(3):
+            assert [each for each in found if each % 3 == at] == list(range(at, number, 3))
