@@ -1,11 +1,11 @@
 """Deletions in one turn with declares, publishes and consumers leave nothing half done."""
 
 import gc
-import select
 import threading
 import weakref
 from collections.abc import Awaitable, Iterator
 from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from pamqp import frame
@@ -266,7 +266,7 @@ def test_publishers_go_on_while_a_queue_with_thousands_of_bindings_is_deleted(
         owner.send(Queue.Delete(queue="gone"))
         number = 0
         # At least one for each binding, during the deletion or after it.
-        while number < bindings or not select.select([owner.socket], [], [], 0)[0]:
+        while number < bindings or not wait([owner.socket], 0):
             for _ in range(300):
                 publish(number)
                 number += 1
