@@ -417,6 +417,22 @@ def test_a_start_after_a_crash_makes_the_new_name_durable_before_the_old_file_go
     assert second.operations.index("sync_directory") < second.operations.index("unlink")
 
 
+def test_of_two_whole_generations_the_newer_counts(tmp_path: Path) -> None:
+    """The older one has all that was settled: it would come again."""
+    log, _ = open_log(tmp_path / "q", segment_bytes=SEGMENT_BYTES)
+    append(log, 0, 24)
+    old = {path: path.read_bytes() for path in (tmp_path / "q").glob("*.log")}
+    compact_all(log, 0, SETTLED)
+    kept = records(log)
+    log.close()
+    for path, data in old.items():
+        path.write_bytes(data)
+    with LogReader(tmp_path / "q") as reader:
+        assert [offset for batch in reader.read() for offset in batch.offsets] == sorted(kept)
+    log, _ = open_log(tmp_path / "q", segment_bytes=SEGMENT_BYTES)
+    assert records(log) == kept
+
+
 def test_messages_of_any_size_survive_side_by_side(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path / "q", segment_bytes=5 << 20)
     sizes = [10, 3 << 20, 20, 2 << 20, 30, 3 << 20, 40]

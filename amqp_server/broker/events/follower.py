@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import Final
 
 WAITING_MAX: Final = 2048
@@ -30,14 +31,11 @@ class Follower:
             self._waiting_bytes += len(line)
         self._woken.set()
 
-    async def until_some(self, seconds_max: float) -> bool:
-        """Wait until there is something to take, at most some seconds; return whether there is."""
-        try:
+    async def until_some(self, seconds_max: float) -> None:
+        """Wait until there is something to take, at most some seconds."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds_max):
                 await self._woken.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def take(self, count_max: int) -> tuple[list[bytes], int]:
         """Remove and return lines that wait, and how many were lost after them.

@@ -52,29 +52,101 @@ async def begun(feed: Feed) -> AsyncIterator[bytes]:
     return stream
 
 
-async def test_a_stream_begins_when_the_broker_tells_what_happens() -> None:
-    """Who acts on its headers would else miss what it has done."""
-
-    class SlowBroker:
-        async def call(
-            self, command: str, arguments: object, *, on_progress: Callable[[object], None]
-        ) -> None:
-            calls.append(on_progress)
-            await asyncio.Event().wait()
-
-    calls: list[Callable[[object], None]] = []
-    feed = Feed(cast("BrokerClient", SlowBroker()), "events.follow", "events")
-    stream = feed.stream("", everything)
-    first = asyncio.ensure_future(anext(stream))
-    while not calls:  # noqa: ASYNC110 - the broker has no event
-        await asyncio.sleep(0)
+async def some_turns() -> None:
+    """Let the event loop do what it can do at once."""
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+async def closed(stream: AsyncIterator[bytes]) -> None:
+    """End a stream, as a client that goes."""
+    await stream.aclose()  # type: ignore[attr-defined]
+
+
+class TellingBroker:
+    """A broker that tells what a test gives to `calls`, and when."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[object], None]] = []
+        self.left = asyncio.Event()
+
+    def feed(self) -> Feed:
+        return Feed(cast("BrokerClient", self), "events.follow", "events")
+
+    async def call(
+        self, command: str, arguments: object, *, on_progress: Callable[[object], None]
+    ) -> None:
+        self.calls.append(on_progress)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.left.set()
+
+    async def asked(self, count: int = 1) -> None:
+        """Wait for a call, and until all that it begins has had its turn."""
+        while len(self.calls) < count:  # noqa: ASYNC110 - the broker has no event
+            await asyncio.sleep(0)
+        await some_turns()
+
+
+async def test_a_stream_begins_when_the_broker_tells_what_happens() -> None:
+    """Who acts on its headers would else miss what it has done."""
+    broker = TellingBroker()
+    feed = broker.feed()
+    stream = feed.stream("", everything)
+    first = asyncio.ensure_future(anext(stream))
+    await broker.asked()
     assert not first.done()
-    calls[0]({"events": []})
+    broker.calls[0]({"events": []})
     assert await first == b":\n\n"
-    calls[0]({"events": [{"event": "vhost.created"}]})
+    broker.calls[0]({"events": [{"event": "vhost.created"}]})
     assert b"vhost.created" in await next_event(stream)
+    await feed.stop()
+
+
+async def test_a_feed_that_has_ended_begins_as_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client neither acts before the broker tells, nor gets what came before the gap."""
+    monkeypatch.setattr(feeds, "LINGER_SECONDS", 0.0)
+    broker = TellingBroker()
+    feed = broker.feed()
+    stream = feed.stream("", everything)
+    first = asyncio.ensure_future(anext(stream))
+    await broker.asked()
+    broker.calls[0]({"events": [{"event": "before"}]})
+    await first
+    await closed(stream)
+    await broker.left.wait()
+
+    stream = feed.stream("", everything, earlier_max=10)
+    first = asyncio.ensure_future(anext(stream))
+    await broker.asked(2)
+    assert not first.done()
+    broker.calls[1]({"events": []})
+    assert await first == b":\n\n"
+    broker.calls[1]({"events": [{"event": "after"}]})
+    assert b"after" in await next_event(stream)
+    await feed.stop()
+
+
+async def test_a_feed_goes_on_for_a_while_after_its_last_client_not_its_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = TellingBroker()
+    feed = broker.feed()
+    stream = feed.stream("", everything)
+    first = asyncio.ensure_future(anext(stream))
+    await broker.asked()
+    broker.calls[0]({"events": []})
+    await first
+    monkeypatch.setattr(feeds, "LINGER_SECONDS", 0.0)
+    await closed(stream)
+    # It comes before the event loop looks at its timers.
+    stream = feed.stream("", everything)
+    await anext(stream)
+    monkeypatch.setattr(feeds, "LINGER_SECONDS", HANG_SECONDS)
+    await closed(stream)
+    await some_turns()
+    assert not broker.left.is_set()
     await feed.stop()
 
 
@@ -120,7 +192,7 @@ def test_too_many_clients_are_refused(
         streams = [await begun(feed) for _ in range(2)]
         with pytest.raises(ApiError, match="503"):
             feed.stream("", everything)
-        await streams[0].aclose()  # type: ignore[attr-defined]
+        await closed(streams[0])
         await begun(feed)
 
     run(server.storage_path, test)
