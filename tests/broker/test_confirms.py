@@ -1,13 +1,18 @@
 """Confirms: in order, merged where alike, never before every barrier is passed."""
 
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from amqp_server.broker.counters.publish_pair import PublishPair
 from amqp_server.broker.publishing.confirms import Barrier, ConfirmResult, PublisherConfirms
 from amqp_server.broker.queue import Queue
+from tests.broker.bindings import an_exchange
+
+if TYPE_CHECKING:
+    from amqp_server.broker.counters.channel_counters import ChannelCounters
 
 
 @dataclass(eq=False)
@@ -178,6 +183,19 @@ def test_a_queue_that_took_nothing_of_a_row_refuses_its_part() -> None:
         ConfirmResult(4, refused=True),
         ConfirmResult(6, refused=False),
     ]
+
+
+def test_what_is_confirmed_of_a_row_with_a_failed_log_is_counted() -> None:
+    confirms = PublisherConfirms()
+    counters = PublishPair(cast("ChannelCounters", None), an_exchange("e"))
+    failing, other = WrittenQueue(), WrittenQueue()
+    confirms.add_row(*row_of(failing, other, other), counters=counters)
+    failing.is_failed = True
+    confirms.refuse(cast("Queue", failing))
+    other.confirmed_end = 4
+
+    assert confirms.release()[-1] == ConfirmResult(6, refused=False)
+    assert counters.confirm == 4
 
 
 class ConfirmsMachine(RuleBasedStateMachine):

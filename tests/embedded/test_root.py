@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import random
 from contextlib import suppress
@@ -316,6 +317,19 @@ def test_the_name_of_a_log_whose_definition_is_damaged_is_taken(tmp_path: Path) 
     with LogRoot.open(tmp_path, BY_HAND) as root, pytest.raises(InvalidLogNameError):
         root.append("events", b"1")
     assert path.read_bytes() == b"{"
+
+
+def test_without_a_format_a_definition_without_a_checksum_is_damage(tmp_path: Path) -> None:
+    with LogRoot.open(tmp_path, BY_HAND) as root:
+        root.append("events", b"0")
+    path = next((tmp_path / "metadata" / "queues").rglob("*.json"))
+    fields = json.loads(path.read_bytes())
+    del fields["crc32c"]
+    path.write_text(json.dumps({**fields, "schema": 1}))
+    (tmp_path / "FORMAT").write_text("1\n")
+    assert list(LogCatalog(tmp_path).find()) == ["events"]
+    (tmp_path / "FORMAT").unlink()
+    assert LogCatalog(tmp_path).find() == {}
 
 
 def test_a_deleted_virtual_host_is_defined_again_when_nothing_of_it_is_left(tmp_path: Path) -> None:

@@ -143,6 +143,32 @@ def test_unsent_octets_are_sent_before_a_close(server: ThreadedServer) -> None:
         expect_orderly_end(server, client)
 
 
+def test_the_end_comes_behind_a_large_message_that_was_unsent_at_the_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_connection, "PEER_FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(client_connection, "DRAIN_SECONDS_MAX", FOR_EVER)
+    body = b"x" * (32 * 1024 * 1024)
+    limits = Limits(
+        linger_seconds_max=FOR_EVER, write_buffer_bytes_per_connection_max=2 * len(body)
+    )
+    with (
+        ThreadedServer(tmp_path / "data", limits=limits) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        client.declare("heap", durable=False)
+        client.publish(body, "heap")
+        client.expect_confirmed()
+        client.consume("heap", no_ack=True)
+        server.wait_until(lambda: not all(each.is_writable for each in server.connections))
+        client.send(Connection.Close(200, "", 0, 0), 0)
+        still_write(server, client)
+        assert client.expect_delivery().body == body
+        client.expect(Connection.CloseOk, 0)
+        expect_orderly_end(server, client)
+
+
 def test_the_server_waits_a_limited_time_for_a_client_that_does_not_close(tmp_path: Path) -> None:
     limits = Limits(linger_seconds_max=0.05)
     with (
