@@ -117,6 +117,20 @@ def test_a_transaction_is_refused_as_a_whole(data: Path) -> None:
         assert bodies(client, "good", channel=2) == [b"kept"]
 
 
+def test_a_transaction_leads_to_the_queue_that_takes_the_place_of_a_damaged_one(
+    data: Path,
+) -> None:
+    with damaged(data) as client:
+        client.open_channel()
+        client.call(Tx.Select(), Tx.SelectOk)
+        client.publish(b"taken", "bad")
+        client.open_channel(2)
+        client.call(Queue.Delete(queue="bad"), Queue.DeleteOk, 2)
+        client.declare("bad", channel=2)
+        client.call(Tx.Commit(), Tx.CommitOk)
+        assert bodies(client, "bad", channel=2) == [b"taken"]
+
+
 def test_without_confirms_the_message_is_dropped_and_the_log_says_so_once(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
