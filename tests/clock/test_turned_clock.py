@@ -104,6 +104,17 @@ def test_without_turns_the_clock_goes_on_at_real_speed(
     assert 0.05 <= passed_seconds <= time.monotonic() - began_seconds + 0.001
 
 
+def test_what_is_not_due_at_the_end_of_a_turn_comes_by_itself(
+    client: AmqpClient, clock: TurnedClock
+) -> None:
+    client.declare("seen")
+    client.consume("seen")
+    client.declare("q", arguments=dead_letters_to("seen", **{"x-message-ttl": HOUR_MS}))
+    client.publish(b"x", "q")
+    clock.advance(milliseconds=HOUR_MS - 100)
+    assert client.expect_delivery().body == b"x"
+
+
 def test_a_clock_that_stands_still_goes_on_by_turns_only(tmp_path: Path) -> None:
     clock = TurnedClock(stands_still=True)
     with ThreadedServer(tmp_path, clock=clock) as server, connect(server.address) as client:
