@@ -14,7 +14,13 @@ from amqp_server.broker.transfers.dead_letter import Death, stamp
 from amqp_server.broker.transfers.known_deaths import take_deaths
 from amqp_server.protocol import tables
 from amqp_server.protocol.errors import FieldSyntaxError
-from amqp_server.protocol.field_values import FieldValue, Table, field_value, table_of
+from amqp_server.protocol.field_values import (
+    TABLE_DEPTH_MAX,
+    FieldValue,
+    Table,
+    field_value,
+    table_of,
+)
 from amqp_server.protocol.properties import Properties, decode_properties
 from amqp_server.protocol.property_octets import (
     HEADERS,
@@ -174,6 +180,20 @@ def test_of_a_repeated_x_death_the_last_one_counts() -> None:
         stamped = decode_properties(stamp(octets, b"x", b"key", DEATH, ALL_DEATHS, None).properties)
 
         assert stamped.headers == reference(octets, DEATH, None)
+
+
+@pytest.mark.parametrize("queue", [DEATH.queue, "other"])
+def test_a_death_may_nest_as_deep_as_headers_may(queue: str) -> None:
+    deep: dict[str, object] = {}
+    # The headers, the list and the death itself are levels too.
+    for _ in range(TABLE_DEPTH_MAX - 4):
+        deep = {"deep": deep}
+    death = {"queue": queue, "reason": "expired", "deep": deep}
+    octets = Properties(headers=table_of({"x-death": [death]})).encode()  # type: ignore[list-item]
+
+    stamped = stamp(octets, b"x", b"key", DEATH, ALL_DEATHS, None).properties
+
+    assert decode_properties(stamped).headers == reference(octets, DEATH, None)
 
 
 def test_an_array_is_taken_out_of_a_table() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pamqp.commands import Basic, Queue
@@ -14,6 +15,9 @@ from amqp_server.management.mirror import Mirror
 from tests.amqp_client import AmqpClient, AnyDeclare, connect
 from tests.management.mirror.conftest import Observed, TurnedTime
 from tests.threaded_server import ThreadedServer
+
+if TYPE_CHECKING:
+    from amqp_server.management.broker_client import OnProgress
 
 
 def a_client(observed: Observed, *, confirms: bool = False) -> AmqpClient:
@@ -82,6 +86,38 @@ async def test_shows_connections_channels_and_consumers(observed: Observed) -> N
     assert not mirror.connections
     assert not mirror.channels
     assert not mirror.consumers
+
+
+async def test_a_virtual_host_has_its_messages_during_a_refresh_too(observed: Observed) -> None:
+    """Requests of others are answered meanwhile."""
+    seen: list[int | None] = []
+
+    class LookedThrough(BrokerClient):
+        async def call(
+            self,
+            command: str,
+            arguments: Mapping[str, object] | None = None,
+            actor: Mapping[str, str] | None = None,
+            on_progress: OnProgress | None = None,
+        ) -> Any:  # noqa: ANN401 - as in the class
+            def take(report: dict[str, Any]) -> None:
+                assert on_progress is not None, "a refresh takes reports"
+                on_progress(report)
+                if report.get("kind") == "vhosts":
+                    seen.append(mirror.vhosts["/"].fields.get("messages"))
+
+            return await super().call(command, arguments, actor, take)
+
+    broker = LookedThrough(observed.path)
+    mirror = Mirror(broker, observed.time)
+    with a_client(observed, confirms=True) as client:
+        client.declare("q")
+        for _ in range(3):
+            client.publish(b"hello", "q")
+            client.expect_confirmed()
+            await mirror.refresh()
+    await broker.close()
+    assert seen == [0, 1, 2]
 
 
 async def test_forgets_a_deleted_queue(observed: Observed) -> None:

@@ -78,6 +78,16 @@ def test_tracing_is_turned_on_and_off(shared_management_server: ManagementServer
     assert server.delete(path).status == 204
 
 
+def test_a_description_that_is_no_text_is_refused(
+    shared_management_server: ManagementServer,
+) -> None:
+    server = shared_management_server
+    path = "/api/vhosts/described"
+    reply = server.put(path, {"description": 5})
+    assert (reply.status, reply.json["reason"]) == (400, ["not_a_string", 5])
+    assert server.get(path).status == 404
+
+
 def test_a_new_virtual_host_is_its_creators(shared_management_server: ManagementServer) -> None:
     server = shared_management_server
     server.put("/api/users/creator", {"password": "creator", "tags": "administrator"})
