@@ -24,7 +24,11 @@ from cli.status import status
 from tests.amqp_client import connect
 from tests.conftest import StartServer
 from tests.limits import HANG_SECONDS
-from tests.management.conftest import ManagementServer, StartManagementServer
+from tests.management.conftest import (
+    ManagementOptions,
+    ManagementServer,
+    StartManagementServer,
+)
 from tests.servers import RunningServer
 from tests.tls.certificates import Authority
 
@@ -294,6 +298,13 @@ def test_a_port_for_tls_needs_no_plain_port(tmp_path: Path) -> None:
 
 def test_without_a_port_there_is_none(server: RunningServer) -> None:
     assert not any("management" in line for line in server.messages)
+
+
+def test_it_serves_with_few_open_files(start_server: StartServer) -> None:
+    """The limit of its process is below what all its clients need."""
+    server = ManagementServer(start_server(*ManagementOptions, open_files=1024))
+    assert server.get("/api/overview").status == 200
+    assert server.ask("status")["management"]["starts"] == 1
 
 
 def test_the_status_shows_where_it_is(management_server: ManagementServer) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pamqp.commands import Basic
+from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server.management.metrics.pages import CHOSEN_BY_NAME
 from tests.amqp_client import connect
@@ -34,6 +34,10 @@ NEVER_THERE = {
     "rabbitmq_queue_head_message_timestamp",
 }
 """Only their types are there: RabbitMQ has values of them where they are switched on."""
+OF_OBJECTS = ("rabbitmq_channel_", "rabbitmq_exchange_", "rabbitmq_queue_")
+"""How the names of metrics begin that add up channels, exchanges and queues."""
+ONLY_OF_QUEUES = {"rabbitmq_queue_disk_reads_total", "rabbitmq_queue_disk_writes_total"}
+"""The broker has no sums of these, so what a deleted queue counted goes with it."""
 
 
 class Expected:
@@ -82,6 +86,13 @@ class Pages:
         """Ask for a page."""
         url = self.server.metrics_url
         return self.server.get(path, url=url, user=None, headers=headers)
+
+    def new_sums(self, **counts: int) -> bytes:
+        """Return the page of sums, as soon as it shows so many objects."""
+        while True:
+            page = self.get("/metrics").body
+            if all(value(page, f"rabbitmq_{name}") == count for name, count in counts.items()):
+                return page
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +211,29 @@ def test_sums_count_what_the_client_did(pages: Pages) -> None:
         "queue_messages_ready": 3,
     }.items():
         assert value(pages.sums, f"rabbitmq_{name}") == count, name
+
+
+def test_no_sum_of_a_counter_falls_when_what_it_counted_is_gone(
+    management_server: ManagementServer,
+) -> None:
+    pages = Pages(management_server)
+    with connect(management_server.server.address) as client:
+        declare_objects(client)
+        use_objects(client)
+        before = pages.new_sums(queues=3, channels=1)
+        for queue in (QUEUE, STREAM, "dead"):
+            client.call(Queue.Delete(queue=queue), Queue.DeleteOk)
+        client.call(Exchange.Delete(exchange=EXCHANGE), Exchange.DeleteOk)
+    after = pages.new_sums(queues=0, channels=0)
+    kinds = types(before)
+    counted = {
+        name: found[0].value
+        for name, found in samples(before).items()
+        if kinds.get(name) == "counter" and name.startswith(OF_OBJECTS)
+        if name not in ONLY_OF_QUEUES
+    }
+    assert counted["rabbitmq_queue_messages_acked_total"] == 2
+    assert {name for name, count in counted.items() if value(after, name) < count} == set()
 
 
 def test_deliveries_are_counted_by_type_of_queue(pages: Pages) -> None:

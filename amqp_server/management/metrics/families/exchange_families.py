@@ -16,7 +16,7 @@ EXCHANGE_PUBLISHES: Final = FamilyGroup(
             Kind.COUNTER,
             "Total number of messages published into an exchange",
             "message_stats.publish_in",
-            total="message_stats.publish_in",
+            total="message_stats.publish",
         ),
         Family(
             "exchange_messages_confirmed_total",
