@@ -124,6 +124,18 @@ def test_headers_that_are_long_leave_the_properties_out() -> None:
     assert len(trace) < 1024
 
 
+def test_headers_of_96_kib_are_not_too_long() -> None:
+    def trace_with(size: int) -> bytes:
+        headers = {"h": FieldValue(b"S", bytes(size))}
+        trace = trace_of(message(Properties(headers=headers)), PUBLISH)
+        assert trace is not None
+        return trace
+
+    room = 96 * 1024 - len(decode_message(trace_with(0)).properties)
+    assert set(properties_in(trace_with(room))) == {"headers"}
+    assert properties_in(trace_with(room + 1)) == {}
+
+
 def test_long_lists_of_queues_end() -> None:
     queues = tuple(f"{number:0255}" for number in range(2 * QUEUES_MAX))
     trace = trace_of(message(), Publish(ORIGIN, queues))

@@ -262,20 +262,35 @@ def test_a_directory_that_was_moved_away_is_found_out(tmp_path: Path) -> None:
         assert list((tmp_path / "data").iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [errno.EBADF, errno.EOPNOTSUPP, errno.ENOLCK])
-def test_a_file_system_that_locks_no_directories_locks_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def refuse_directories(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Let the file system lock files only; for a directory it has an error."""
     flock = fcntl.flock
 
-    def refuse_directories(descriptor: int, operation: int) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(number, os.strerror(number))
         flock(descriptor, operation)
 
-    monkeypatch.setattr(fcntl, "flock", refuse_directories)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+@pytest.mark.parametrize("number", [errno.EBADF, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_a_file_system_that_locks_no_directories_locks_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    refuse_directories(monkeypatch, number)
     with DirectoryLock.acquire(tmp_path), pytest.raises(StorageLockedError):
         DirectoryLock.acquire(tmp_path)
     look(tmp_path)
     with DirectoryLock.acquire(tmp_path), pytest.raises(StorageLockedError):
         look(tmp_path)
+
+
+def test_a_directory_that_the_disk_does_not_lock_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        refuse_directories(patched, errno.EIO)
+        with pytest.raises(StorageUnavailableError, match="Input/output error"):
+            DirectoryLock.acquire(tmp_path)
+    DirectoryLock.acquire(tmp_path).release()
