@@ -87,6 +87,7 @@ def a_consumer(channel: Channel, queue: AskedQueue, tag: str = "tag") -> Consume
         no_ack=False,
         exclusive=False,
         prefetch=0,
+        timeout_ms=0,
     )
     channel.consumers[tag] = consumer
     return consumer

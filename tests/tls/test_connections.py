@@ -224,6 +224,29 @@ def test_a_socket_that_ends_without_the_end_of_tls_is_a_lost_connection(
     assert "connection lost" in caplog.text
 
 
+def test_octets_behind_the_end_of_tls_keep_no_connection_that_is_refused(
+    authority: Authority, start_tls: StartTls, trust: ssl.SSLContext
+) -> None:
+    server = start_tls(connections_max=1, **authority.server_pair().settings)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = trust.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with AmqpClient(server.tls_address) as raw:
+        server.wait_until(lambda: server.running.listeners.arrival_count == 1)
+        # It takes the place of the one that has not ended its handshake.
+        with connect(server.address) as client:
+            while True:
+                with suppress(ssl.SSLWantReadError):
+                    tls.do_handshake()
+                    break
+                raw.send_raw(outgoing.read())
+                incoming.write(raw.socket.recv(65_536))
+            with suppress(ssl.SSLWantReadError):
+                tls.unwrap()
+            raw.send_raw(outgoing.read() + bytes(5))
+            raw.expect_end()
+            client.open_channel()
+
+
 def test_octets_that_are_changed_on_the_way_end_the_connection(
     server: TlsServer, trust: ssl.SSLContext, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -125,7 +125,7 @@ class Consumer:
         exclusive: bool,
         prefetch: int,
         priority: int = 0,
-        timeout_ms: int = 0,
+        timeout_ms: int,
         source: Source | None = None,
         arguments: Table | None = None,
     ) -> None:
