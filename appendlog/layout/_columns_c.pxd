@@ -16,7 +16,8 @@ cdef int _DELIVERY_MODE
 cdef int _PRIORITY
 cdef int _TIMESTAMP
 cdef long long _INT32_MAX
-cdef unsigned long long _TIMESTAMP_SECONDS_MAX
+cdef unsigned long long _INT64_MAX
+cdef unsigned long long _ALL_BITS
 cdef long long _NANOSECONDS_PER_MICROSECOND
 
 
@@ -63,7 +64,7 @@ cpdef tuple find_fields(
     ends,
     bits,
     octet_numbers,
-    microseconds,
+    seconds,
     bytearray extra,
 )
 

@@ -29,7 +29,8 @@ _DELIVERY_MODE = 7
 _PRIORITY = 8
 _TIMESTAMP = 13
 _INT32_MAX = (1 << 31) - 1
-_TIMESTAMP_SECONDS_MAX = (2**63 - 1) // 1_000_000
+_INT64_MAX = 0x7FFFFFFFFFFFFFFF
+_ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _NANOSECONDS_PER_MICROSECOND = 1000
 
 
@@ -47,7 +48,7 @@ def find_fields(
     ends: memoryview,
     bits: bytearray,
     octet_numbers: memoryview,
-    microseconds: memoryview,
+    seconds: memoryview,
     extra: bytearray,
 ) -> tuple[int, int]:
     """Note the places of the fields of messages. See `appendlog.layout.columns`."""
@@ -72,7 +73,7 @@ def find_fields(
         or len(ends) < slot_count * room
         or len(bits) < (slot_count + 3) * (room >> 3)
         or len(octet_numbers) < 2 * room
-        or len(microseconds) < room
+        or len(seconds) < room
     ):
         raise ValueError(f"no room for rows [{row}, {row + count}) of {slot_count} columns")
     octets, places = memory.octets_of(data), memory.longs_of(found)
@@ -80,7 +81,7 @@ def find_fields(
     field_places, text_places = memory.ints_of(fields), memory.ints_of(is_text)
     start_places, end_places = memory.longs_of(starts), memory.ints_of(ends)
     bit_places = memory.stores_of(bits)
-    number_places, time_places = memory.shorts_of(octet_numbers), memory.longs_of(microseconds)
+    number_places, time_places = memory.shorts_of(octet_numbers), memory.longs_of(seconds)
     data_bytes = len(view)
     unreadable = 0
     for index in range(count):
@@ -314,9 +315,8 @@ def _find_property(octets: memoryview, at: int, end: int, field: int, places: ar
             return -1
         at += 8
         seconds = memory.big_endian(octets, start, 8)
-        if seconds > _TIMESTAMP_SECONDS_MAX:
-            return at
-        start = seconds * 1_000_000
+        # The same bits with a sign; in C both branches are the same.
+        start = seconds if seconds <= _INT64_MAX else ~(_ALL_BITS - seconds)
     elif _DELIVERY_MODE <= field <= _PRIORITY:
         if at >= end:
             return -1

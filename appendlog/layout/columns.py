@@ -5,7 +5,7 @@ to load without the compiled ones. The kernels fill the buffers of Apache Arrow 
 owns all buffers; the kernels check all lengths before they write.
 
     find_fields(data, positions, lengths, base, row, room, fields, is_text,
-                with_properties, starts, ends, bits, octet_numbers, microseconds, extra)
+                with_properties, starts, ends, bits, octet_numbers, seconds, extra)
         -> (unreadable, malformed)
 
 Note the places of the fields of messages. The messages at `positions` of `data`, as noted by
@@ -21,8 +21,8 @@ slot, one slot after the other; `room` is a multiple of 8 and more than the numb
   previous end plus the length of the field; place 0 belongs to the caller,
 - `bits`: set if the field is present; zero before the call. There are three more slots: for
   delivery mode, priority and timestamp. The first two are in `octet_numbers` (int16, two times
-  `room`), timestamps as microseconds in `microseconds` (int64, `room`), if `with_properties` is
-  true or a property is wanted. A timestamp over 2^63 - 1 us is absent.
+  `room`), timestamps in `seconds` (int64, `room`; 2^64 - 1 is -1), if `with_properties` is true or
+  a property is wanted.
 
 A property list that does not add up is counted in `unreadable` and treated as empty. `malformed` is
 the index of the first record that is not a message, where the kernel stops, or -1. Raises
@@ -128,7 +128,7 @@ class ColumnsKernel(Protocol):
         ends: memoryview,
         bits: bytearray,
         octet_numbers: memoryview,
-        microseconds: memoryview,
+        seconds: memoryview,
         extra: bytearray,
     ) -> tuple[int, int]:
         """Note the places of the fields of messages."""

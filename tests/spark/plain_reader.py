@@ -8,6 +8,7 @@ import base64
 import json
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +61,21 @@ def _row(log: QueueLog, offset: int, timestamp_ns: int, message: bytes) -> Row:
         "reply_to": clean(properties.reply_to),
         "expiration": clean(properties.expiration),
         "message_id": clean(properties.message_id),
-        "message_timestamp": None
-        if seconds is None or seconds * 10**6 >= 2**63
-        else seconds * 10**6,
+        "message_timestamp": message_time_us(seconds),
         "type": clean(properties.type),
         "user_id": clean(properties.user_id),
         "app_id": clean(properties.app_id),
         "cluster_id": clean(properties.cluster_id),
         "headers": None if properties.headers is None else header_texts(properties.headers),
         "envelope": message[: len(message) - len(view.body)],
+        "message_timestamp_raw": seconds if seconds is None or seconds < 2**63 else seconds - 2**64,
     }
+
+
+def message_time_us(seconds: int | None) -> int | None:
+    """Return the time of a property `timestamp` in microseconds; None if Python has none."""
+    last_day = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+    return None if seconds is None or seconds >= last_day else seconds * 1_000_000
 
 
 def clean(text: str | None) -> str | None:

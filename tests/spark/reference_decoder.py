@@ -21,6 +21,7 @@ from appendlog.segments.read_result import Records
 from appendlog.spark.decoding.kernel_decoder import PROPERTY_COLUMNS
 from appendlog.spark.decoding.malformed import MalformedMessageError
 from appendlog.spark.schema.columns import ROWS, RowSchema
+from tests.spark.plain_reader import message_time_us
 
 FROM_RECORD: Final = {
     "topic",
@@ -31,8 +32,7 @@ FROM_RECORD: Final = {
     "timestamp",
     "timestamp_ns",
 }
-ABSENT: Final = dict.fromkeys(PROPERTY_COLUMNS)
-TIMESTAMP_US_MAX: Final = 2**63 - 1
+ABSENT: Final = dict.fromkeys([*PROPERTY_COLUMNS, "message_timestamp_raw"])
 
 
 class ReferenceDecoder:
@@ -53,7 +53,7 @@ class ReferenceDecoder:
         self._schema = schema
         self._types = {column.name: column.arrow_type for column in schema.columns}
         self._names = {"vhost": vhost, "topic": queue, "partition": 0, "timestampType": 1}
-        self._has_properties = not self._types.keys().isdisjoint(PROPERTY_COLUMNS)
+        self._has_properties = not self._types.keys().isdisjoint(ABSENT)
 
     def build(self, parts: Sequence[Records]) -> pa.RecordBatch:
         """Return one batch, a row per record.
@@ -154,8 +154,8 @@ def property_values(data: bytes) -> dict[str, Any]:
         if name == "headers":
             values[name] = raw
         elif name == "message_timestamp":
-            microseconds = int.from_bytes(raw, "big") * 1_000_000
-            values[name] = microseconds if microseconds <= TIMESTAMP_US_MAX else None
+            values["message_timestamp_raw"] = int.from_bytes(raw, "big", signed=True)
+            values[name] = message_time_us(int.from_bytes(raw, "big"))
         elif name in ("delivery_mode", "priority"):
             values[name] = int.from_bytes(raw, "big")
         else:

@@ -18,6 +18,7 @@ from appendlog.spark.exporting.committing.files_destination import FilesDestinat
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
+from appendlog.spark.exporting.tables.delta_columns import DeltaColumns
 from appendlog.spark.exporting.tables.table_names import OtherIncarnationError, lake_module
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import EXPORT_ROWS
@@ -235,6 +236,26 @@ def test_a_column_that_is_new_is_added_and_users_columns_stay(
     rows = read(table)
     assert rows.column("note").null_count == 100
     assert table_rows(rows.select(EXPORT_ROWS.names)) == expected_rows(stored.location)
+
+
+def test_of_two_exports_that_add_a_new_column_the_second_finds_it(
+    stored: StoredQueue, table: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DeltaTable.create(table, Schema.from_arrow(EXPORT_ROWS.without({"headers"}).arrow))
+    add_missing = DeltaColumns.add_missing
+    tries = 0
+
+    def overtaken(self: DeltaColumns, mine: DeltaTable) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            add_missing(self, DeltaTable(table))
+        add_missing(self, mine)
+
+    monkeypatch.setattr(DeltaColumns, "add_missing", overtaken)
+    export(opened(stored), stored.location, table, [(0, 100)])
+    assert tries == 2
+    assert table_rows(read(table).select(EXPORT_ROWS.names)) == expected_rows(stored.location)
 
 
 def test_a_table_of_something_else_is_refused(

@@ -4,15 +4,19 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
+from pyiceberg.table.update.schema import UpdateSchema
+from pyiceberg.types import LongType, StringType
 from sqlalchemy import Engine, event
 
+from amqp_server.protocol.properties import Properties
+from appendlog.layout.message import encode_message
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.checking.output_queues import exported_queues
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
@@ -22,13 +26,16 @@ from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_
 from appendlog.spark.exporting.layout import ICEBERG_CATALOG
 from appendlog.spark.exporting.stores.contents import Contents, contents_of
 from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.tables import iceberg
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.exporting.tables.iceberg_catalog import NAMESPACE, TABLE, open_catalog
+from appendlog.spark.exporting.tables.iceberg_columns import add_missing
 from appendlog.spark.exporting.tables.table_names import OtherIncarnationError
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.bounds import Bound
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.schema.columns import EXPORT_ROWS
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
 from tests.spark.killed_tables import kill_export
 from tests.spark.local_exports import CORES, run_all
@@ -220,6 +227,111 @@ def test_a_kill_at_any_step_leaves_all_or_nothing_and_the_next_run_ends_it(
     if not is_committed:
         export(opened(stored), stored.location, table, [(0, 100)])
     assert has_all(table, stored.location)
+
+
+def test_columns_that_are_new_are_added_while_others_commit_and_users_columns_stay(
+    stored: StoredQueue, table: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = "message_timestamp_raw", "envelope"
+    with monkeypatch.context() as of_an_earlier_version:
+        for module in ("tables.iceberg", "tables.iceberg_columns", "files.file_task"):
+            of_an_earlier_version.setattr(
+                f"appendlog.spark.exporting.{module}.EXPORT_ROWS", EXPORT_ROWS.without(later)
+            )
+        export(opened(stored), stored.location, table, [(0, 60)])
+    with load(table).update_schema() as update:
+        update.add_column("note", StringType())
+    tries = 0
+
+    def overtaken(mine: Table) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            with load(table).update_schema() as update:
+                update.add_column("place", StringType())
+        elif tries == 2:
+            add_missing(load(table))
+        add_missing(mine)
+
+    monkeypatch.setattr(iceberg, "add_missing", overtaken)
+    export(opened(stored), stored.location, table, [(60, 100)])
+    assert tries == 3
+    rows = read(table, stored.location)
+    assert rows.column("note").null_count == 100
+    expected = expected_rows(stored.location)
+    for row in expected[:60]:
+        row.update(dict.fromkeys(later))
+    assert table_rows(rows.select(EXPORT_ROWS.names)) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda update: update.rename_column("key", "routing"),
+            "by their names, and key is called routing now: give it its name again, or give anot",
+        ),
+        (
+            lambda update: update.delete_column("app_id"),
+            r"and app_id was dropped: add it again \(`app_id` STRING\), or give another --out",
+        ),
+        (
+            lambda update: update.update_column("key", required=True),
+            "its column key must not be null, and a row of an export can have null in every",
+        ),
+        (
+            lambda update: update.add_column("mine", StringType(), required=True),
+            "its column mine must not be null",
+        ),
+    ],
+)
+def test_columns_that_an_export_cannot_fill_are_refused_and_named_before_anything_is_written(
+    stored: StoredQueue,
+    table: Path,
+    opened: Open,
+    change: Callable[[UpdateSchema], object],
+    told: str,
+) -> None:
+    export(opened(stored), stored.location, table, [(0, 60)])
+    with load(table).update_schema(allow_incompatible_changes=True) as update:
+        change(update)
+    with pytest.raises(OutputError, match=told):
+        opened(stored).covered()
+
+
+def test_a_column_may_be_moved_widened_or_dropped_and_added_again(
+    stored: StoredQueue, table: Path, opened: Open
+) -> None:
+    export(opened(stored), stored.location, table, [(0, 60)])
+    with load(table).update_schema() as update:
+        update.move_first("offset")
+        update.update_column("priority", LongType())
+        update.delete_column("app_id")
+    with load(table).update_schema() as update:
+        update.add_column("app_id", StringType())
+    export(opened(stored), stored.location, table, [(60, 100)])
+    assert read(table, stored.location).column("offset").to_pylist() == [*range(100)]
+
+
+def test_a_time_in_milliseconds_disturbs_no_statistics(
+    stored: StoredQueue, table: Path, opened: Open
+) -> None:
+    times = [1_795_267_933_568, 2**64 - 1, 1_795_267_933]
+    stored.append(
+        [encode_message(1, b"", b"k", Properties(timestamp=t).encode(), b"") for t in times]
+    )
+    export(opened(stored), stored.location, table, [(0, 100)])
+    load(table).transaction().set_properties(
+        {
+            f"write.metadata.metrics.{name}": "full"
+            for name in ("default", "column.message_timestamp")
+        }
+    ).commit_transaction()
+    export(opened(stored), stored.location, table, [(100, 103)])
+    rows = read(table, stored.location).slice(100)
+    assert rows.column("message_timestamp_raw").to_pylist() == [times[0], -1, times[2]]
+    found = rows.column("message_timestamp").to_pylist()
+    assert found == [None, None, datetime.fromtimestamp(times[2], UTC)]
 
 
 @pytest.mark.parametrize("by", PartitionBy)

@@ -76,8 +76,8 @@ def test_envelope_and_value_are_the_message_byte_for_byte() -> None:
     messages = [*all_kinds_of_messages(), encode_message(15, b"", b"", b"\x80\x00\x09", b"x")]
     rows = table_rows(build(messages))
     assert [row["envelope"] + row["value"] for row in rows] == messages
-    assert not {"envelope", "timestamp_ns"} & set(ROWS.names)
-    assert EXPORT_ROWS.names[-1] == "envelope"
+    assert not {"envelope", "timestamp_ns", "message_timestamp_raw"} & set(ROWS.names)
+    assert EXPORT_ROWS.names[-2:] == ["envelope", "message_timestamp_raw"]
 
 
 @given(

@@ -14,7 +14,7 @@ from appendlog.layout.message import encode_message
 from appendlog.spark.decoding.kernel_decoder import PROPERTY_COLUMNS, KernelDecoder
 from appendlog.spark.schema.columns import ROWS
 from tests.spark.builders import records_of
-from tests.spark.plain_reader import clean, table_rows
+from tests.spark.plain_reader import clean, message_time_us, table_rows
 
 PROPERTY_ROWS = ROWS.only(PROPERTY_COLUMNS)
 TEXT = st.none() | st.text(max_size=20)
@@ -30,7 +30,7 @@ PROPERTIES = st.builds(
     reply_to=TEXT,
     expiration=TEXT,
     message_id=TEXT,
-    timestamp=st.none() | st.integers(0, 2**64 - 1),
+    timestamp=st.none() | st.integers(0, 2**64 - 1) | st.integers(253_402_214_399, 253_402_214_400),
     type=TEXT,
     user_id=TEXT,
     app_id=TEXT,
@@ -49,11 +49,10 @@ def expected_values(properties: Properties) -> dict[str, str | int | None]:
     values = asdict(properties)
     seconds = values.pop("timestamp")
     del values["headers"]
-    fits = seconds is not None and seconds * 10**6 < 2**63
     values = {
         name: clean(value) if isinstance(value, str) else value for name, value in values.items()
     }
-    return values | {"message_timestamp": seconds * 10**6 if fits else None}
+    return values | {"message_timestamp": message_time_us(seconds)}
 
 
 @given(PROPERTIES)

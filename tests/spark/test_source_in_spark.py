@@ -1,13 +1,19 @@
 """What only Spark itself can tell about the data source; the rest is tested without a JVM."""
 
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 import pyspark_amqplog
+from amqp_server.protocol.properties import Properties
+from appendlog.layout.message import encode_message
+from appendlog.spark.decoding.found_fields import TIMES_END_SECONDS
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
 from tests.spark.damage import flip_middle
 from tests.spark.plain_reader import expected_rows, table_rows
@@ -76,6 +82,36 @@ def test_headers_as_json_become_what_spark_has_for_json(
     assert {(row.deep, row.some.int32, row.some.yes) for row in found.collect()} == {
         ("\u00e9", -(2**31), True)
     }
+
+
+@pytest.fixture
+def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set the zone of this process to that in which the year 10000 begins first."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Pacific/Kiritimati")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_east")
+def test_times_that_python_does_not_have_are_null_and_what_was_sent_stays(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sent = [1_795_267_933, 1_795_267_933_568, TIMES_END_SECONDS - 1, TIMES_END_SECONDS, 2**64 - 1]
+    queue = store_queue(tmp_path)
+    queue.append(
+        [encode_message(1, b"", b"k", Properties(timestamp=each).encode(), b"") for each in sent]
+    )
+    queue.close()
+    frame = load(spark, queue, columns="message_timestamp,message_timestamp_raw")
+    frame = frame.orderBy(f.col("message_timestamp_raw"))
+    rows = frame.collect()
+    assert [row.message_timestamp_raw for row in rows] == [-1, sent[0], *sent[2:4], sent[1]]
+    assert [row.message_timestamp is None for row in rows] == [True, False, False, True, True]
+    assert rows[1].message_timestamp == datetime.fromtimestamp(sent[0])  # noqa: DTZ006  Spark's own
+    in_time = frame.where("message_timestamp < '2200-01-01' or message_timestamp is null")
+    assert in_time.toPandas()["message_timestamp"].isna().tolist() == [True, False, True, True]
 
 
 def test_an_empty_queue_has_no_rows(spark: SparkSession, queue: StoredQueue) -> None:

@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from appendlog.layout.columns import ColumnsKernel, ReadableBuffer
 from appendlog.segments.read_result import Records
@@ -15,6 +16,9 @@ from appendlog.spark.decoding.malformed import MalformedMessageError
 DELIVERY_MODE: Final = 0
 PRIORITY: Final = 1
 TIMESTAMP: Final = 2
+
+TIMES_END_SECONDS: Final = 253_402_214_400
+"""The last day of the year 9999: Python has no later times, and some zones are 14 hours ahead."""
 
 _ROWS_OF_PIECE: Final = 1024
 _JOINED_BYTES_MAX: Final = 16 << 20
@@ -71,7 +75,7 @@ class FoundFields:
             self.ends[slot * room] = 0
         self.bits = bytearray((self._slots + 3) * (room >> 3))
         self._octets = ColumnBuffer(2 * room, "h")
-        self._microseconds = ColumnBuffer(room, "q")
+        self._seconds = ColumnBuffer(room, "q")
         self._extra = bytearray()
         return self._find(parts)
 
@@ -92,7 +96,7 @@ class FoundFields:
                 self.ends,
                 self.bits,
                 self._octets.view,
-                self._microseconds.view,
+                self._seconds.view,
                 self._extra,
             )
             if malformed >= 0:
@@ -137,15 +141,27 @@ class FoundFields:
         )
 
     def number_column(self, number: int, arrow_type: pa.DataType) -> pa.Array:
-        """Return a column of a property that is a number: DELIVERY_MODE, PRIORITY, TIMESTAMP."""
-        if number == TIMESTAMP:
-            values = self._microseconds.part(0, self._rows)
-        else:
-            values = self._octets.part(number * self.room, self._rows)
-        return pa.Array.from_buffers(
-            arrow_type, self._rows, [self.validity(self._slots + number), values]
-        )
+        """Return a column of a property that is a number: DELIVERY_MODE, PRIORITY, TIMESTAMP.
+
+        A timestamp is a number as well, or a time, which is null from `TIMES_END_SECONDS` on.
+        """
+        validity = self.validity(self._slots + number)
+        if number != TIMESTAMP:
+            octets = self._octets.part(number * self.room, self._rows)
+            return pa.Array.from_buffers(arrow_type, self._rows, [validity, octets])
+        values = self._seconds.part(0, self._rows)
+        seconds = pa.Array.from_buffers(pa.int64(), self._rows, [validity, values])
+        return _times(seconds, arrow_type) if pa.types.is_timestamp(arrow_type) else seconds
 
     def validity(self, slot: int) -> pa.Buffer:
         """Return the bitmap of the rows that have the field of a slot; shares memory."""
         return pa.py_buffer(self.bits).slice(slot * (self.room >> 3), self._rows + 7 >> 3)
+
+
+def _times(seconds: pa.Int64Array, arrow_type: pa.DataType) -> pa.Array:
+    """Return times of seconds since 1970; null where Python has no such time."""
+    # Negative ones are above 2^63 - 1.
+    is_time = pc.and_(pc.greater_equal(seconds, 0), pc.less(seconds, TIMES_END_SECONDS))
+    if not pc.all(is_time).as_py():
+        seconds = pc.if_else(is_time, seconds, pa.scalar(None, pa.int64()))
+    return pc.multiply(seconds, 1_000_000).cast(arrow_type)

@@ -55,6 +55,7 @@ _NUMBERS: Final = {
     "delivery_mode": DELIVERY_MODE,
     "priority": PRIORITY,
     "message_timestamp": TIMESTAMP,
+    "message_timestamp_raw": TIMESTAMP,
 }
 _FIELDS: Final = {
     "exchange": EXCHANGE,

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 
-SCHEMA_VERSION: Final = 2
-"""Version 2 added the column `envelope`."""
+SCHEMA_VERSION: Final = 3
+"""Version 2 added the column `envelope`, version 3 `message_timestamp_raw`."""
 PARTITION: Final = 0
 """The only partition of a queue: a queue has one log."""
 TIMESTAMP_TYPE: Final = 1
@@ -70,6 +70,8 @@ COLUMNS: Final = (
     Column("headers", "MAP<STRING,STRING>", pa.map_(_STRING, _STRING), False),
     Column("timestamp_ns", "BIGINT", pa.int64(), False),
     Column("envelope", "BINARY", pa.binary(), False),
+    # What the publisher sent: many send milliseconds where AMQP has seconds.
+    Column("message_timestamp_raw", "BIGINT", pa.int64(), False),
 )
 """All columns. Users ask by name for those that `ROWS` does not have."""
 
@@ -110,7 +112,7 @@ class RowSchema:
 
 KNOWN_ROWS: Final = RowSchema(COLUMNS)
 """All columns."""
-ROWS: Final = KNOWN_ROWS.without({"timestamp_ns", "envelope"})
+ROWS: Final = KNOWN_ROWS.without({"timestamp_ns", "envelope", "message_timestamp_raw"})
 """Columns of a row, unless the user asks for others."""
 EXPORT_ROWS: Final = KNOWN_ROWS.without({"timestamp_ns"})
 """Columns of an export: `envelope` and `value` together are the message, byte for byte."""

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Final, Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -33,7 +32,6 @@ _TEXT: Final = pa.large_string()
 # In this order: a later replacement must not find text of an earlier one.
 _ESCAPES: Final = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _CONTROL: Final = "[\x00-\x1f]"
-_YEAR_9999_US: Final = 253_402_300_799_999_999
 
 
 def json_ddl(schema: RowSchema = EXPORT_ROWS) -> str:
@@ -170,14 +168,7 @@ def _text(column: pa.Array) -> pa.Array:
 
 def _times(column: pa.TimestampArray) -> pa.Array:
     # Arrow's strftime takes longer than everything else together.
-    texts = pc.replace_substring(column.cast(pa.string()), " ", "T")
-    times_us = column.cast(pa.int64())
-    is_late = pc.fill_null(pc.greater(times_us, _YEAR_9999_US), False)
-    if not pc.any(is_late).as_py():
-        return texts
-    # Arrow's year has 16 bits.
-    late = [f"{np.datetime64(time, 'us')}Z" for time in times_us.filter(is_late).to_pylist()]
-    return pc.replace_with_mask(texts, is_late, pa.array(late, texts.type))
+    return pc.replace_substring(column.cast(pa.string()), " ", "T")
 
 
 def _base64(column: pa.Array) -> pa.Array:

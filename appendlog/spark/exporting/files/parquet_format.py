@@ -22,7 +22,7 @@ from appendlog.spark.schema.columns import COLUMNS
 _REPETITIVE: Final = [column.name for column in COLUMNS if column.is_repetitive]
 # Names of headers repeat. Their values often do not; zstd finds those that do.
 _DICTIONARIES: Final = [*_REPETITIVE, "headers.key_value.key"]
-_GROWING: Final = ("offset", "timestamp", "message_timestamp")
+_GROWING: Final = ("offset", "timestamp", "message_timestamp", "message_timestamp_raw")
 _WRITE_BATCH_ROWS: Final = 8192
 
 

@@ -22,6 +22,7 @@ from appendlog.spark.exporting.destination import CorruptRange, ExportJob, Writt
 from appendlog.spark.exporting.stores.contents import Contents, refuse_other_contents
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
+from appendlog.spark.exporting.tables.iceberg_columns import add_missing, check_columns
 from appendlog.spark.exporting.tables.iceberg_partitions import check_partitions, partition_new
 from appendlog.spark.exporting.tables.table_destination import TableDestination
 from appendlog.spark.exporting.tables.table_files import commit_note, sync_paths
@@ -71,6 +72,7 @@ class IcebergDestination(TableDestination["Table"]):
             self._table = None if catalog is None else catalog.load_table(TABLE)
             if self._table is not None:
                 check_partitions(self._table, self._store.url, self._partition_by)
+                check_columns(self._table, self._store.url)
         except self._errors_of.NoSuchTableError:
             self._table = None
 
@@ -119,6 +121,7 @@ class IcebergDestination(TableDestination["Table"]):
                 creation.commit_transaction()
             self._open()
         assert self._table is not None, "created, or another export has"
+        add_missing(self._table)
         return self._table
 
     def _prepared(

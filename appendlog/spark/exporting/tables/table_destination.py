@@ -113,14 +113,14 @@ class TableDestination(ABC, Generic[_Table]):
         planned = self._end
         with self._errors():
             for _ in range(COMMIT_TRIES):
-                table = self._open_or_create()
-                # Read from the snapshot that is committed to, or two exports could both win.
-                self._end = self._committed_end(table)
-                if self._end != planned:
-                    if self._is_committed(table, job):
-                        break
-                    raise self._changed()
                 try:
+                    table = self._open_or_create()
+                    # Read from the snapshot that is committed to, or two exports could both win.
+                    self._end = self._committed_end(table)
+                    if self._end != planned:
+                        if self._is_committed(table, job):
+                            break
+                        raise self._changed()
                     add(table)
                 except self._conflict:
                     self._open()
@@ -157,7 +157,10 @@ class TableDestination(ABC, Generic[_Table]):
 
     @abstractmethod
     def _open_or_create(self) -> _Table:
-        """Return the table that is open, or create it."""
+        """Return the table that is open, or create it; it has all columns of rows then.
+
+        Raises the library's error for a conflict if another writer was quicker.
+        """
 
     @abstractmethod
     def _checked_end(self) -> int | None:
