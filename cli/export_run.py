@@ -194,12 +194,12 @@ def _planned(
 ) -> list[QueueExport]:
     """Return the exports to do; report the queues that have none."""
     request = _request(options)
-    destination_of = OUTPUT_KINDS[options.kind].destination
+    destination_of = OUTPUT_KINDS[options.kind].destinations(store, request.partition_by)
     exports: list[QueueExport] = []
     for log in logs:
         if options.takes_leases and not options.is_dry_run:
             leases.take(log)
-        destination = destination_of(store, log, request.partition_by)
+        destination = destination_of(log)
         try:
             plan = plan_queue(options.storage_path, log, destination, request)
         except (AmqplogError, LogError, OSError) as error:

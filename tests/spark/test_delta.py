@@ -15,6 +15,7 @@ from deltalake.schema import PrimitiveType
 
 from appendlog.spark.errors import LakeMissingError, OutputError
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
+from appendlog.spark.exporting.committing.output_layout import OutputLayout
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
@@ -290,7 +291,8 @@ def test_a_table_holds_one_choice_of_messages_of_a_queue(
 
 def test_an_output_is_of_one_kind(stored: StoredQueue, table: Path, opened: Open) -> None:
     def files(extension: str) -> FilesDestination:
-        return FilesDestination(LocalStore(table), stored.location, extension)
+        store = LocalStore(table)
+        return FilesDestination(store, stored.location, OutputLayout(store, extension))
 
     export(files("parquet"), stored.location, table, [(0, 60)])
     with pytest.raises(OutputError, match="has files of kind parquet, not jsonl"):
@@ -302,7 +304,7 @@ def test_an_output_is_of_one_kind(stored: StoredQueue, table: Path, opened: Open
     other = table.with_name("other")
     DeltaTable.create(other, Schema([Field("offset", PrimitiveType("long"))]))
     with pytest.raises(OutputError, match="a Delta table, and not an output of files"):
-        FilesDestination(LocalStore(other), stored.location, "parquet").covered()
+        FilesDestination(LocalStore(other), stored.location).covered()
 
 
 def test_a_missing_library_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

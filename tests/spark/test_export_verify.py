@@ -14,6 +14,7 @@ import pytest
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.committing.manifest import decode_manifest, encode_manifest
 from appendlog.spark.exporting.committing.manifests import Manifests
+from appendlog.spark.exporting.committing.output_layout import OutputLayout
 from appendlog.spark.exporting.layout import part_name
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from cli.main import main
@@ -235,7 +236,7 @@ def test_lines_are_read_however_they_are_packed(
     codec = {"gz": "gzip", "zst": "zstd"}.get(extension.rpartition(".")[2])
     data = pa.compress(lines, codec=codec, asbytes=True) if codec else lines
     store = LocalStore(tmp_path / "out")
-    to = FilesDestination(store, queue_log(), extension)
+    to = FilesDestination(store, queue_log(), OutputLayout(store, extension))
     job = plan(to, 4)
     with to.begin(job) as folder:
         with store.open_new(f"{folder}/x") as file:

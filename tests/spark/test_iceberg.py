@@ -20,6 +20,7 @@ from appendlog.layout.message import encode_message
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.checking.output_queues import exported_queues
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
+from appendlog.spark.exporting.committing.output_layout import OutputLayout
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.export import QueueExport
 from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
@@ -195,7 +196,8 @@ def test_what_is_not_this_queues_is_refused(stored: StoredQueue, table: Path, op
 
 def test_an_output_is_of_one_kind(stored: StoredQueue, table: Path, opened: Open) -> None:
     def files(folder: Path) -> FilesDestination:
-        return FilesDestination(LocalStore(folder), stored.location, "parquet")
+        store = LocalStore(folder)
+        return FilesDestination(store, stored.location, OutputLayout(store, "parquet"))
 
     export(opened(stored), stored.location, table, [(0, 60)])
     assert contents_of(LocalStore(table)) is Contents.ICEBERG

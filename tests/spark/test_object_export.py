@@ -80,9 +80,9 @@ def test_an_archive_in_a_store_is_exported_into_it(
 def test_a_delta_table_in_a_store_is_exported_to(s3: LoopbackS3, stored: StoredQueue) -> None:
     url = f"s3://{s3.new_bucket()}/table"
     store = open_store(url, s3.values)
-    open_destination = OUTPUT_KINDS["delta"].destination
+    destination_of = OUTPUT_KINDS["delta"].destinations(store, None)
     for until in (120, None, None):
-        to = open_destination(store, stored.location, None)
+        to = destination_of(stored.location)
         planned = export_plan.plan_queue(
             stored.storage_path, stored.location, to, request(until=until)
         )

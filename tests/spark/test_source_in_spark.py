@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -111,7 +112,8 @@ def test_times_that_python_does_not_have_are_null_and_what_was_sent_stays(
     assert [row.message_timestamp is None for row in rows] == [True, False, False, True, True]
     assert rows[1].message_timestamp == datetime.fromtimestamp(sent[0])  # noqa: DTZ006  Spark's own
     in_time = frame.where("message_timestamp < '2200-01-01' or message_timestamp is null")
-    assert in_time.toPandas()["message_timestamp"].isna().tolist() == [True, False, True, True]
+    pandas: Any = in_time.toPandas()
+    assert pandas["message_timestamp"].isna().tolist() == [True, False, True, True]
 
 
 def test_an_empty_queue_has_no_rows(spark: SparkSession, queue: StoredQueue) -> None:

@@ -126,7 +126,7 @@ def test_an_output_in_a_store_comes_back_into_a_queue(
     kind: str, s3: LoopbackS3, stored: StoredQueue, server: RunningServer, call: Call
 ) -> None:
     url = f"s3://{s3.new_bucket()}/lake"
-    to = OUTPUT_KINDS[kind].destination(open_store(url, s3.values), stored.location, None)
+    to = OUTPUT_KINDS[kind].destinations(open_store(url, s3.values), None)(stored.location)
     planned = plan_queue(stored.storage_path, stored.location, to, request())
     run_all([QueueExport(in_tasks([planned], CORES)[0], to)])
     (row,) = call(s3.values, "export", "status", "--out", url)

@@ -11,6 +11,7 @@ import pytest
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
+from appendlog.spark.exporting.committing.output_layout import OutputLayout
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.layout import folder_name
 from appendlog.spark.exporting.stores.local_store import LocalStore
@@ -38,8 +39,10 @@ def test_a_kind_of_output_is_kept_behind_an_export_without_files(store: LocalSto
     assert export(destination(store), 10)
     gap(destination(store), 10, 12)
     with pytest.raises(OutputError, match="has files of kind parquet, not jsonl"):
-        FilesDestination(store, queue_log(), "jsonl").covered()
-    assert FilesDestination(store, queue_log(), "parquet").covered() == [(0, 12)]
+        FilesDestination(store, queue_log(), OutputLayout(store, "jsonl")).covered()
+    assert FilesDestination(store, queue_log(), OutputLayout(store, "parquet")).covered() == [
+        (0, 12)
+    ]
 
 
 def test_folders_by_time_stay_as_they_are(
@@ -77,7 +80,7 @@ def test_lines_without_manifests_are_not_written_beside(store: LocalStore) -> No
     name = "part-00000000000000000000-00000000000000000004.jsonl"
     (store.root / "queue=orders" / name).write_bytes(b"")
     with pytest.raises(OutputError, match="no manifest names it"):
-        export(FilesDestination(store, queue_log(), "jsonl"), 10)
+        export(FilesDestination(store, queue_log(), OutputLayout(store, "jsonl")), 10)
 
 
 class CommitsMeanwhile(LocalStore):

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
+from appendlog.spark.exporting.committing.output_layout import OutputLayout
 from appendlog.spark.exporting.destination import Destination
 from appendlog.spark.exporting.files.file_format import FileFormat
 from appendlog.spark.exporting.files.json_lines_format import JsonLinesFormat
@@ -17,7 +18,7 @@ from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.queues import QueueLog
 
-OpenDestination = Callable[[OutputStore, QueueLog, PartitionBy | None], Destination]
+DestinationOf = Callable[[QueueLog], Destination]
 """Returns the destination of a queue in an output; reads and makes nothing."""
 
 
@@ -27,28 +28,31 @@ class OutputKind:
 
     Attributes:
         file_format: Format of the files with rows.
-        destination: Opens the destination, which commits the files.
+        destinations: Returns what opens the destinations of an export's queues, which commit the
+            files; reads and makes nothing.
     """
 
     file_format: FileFormat
-    destination: OpenDestination
+    destinations: Callable[[OutputStore, PartitionBy | None], DestinationOf]
 
 
 def _files(file_format: FileFormat) -> OutputKind:
-    extension = file_format.extension
-    return OutputKind(
-        file_format,
-        lambda store, log, by: FilesDestination(store, log, extension, by.columns if by else ()),
-    )
+    def destinations(store: OutputStore, partition_by: PartitionBy | None) -> DestinationOf:
+        columns = partition_by.columns if partition_by else ()
+        layout = OutputLayout(store, file_format.extension, columns)
+        return lambda log: FilesDestination(store, log, layout)
+
+    return OutputKind(file_format, destinations)
 
 
-def _delta(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) -> Destination:
+def _delta(store: OutputStore, partition_by: PartitionBy | None) -> DestinationOf:
     columns = partition_by.columns if partition_by else ()
-    return DeltaDestination(store, log, columns, delta_options(store))
+    options = delta_options(store)
+    return lambda log: DeltaDestination(store, log, columns, options)
 
 
-def _iceberg(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) -> Destination:
-    return IcebergDestination(store, log, partition_by)
+def _iceberg(store: OutputStore, partition_by: PartitionBy | None) -> DestinationOf:
+    return lambda log: IcebergDestination(store, log, partition_by)
 
 
 OUTPUT_KINDS: Final[Mapping[str, OutputKind]] = MappingProxyType(

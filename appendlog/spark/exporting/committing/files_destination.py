@@ -24,6 +24,7 @@ from appendlog.spark.exporting.committing.manifest import (
     time_text,
 )
 from appendlog.spark.exporting.committing.manifests import Manifests, Survey
+from appendlog.spark.exporting.committing.output_layout import Layout, OutputLayout
 from appendlog.spark.exporting.destination import (
     CorruptRange,
     Exported,
@@ -62,21 +63,18 @@ class FilesDestination:
     Args:
         store: Store of the output.
         log: Queue whose messages the files hold.
-        extension: Extension of all files of the output; None for any.
-        time_columns: Columns of the folders by time: none, `date`, or `date`, `hour`; None for any.
-            An output has folders of one kind, because Spark and Arrow refuse to read two.
+        layout: Kind and folders of the files, which all queues of the output share; None to look at
+            any output.
     """
 
     def __init__(
         self,
         store: OutputStore,
         log: QueueLog,
-        extension: str | None = None,
-        time_columns: Sequence[str] | None = None,
+        layout: OutputLayout | None = None,
     ) -> None:
         self._store: Final = store
-        self._extension: Final = extension
-        self._time_columns: Final = None if time_columns is None else tuple(time_columns)
+        self._layout: Final = layout
         self._log: Final = log
         self._manifests: Final = Manifests(store, log.queue)
         self._begun: _Begun | None = None
@@ -98,6 +96,8 @@ class FilesDestination:
         """
         survey, earlier = self._look()
         if not survey.manifests:
+            if self._layout is not None and not earlier:
+                self._layout.check()
             return join_ranges((file.start, file.end) for file in earlier)
         covered = list(self._total(survey).covered)
         self._manifests.complete(survey)
@@ -152,6 +152,8 @@ class FilesDestination:
         account = settle_account(job, files, gaps, corrupt)
         self._check_files(begun, files)
         manifest = self._manifest(job, begun, files, gaps, corrupt, account)
+        if self._layout is not None and files and not begun.total.files:
+            self._layout.claim()
         # From here on the manifest may exist, even if `create` raises.
         begun.is_over = True
         if not self._manifests.create(manifest):
@@ -176,7 +178,7 @@ class FilesDestination:
         if earlier:
             total = self._add("adopted", job, number, total, earlier)
             number += 1
-            self._check_kind(self._manifests.read(number - 1))
+            self._check_layout(self._manifests.read(number - 1))
         if tuple(total.covered) != job.covered:
             raise self._changed()
         if total.include not in (None, job.include):
@@ -327,7 +329,7 @@ class FilesDestination:
         number = survey.manifests - 1
         manifest = self._manifests.read(number)
         self._check_owner(manifest, f"{self._store.url}/{self._manifests.path(number)}")
-        self._check_kind(manifest)
+        self._check_layout(manifest)
         return manifest.total
 
     def _check_owner(self, manifest: Manifest, where: str) -> None:
@@ -340,24 +342,17 @@ class FilesDestination:
                     "offsets of one are not those of the other; give another --out"
                 )
 
-    def _check_kind(self, manifest: Manifest) -> None:
+    def _check_layout(self, manifest: Manifest) -> None:
+        if self._layout is None:
+            return
         # A fence has no files, and neither has an export of a gap.
         while not manifest.files and manifest.total.files and manifest.number:
             manifest = self._manifests.read(manifest.number - 1)
         for file in manifest.files[:1]:
-            *folders, name = file.path.removeprefix(f"{self.folder}/").split("/")
-            kind = name.partition(".")[2]
-            if self._extension not in (None, kind):
-                raise OutputError(
-                    f"{self._store.url}/{self.folder}: has files of kind {kind}, not "
-                    f"{self._extension}: readers of one do not read the other; give another --out"
-                )
-            columns = tuple(folder.partition("=")[0] for folder in folders)
-            if self._time_columns not in (None, columns):
-                raise OutputError(
-                    f"{self._store.url}/{self.folder}: {_by_time(columns)}: Spark does not read "
-                    f"folders of two kinds; export {_option(columns)}, or give another --out"
-                )
+            there = Layout.of(file.path)
+            self._layout.layout.refuse_other(there, f"{self._store.url}/{self.folder}")
+        if not manifest.files:
+            self._layout.check()
 
     def _refuse_unlisted(self, job: ExportJob, number: int) -> None:
         """Refuse to add offsets of a file that no manifest lists: readers would read both.
@@ -390,12 +385,3 @@ class FilesDestination:
         return OutputChangedError(
             f"{self._store.url}/{self.folder}: another export has written here; run it again"
         )
-
-
-def _by_time(columns: Sequence[str]) -> str:
-    return f"has folders {'/'.join(columns)}" if columns else "has no folders by time"
-
-
-def _option(columns: Sequence[str]) -> str:
-    lengths = {(): "without --partition-by", ("date",): "with --partition-by day"}
-    return lengths.get(tuple(columns), "with --partition-by hour")
