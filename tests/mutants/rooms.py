@@ -160,6 +160,7 @@ ROOMS: Final = (
             "tests/conformance/test_permissions.py",
             "tests/system/test_users.py",
             "tests/cli/test_users.py",
+            "tests/audit/test_audited_server.py",
         ),
     ),
     Room(
@@ -185,7 +186,7 @@ ROOMS: Final = (
     Room(
         "migrate",
         ("cli/migrate/*.py",),
-        ("tests/cli/migrate/test_kills.py",),
+        ("tests/cli/migrate/test_ending.py", "tests/cli/migrate/test_kills.py"),
     ),
     Room(
         "definitions", (f"{_SERVER}/definitions_file/**/*.py",), ("tests/cli/test_definitions.py",)
@@ -207,6 +208,7 @@ ROOMS: Final = (
             "tests/cli/rabbitmq_tools/test_verbs_of_the_server.py",
             "tests/cli/rabbitmq_tools/test_installed.py",
             "tests/cli/rabbitmq_tools/test_mistakes_with_tools.py",
+            "tests/audit/test_audited_server.py",
         ),
     ),
     Room(
