@@ -318,3 +318,11 @@ def test_the_files_that_were_looked_at_are_kept_in_the_set_that_was_given(log: P
     assert own.names
     assert len(descriptors) > 0
     descriptors.close()
+
+
+def test_a_log_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "log").touch()
+    check = check_log(tmp_path / "log", IDENTITY, FileSystem(), is_live=False)
+    (problem,) = check.problems.kept
+    assert (problem.kind, problem.path) == ("unreadable-log", tmp_path / "log")
+    assert "Not a directory" in problem.text

@@ -201,6 +201,20 @@ def test_the_first_record_at_or_after_a_time_is_found(tmp_path: Path) -> None:
         assert reader.first_offset_at(timestamp_ns) == min(wanted, 90)
 
 
+def test_a_search_for_a_time_that_meets_damage_names_the_offset(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=3_000)
+    append(log, 0, 90)
+    log.close()
+    *_, segment, _ = sorted(tmp_path.glob("*.log"))
+    base = int(segment.stem)
+    data = bytearray(segment.read_bytes())
+    data[bytes(data).index(message(base)[-20:])] ^= 1
+    segment.write_bytes(data)
+    with LogReader(tmp_path) as reader, pytest.raises(CorruptRecordError) as caught:
+        reader.first_offset_at(1_000 + base)
+    assert (caught.value.path, caught.value.offset) == (segment, base)
+
+
 def test_damage_is_an_error_or_skipped_and_told(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path, segment_bytes=1 << 20)
     append(log, 0, 30)

@@ -286,7 +286,11 @@ ROOMS: Final = (
     Room(
         "routing and publishing",
         (f"{_BROKER}/routing/**/*.py", f"{_BROKER}/publishing/*.py", f"{_BROKER}/sharding/*.py"),
-        ("tests/conformance/test_headers_exchange.py", "tests/conformance/test_confirms.py"),
+        (
+            "tests/conformance/test_headers_exchange.py",
+            "tests/conformance/test_confirms.py",
+            "tests/cli/test_shards.py",
+        ),
     ),
     Room("rules", (f"{_BROKER}/rules/*.py",), ("tests/conformance/test_queue_limits.py",)),
     Room("broker", (f"{_BROKER}/*.py",), ("tests/conformance/test_permissions.py",)),
@@ -324,7 +328,11 @@ ROOMS: Final = (
     Room(
         "recovery",
         (f"{_SERVER}/recovery/*.py",),
-        ("tests/crash/test_restart.py", "tests/cli/test_any_damage.py"),
+        (
+            "tests/crash/test_restart.py",
+            "tests/cli/test_any_damage.py",
+            "tests/management/writes/test_shovel_owners.py",
+        ),
     ),
     Room(
         "server",

@@ -50,6 +50,13 @@ def listed(server: RunningServer) -> dict[str, Any]:
     return found
 
 
+def test_the_highest_limit_is_that_of_32_bits(server: RunningServer) -> None:
+    ask(server.storage_path, "vhosts.add", name="v")
+    set_limits(server, "vhost", "v", max_queues=2_147_483_647)
+    with pytest.raises(ControlError, match="must be a whole number from -1 to 2147483647"):
+        set_limits(server, "vhost", "v", max_queues=2_147_483_648)
+
+
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_limits_survive_the_end_of_the_server(server: RunningServer, end: str) -> None:
     ask(server.storage_path, "vhosts.add", name=HOSTILE)
