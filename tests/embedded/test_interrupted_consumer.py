@@ -3,6 +3,7 @@
 A record may come twice. It may not count as done when nobody was given it.
 """
 
+import gc
 import itertools
 import random
 import threading
@@ -104,6 +105,29 @@ def test_a_batch_that_a_poll_did_not_return_is_that_of_the_next(root: LogRoot) -
             if countdown.seen <= at:
                 break
     assert at > 50
+
+
+def open_below(folder: Path) -> int:
+    """Return how many files of a folder this process has open."""
+    found = 0
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found += path.readlink().is_relative_to(folder)
+    return found
+
+
+def test_a_state_that_is_read_again_leaves_no_file_open(root: LogRoot) -> None:
+    fill(root, "a", 5)
+    with consumer(root) as reader:
+        before = None
+        for _ in range(3):
+            # What an interrupted change leaves.
+            reader._unsure.add("a")
+            assert reader.poll(1) is not None
+            gc.collect()
+            files = open_below(root.path)
+            assert files == (before or files) > 0
+            before = files
 
 
 @pytest.mark.crash

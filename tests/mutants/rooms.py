@@ -347,7 +347,12 @@ ROOMS: Final = (
     Room(
         "cli",
         ("cli/*.py",),
-        ("tests/cli/test_process.py", "tests/cli/test_users.py", "tests/cli/test_definitions.py"),
+        (
+            "tests/cli/test_process.py",
+            "tests/cli/test_users.py",
+            "tests/cli/test_definitions.py",
+            "tests/spark/test_export_command.py",
+        ),
     ),
 )
 """A module that two rooms name belongs to the first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -306,7 +307,7 @@ def test_a_server_keeps_its_cluster_id(management_server: ManagementServer) -> N
         return page.partition('rabbitmq_cluster_permanent_id="')[2].partition('"')[0]
 
     before = shown()
-    assert before.startswith("rabbitmq-cluster-id-")
+    assert re.fullmatch(r"rabbitmq-cluster-id-[\w-]{22}", before)
     found = server.get("/api/global-parameters/internal_cluster_id").json
     assert found == {"name": "internal_cluster_id", "value": before}
 
