@@ -448,6 +448,13 @@ def test_keys_without_effect_are_one_warning_with_their_lines(tmp_path: Path) ->
     ]
 
 
+def test_of_the_mechanisms_only_those_that_are_not_there_have_no_effect(tmp_path: Path) -> None:
+    path = write_conf(tmp_path, "auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = RABBIT-CR-DEMO\n")
+    told = " ".join(warnings("--rabbitmq-conf", path))
+    assert f"auth_mechanisms.2 ({path}:2)" in told
+    assert "auth_mechanisms.1" not in told
+
+
 _SCHEMAS = Path("/usr/lib/rabbitmq")
 _NOT_RABBITMQS = {"nodename", "distributed_cookie"}
 """Keys of a library's own schema, which RabbitMQ does not read."""

@@ -276,7 +276,11 @@ ROOMS: Final = (
     Room(
         "handlers",
         (f"{_BROKER}/handlers/*.py", f"{_BROKER}/declaring/*.py"),
-        ("tests/conformance/test_channel.py", "tests/conformance/test_permissions.py"),
+        (
+            "tests/conformance/test_channel.py",
+            "tests/conformance/test_permissions.py",
+            "tests/audit/test_audited_server.py",
+        ),
     ),
     Room(
         "consuming",

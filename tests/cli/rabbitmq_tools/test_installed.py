@@ -97,6 +97,18 @@ def test_a_listed_process_id_closes_its_connection(tools: Tools, server: Running
             client.process_data_events(time_limit=HANG_SECONDS)
 
 
+def test_listed_connections_have_what_their_clients_say_of_themselves(
+    tools: Tools, server: RunningServer
+) -> None:
+    said = {"connection_name": "one", "team": "billing"}
+    parameters = pika.ConnectionParameters("127.0.0.1", server.port, client_properties=said)
+    with pika.BlockingConnection(parameters):
+        command = ["list_connections", "-s", "client_properties"]
+        (listed,) = call(tools, "rabbitmqctl", *command).output
+        assert '{"team","billing"}' in listed
+        assert '{"product","Pika Python Client Library"}' in listed
+
+
 def test_status_has_what_scripts_look_for(tools: Tools) -> None:
     text = call(tools, "rabbitmqctl", "status").output
     assert "RabbitMQ version: 3.13.7" in text

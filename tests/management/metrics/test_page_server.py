@@ -34,8 +34,10 @@ async def test_refusals() -> None:
     assert (await server.answer("/metrics/x")).status == HTTPStatus.NOT_FOUND
     openmetrics = "application/openmetrics-text"
     assert (await server.answer("/metrics", accept=openmetrics)).status == HTTPStatus.NOT_ACCEPTABLE
-    wrong = await server.answer("/metrics/detailed", "family=queue_metrics&queue=(")
+    query = "family=queue_metrics&queue=("
+    wrong = await server.answer("/metrics/detailed", query, accept_encoding="gzip")
     assert wrong.status == HTTPStatus.BAD_REQUEST
+    assert not wrong.is_gzipped
     assert wrong.body.startswith(b"Invalid 'queue' regex")
 
 
