@@ -19,7 +19,7 @@ from bench.startable_broker import StartableBroker
 from bench.table.experiment import FULL, QUICK_EFFORT, Effort, Experiment
 from bench.table.rows import EXPERIMENTS, ROWS
 
-RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results" / "2026-11-21-54b9c85.json"
+RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results" / "2026-11-29-c94ae1f7.json"
 
 TINY = Effort(seconds=0.2, warm_up_seconds=0.05, share=0.0004, is_quick=True)
 
