@@ -137,24 +137,27 @@ def test_a_consumer_in_a_thread_retries_within_one_span(
     attempts = []
     is_ready = threading.Event()
 
+    def fail(channel: Any, method: Any, _: object, body: bytes) -> None:  # noqa: ANN401 - untyped
+        attempts.append(clock.now)
+        last = len(attempts) > len(BACK_OFF_MINUTES)
+        target = "failed" if last else f"retry-{len(attempts) - 1}"
+        channel.basic_publish("", target, body)
+        channel.basic_ack(method.delivery_tag)
+        if last:
+            channel.stop_consuming()
+
     def work() -> None:
         with pika.BlockingConnection(pika.ConnectionParameters(host, port)) as connection:
             channel = connection.channel()
-            channel.queue_declare("work", durable=True, passive=True)
+            channel.basic_consume("work", fail)
             is_ready.set()
-            for method, _, body in channel.consume("work"):
-                attempts.append(clock.now)
-                last = len(attempts) > len(BACK_OFF_MINUTES)
-                target = "failed" if last else f"retry-{len(attempts) - 1}"
-                channel.basic_publish("", target, body)
-                channel.basic_ack(method.delivery_tag)
-                if last:
-                    break
+            channel.start_consuming()
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     assert is_ready.wait(HANG_SECONDS)
     client.publish(b"task", "work")
+    client.ready_count("work")  # the broker has it: its consumer is waited for
     clock.advance(hours=1, minutes=1, answer_seconds=HANG_SECONDS)
     thread.join(HANG_SECONDS)
     assert bodies(client, "failed") == [b"task"]
