@@ -32,9 +32,9 @@ STEPS: Final[dict[str, float]] = {
     "amqp_server.broker.consuming.unacked.STEP_MESSAGES": 1,
     "amqp_server.broker.channel.STEP_RANGES": 1,
     "amqp_server.broker.channel.MANY_RUNS": 1,
-    "amqp_server.broker.handlers.basic.MANY_RUNS": 1,
+    "amqp_server.connections.handlers.basic.MANY_RUNS": 1,
     "amqp_server.broker.queue.PURGE_STEP_OFFSETS": 1,
-    "amqp_server.broker.handlers.queue.PURGE_STEP_OFFSETS": 1,
+    "amqp_server.operations.queue_purging.PURGE_STEP_OFFSETS": 1,
 }
 """How long a slice is, and how much one step does."""
 

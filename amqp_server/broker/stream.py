@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.message_states import MessageState, StateRun
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.subscriptions.groups import Groups
+from amqp_server.protocol.errors import NotImplementedAmqp
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, as_persistent
 from appendlog.reclaim.stream_retention import stream_start
 
@@ -135,3 +136,20 @@ class Stream(Queue):
         super().stop()
         if self._groups is not None:
             self._groups.stop()
+
+
+def refuse_stream(queue: Queue, operation: str) -> None:
+    """Refuse an operation that streams do not support, with RabbitMQ's text.
+
+    Args:
+        queue: Queue that the method names.
+        operation: Name of the method.
+
+    Raises:
+        NotImplementedAmqp: The queue is a stream.
+    """
+    if isinstance(queue, Stream):
+        raise NotImplementedAmqp(
+            f"{operation} not supported by stream queues queue '{queue.name}' in vhost "
+            f"'{queue.virtual_host.name}'"
+        )

@@ -1,6 +1,6 @@
 """The commands `bindings.list`, `bindings.add` and `bindings.delete`.
 
-The last two call the handlers of AMQP's methods, which audit what they do.
+The last two begin the operations of AMQP's methods, which audit what they do.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.broker.handlers import exchange as exchange_handlers
-from amqp_server.broker.handlers import queue as queue_handlers
 from amqp_server.control.command_channel import command_channel
 from amqp_server.control.field_tables import checked_name, field_table
 from amqp_server.control.messages import ControlError, ErrorKind
@@ -23,6 +21,12 @@ from amqp_server.control.properties_key import (
 )
 from amqp_server.control.registry import Command
 from amqp_server.definitions_file.json_arguments import plain_from_table
+from amqp_server.operations.binding import (
+    bind_exchange,
+    bind_queue,
+    unbind_exchange,
+    unbind_queue,
+)
 from amqp_server.protocol.methods import ExchangeBind, ExchangeUnbind, QueueBind, QueueUnbind
 
 if TYPE_CHECKING:
@@ -188,10 +192,10 @@ async def add(
     key = checked_name("routing_key", routing_key)
     if destination_type == QUEUE:
         bind = QueueBind(exchange=ends[0], queue=ends[1], routing_key=key, arguments=table)
-        await channel.call(partial(queue_handlers.bind, channel, bind))
+        await channel.carry_out(partial(bind_queue, channel, bind))
     else:
         other = ExchangeBind(source=ends[0], destination=ends[1], routing_key=key, arguments=table)
-        await channel.call(partial(exchange_handlers.bind, channel, other))
+        await channel.carry_out(partial(bind_exchange, channel, other))
     return {"properties_key": properties_key(key, table)}
 
 
@@ -227,12 +231,12 @@ async def delete(
     key, table = found
     if destination_type == QUEUE:
         unbind = QueueUnbind(exchange=source, queue=destination, routing_key=key, arguments=table)
-        await channel.call(partial(queue_handlers.unbind, channel, unbind))
+        await channel.carry_out(partial(unbind_queue, channel, unbind))
     else:
         other = ExchangeUnbind(
             source=source, destination=destination, routing_key=key, arguments=table
         )
-        await channel.call(partial(exchange_handlers.unbind, channel, other))
+        await channel.carry_out(partial(unbind_exchange, channel, other))
 
 
 async def _find(

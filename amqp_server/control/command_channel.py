@@ -1,4 +1,4 @@
-"""A channel through which a command calls the handlers of AMQP's methods, and gets their replies.
+"""A channel through which a command does what clients of AMQP do, and gets the results.
 
 It has the rights of the user for whom the command runs, and refuses with the texts that a client
 of AMQP gets.
@@ -7,9 +7,8 @@ of AMQP gets.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.inner_client import InnerClient
@@ -17,6 +16,7 @@ from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.rights import AnswerAwaited
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.requesting_user import refusal, requesting_user, rights_in
+from amqp_server.operations.operation import Applied
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.methods import BasicAck, BasicNack
 from appendlog import LogError
@@ -24,16 +24,18 @@ from metadata.errors import MetadataError
 from offsets import OffsetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
-    from amqp_server.broker.handlers.handler import Outcome
     from amqp_server.broker.rights import Rights
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.operations.operation import AppliedSteps, Operation
     from amqp_server.protocol.large_delivery import LargeMessage, Octets
     from amqp_server.protocol.methods import Method
+
+ResultT = TypeVar("ResultT")
 
 
 class Got(NamedTuple):
@@ -71,49 +73,60 @@ class CommandChannel(Channel):
         self.got: Got | None = None
         self.is_returned = False
         self.confirmed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._answer: Method | None = None
         self._name = name
 
-    async def call(self, begin: Callable[[], Outcome]) -> Method | None:
-        """Handle a method; return its reply, when what it confirms is on the disk.
+    async def carry_out(self, operation: Callable[[], Operation[ResultT]]) -> ResultT:
+        """Carry out an operation; return its result when it is durable.
 
         Args:
-            begin: Calls the handler of the method with this channel.
+            operation: Begins it with this channel.
 
         Raises:
-            ControlError: The method was refused, or the disk failed.
+            ControlError: It was refused, or the disk failed.
         """
-        self._answer = None
         with refused():
-            outcome = begin()
-            if isinstance(outcome, Generator):
-                waiting: list[object] = []
-                steps = outcome
+            begun = operation()
+            applied = begun if isinstance(begun, Applied) else await self._all_of(begun)
+            if applied.durable is not None:
+                await applied.durable
+            return applied.result
 
-                def and_keep() -> Iterator[None]:
-                    waiting.append((yield from steps))
+    async def _all_of(self, steps: AppliedSteps[ResultT]) -> Applied[ResultT]:
+        found: list[Applied[ResultT] | None] = []
 
-                await self.take(and_keep())
-                outcome = cast("Outcome", waiting[0])
-            reply = None if outcome is None else await cast("asyncio.Future[Method]", outcome)
-        return self._answer if reply is None else reply
+        def and_keep() -> Iterator[None]:
+            found.append((yield from steps))
+
+        await self.take(and_keep())
+        (applied,) = found
+        assert applied is not None, "this channel is never closed"
+        return applied
+
+    async def wait(self, operation: Callable[[], Awaitable[None] | None]) -> None:
+        """Do something; return when it is done.
+
+        Args:
+            operation: Begins it with this channel; returns what ends with it, or None.
+
+        Raises:
+            ControlError: It was refused, or the disk failed.
+        """
+        with refused():
+            waiting = operation()
+            if waiting is not None:
+                await waiting
 
     async def take(self, steps: Iterator[None]) -> None:
         """Take all steps in the turns of this command."""
         await done_in_turns(self.broker.turn, self.client.line, steps, self._name)
 
     def send(self, method: Method) -> None:
-        """Keep a reply, or note a confirm."""
-        if isinstance(method, (BasicAck, BasicNack)):
-            if not self.confirmed.done():
-                self.confirmed.set_result(isinstance(method, BasicAck))
-        else:
-            self.reply(method)
+        """Keep a confirm; other methods have no reader."""
+        if isinstance(method, (BasicAck, BasicNack)) and not self.confirmed.done():
+            self.confirmed.set_result(isinstance(method, BasicAck))
 
     def reply(self, method: Method) -> None:
-        """Keep a reply; notices that follow it have no reader."""
-        if self._answer is None:
-            self._answer = method
+        """Do nothing: the result of a change is its reply, and notices have no reader."""
 
     def write(self, octets: Octets) -> None:
         """Note that a message has come back; nothing else has content."""

@@ -1,6 +1,6 @@
 """The commands `exchanges.declare` and `exchanges.delete`.
 
-They call the handlers of AMQP's methods, which audit what they do.
+They begin the operations of AMQP's methods, which audit what they do.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from amqp_server.broker.handlers import exchange as handlers
 from amqp_server.control.command_channel import command_channel
 from amqp_server.control.field_tables import checked_name, field_table
 from amqp_server.control.registry import Command
+from amqp_server.operations.exchange_declaring import declare_exchange
+from amqp_server.operations.exchange_deleting import delete_exchange
 from amqp_server.protocol.methods import ExchangeDeclare, ExchangeDelete
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ async def declare(
         arguments=field_table(arguments),
     )
     known = name in channel.virtual_host.exchanges
-    await channel.call(partial(handlers.declare, channel, method))
+    await channel.carry_out(partial(declare_exchange, channel, method))
     return {"created": not known}
 
 
@@ -73,7 +74,7 @@ async def delete(
     channel = command_channel("exchanges.delete", broker, access, vhost)
     method = ExchangeDelete(exchange=checked_name("name", name), if_unused=if_unused)
     known = name in channel.virtual_host.exchanges
-    await channel.call(partial(handlers.delete, channel, method))
+    await channel.carry_out(partial(delete_exchange, channel, method))
     return {"existed": known}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.sharding.shard_set import HASH_KIND, shard_set
 from amqp_server.control.browse import find_queue
 from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.operations.sharding.shard_set import HASH_KIND, shard_set
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

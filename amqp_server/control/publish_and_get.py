@@ -14,7 +14,6 @@ from functools import partial
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.broker.handlers import basic as handlers
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.control.body_uploads import BodyUploads
@@ -24,6 +23,7 @@ from amqp_server.control.json_properties import properties_from_json, properties
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.permitted import when_permitted
 from amqp_server.control.registry import Audited, Command
+from amqp_server.operations.getting import get_message
 from amqp_server.protocol.content_assembly import ContentAssembly
 from amqp_server.protocol.large_delivery import LargeMessage
 from amqp_server.protocol.methods import BasicGet, BasicPublish
@@ -238,7 +238,7 @@ async def _take(
     time_slice = channel.broker.turn.new_slice()
     while len(rows) < wanted and held_bytes < GET_BYTES_MAX:
         channel.got = None
-        await channel.call(partial(handlers.get, channel, method))
+        await channel.wait(partial(get_message, channel, method))
         if channel.got is None:
             # The rights were checked and the queue is there: it is empty.
             return

@@ -1,6 +1,6 @@
 """The commands `queues.declare`, `queues.delete` and `queues.purge`.
 
-They call the handlers of AMQP's methods, which audit what they do.
+They begin the operations of AMQP's methods, which audit what they do.
 """
 
 from __future__ import annotations
@@ -8,17 +8,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from amqp_server.broker.handlers import queue as handlers
 from amqp_server.control.command_channel import command_channel
 from amqp_server.control.field_tables import checked_name, field_table
 from amqp_server.control.registry import Command
-from amqp_server.protocol.methods import (
-    QueueDeclare,
-    QueueDelete,
-    QueueDeleteOk,
-    QueuePurge,
-    QueuePurgeOk,
-)
+from amqp_server.operations.queue_declaring import declare_queue
+from amqp_server.operations.queue_deleting import delete_queue
+from amqp_server.operations.queue_purging import purge_queue
+from amqp_server.protocol.methods import QueueDeclare, QueueDelete, QueuePurge
 
 if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
@@ -56,7 +52,7 @@ async def declare(
         arguments=field_table(arguments),
     )
     known = name in channel.virtual_host.queues
-    await channel.call(partial(handlers.declare, channel, method))
+    await channel.carry_out(partial(declare_queue, channel, method))
     return {"created": not known, "name": channel.last_queue_name}
 
 
@@ -71,8 +67,7 @@ async def delete(
     channel = command_channel("queues.delete", broker, access, vhost)
     method = QueueDelete(queue=checked_name("name", name), if_empty=if_empty, if_unused=if_unused)
     known = name in channel.virtual_host.queues
-    reply = await channel.call(partial(handlers.delete, channel, method))
-    messages = reply.message_count if isinstance(reply, QueueDeleteOk) else 0
+    messages = await channel.carry_out(partial(delete_queue, channel, method))
     return {"messages": messages, "existed": known}
 
 
@@ -84,8 +79,8 @@ async def purge(broker: Broker, access: AccessControl, vhost: str, name: str) ->
     """
     channel = command_channel("queues.purge", broker, access, vhost)
     method = QueuePurge(queue=checked_name("name", name))
-    reply = await channel.call(partial(handlers.purge, channel, method))
-    return {"messages": reply.message_count if isinstance(reply, QueuePurgeOk) else 0}
+    purged = await channel.carry_out(partial(purge_queue, channel, method))
+    return {"messages": purged.messages}
 
 
 def queue_commands(broker: Broker, access: AccessControl) -> tuple[Command, ...]:

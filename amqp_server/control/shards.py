@@ -9,17 +9,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.admin.views.values import text_json
-from amqp_server.broker.sharding.changes import create_shards, delete_shards, find_shards
-from amqp_server.broker.sharding.errors import (
+from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.queues import queue_stats
+from amqp_server.control.registry import Command
+from amqp_server.operations.sharding.changes import create_shards, delete_shards, find_shards
+from amqp_server.operations.sharding.errors import (
     NoSuchShardsError,
     ShardArgumentError,
     ShardClashError,
     ShardLimitError,
 )
-from amqp_server.broker.sharding.shard_set import ShardSet, bound_queues, messages_of, shard_set
-from amqp_server.control.messages import ControlError, ErrorKind
-from amqp_server.control.queues import queue_stats
-from amqp_server.control.registry import Command
+from amqp_server.operations.sharding.shard_set import ShardSet, bound_queues, messages_of, shard_set
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.field_values import table_of
 from amqp_server.protocol.tables import encode_table

@@ -12,11 +12,12 @@ from amqp_server.broker.broker import Broker
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.consuming.consumer import ConsumedQueue
 from amqp_server.broker.counters.counted_channels import CountedChannels
-from amqp_server.broker.handlers.replies import when_deleted, when_up_to_date
 from amqp_server.broker.inner_client import InnerClient
 from amqp_server.broker.rights import ROUNDS_MAX, AnswerAwaited, when_answered
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.operations.operation import Applied
+from amqp_server.operations.waiting import when_deleted, when_up_to_date
 from amqp_server.protocol.methods import BasicGet, QueueDeclare
 
 
@@ -64,7 +65,9 @@ async def test_a_get_is_not_handled_after_the_end_of_its_channel(closes: bool) -
     # The message would be unacked for good.
     channel, handler = a_channel(), Handler()
     queue = cast("ConsumedQueue", QuietQueue())
-    due = asyncio.ensure_future(when_up_to_date(queue, channel, handler, BasicGet(queue="q")))
+    due: asyncio.Future[str | None] = asyncio.ensure_future(
+        when_up_to_date(queue, channel, handler, BasicGet(queue="q"))
+    )
     while not handler.calls:  # noqa: ASYNC110 - no event tells of it
         await asyncio.sleep(0)
     if closes:
@@ -78,7 +81,12 @@ async def test_a_get_is_not_handled_after_the_end_of_its_channel(closes: bool) -
 async def test_a_declare_is_not_handled_after_the_end_of_its_channel(closes: bool) -> None:
     # An exclusive queue would stay for good.
     channel, handler = a_channel(), Handler()
-    steps: Iterator[None] = when_deleted(lambda: None, channel, handler, QueueDeclare(queue="q"))
+
+    def declare(channel: Channel, method: QueueDeclare) -> Applied[None]:
+        handler(channel, method)
+        return Applied(None)
+
+    steps: Iterator[None] = when_deleted(lambda: None, channel, declare, QueueDeclare(queue="q"))
     next(steps)
     if closes:
         channel.end()

@@ -96,7 +96,7 @@ def test_a_flow_that_ran_otherwise_is_found(calls: list[Call], mistake: str) -> 
 def test_an_update_writes_order_threads_and_moved_functions_and_keeps_the_words() -> None:
     calls = [
         Call("log.py", "Log.read", "reader"),
-        Call("broker/handlers/basic.py", "get", EVENT_LOOP),
+        Call("connections/handlers/basic.py", "get", EVENT_LOOP),
     ]
     text, gone = updated(f"# Page\n{EXAMPLE}\nEnd\n", {"get": calls})
 
@@ -105,7 +105,7 @@ def test_an_update_writes_order_threads_and_moved_functions_and_keeps_the_words(
         [],
         ["```flow-get"],
         ["log.py:", "Log.read", "[reader]", "from", "the", "disk"],
-        ["broker/handlers/basic.py:", "get", "takes", "one", "message"],
+        ["connections/handlers/basic.py:", "get", "takes", "one", "message"],
         ["```"],
         [],
         ["End"],

@@ -5,7 +5,7 @@ After any of that no start may take what a deletion left for damage, or damage f
 
 import errno
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -21,8 +21,9 @@ from amqp_server.base import time_slice
 from amqp_server.base.errors import StartupError
 from amqp_server.broker import broker as broker_module
 from amqp_server.broker import deletion as deletion_module
-from amqp_server.broker.handlers import queue as queue_handlers
 from amqp_server.broker.inner_client import inner_channel
+from amqp_server.operations.operation import Applied
+from amqp_server.operations.queue_declaring import declare_queue
 from amqp_server.protocol.methods import QueueDeclare
 from appendlog.files.filesystem import FILE_MODE
 from metadata.errors import MetadataError
@@ -90,9 +91,10 @@ def build(server: InlineServer, client: InlineClient) -> None:
     channel = inner_channel("test", broker.vhosts[VHOST], broker)
 
     async def declare() -> None:
-        declared = queue_handlers.declare(channel, QueueDeclare(queue="q", durable=True))
-        assert isinstance(declared, Awaitable)
-        await declared
+        declared = declare_queue(channel, QueueDeclare(queue="q", durable=True))
+        assert isinstance(declared, Applied)
+        assert declared.durable is not None
+        await declared.durable
 
     server.loop.run_until_complete(declare())
 

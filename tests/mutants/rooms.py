@@ -275,7 +275,12 @@ ROOMS: Final = (
     Room("turns and jobs", (f"{_BROKER}/turn.py", f"{_BROKER}/turn_watch.py", f"{_BROKER}/job.py")),
     Room(
         "handlers",
-        (f"{_BROKER}/handlers/*.py", f"{_BROKER}/declaring/*.py"),
+        (
+            f"{_SERVER}/connections/handlers/*.py",
+            f"{_SERVER}/operations/*.py",
+            f"{_SERVER}/operations/sharding/*.py",
+            f"{_BROKER}/declaring/*.py",
+        ),
         (
             "tests/conformance/test_channel.py",
             "tests/conformance/test_permissions.py",

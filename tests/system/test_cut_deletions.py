@@ -22,10 +22,10 @@ from amqp_server.broker import broker as broker_module
 from amqp_server.broker import deletion as deletion_module
 from amqp_server.broker import virtual_host
 from amqp_server.broker.binding import BindingIdentity
-from amqp_server.broker.handlers import replies
-from amqp_server.broker.handlers.exchange import delete as delete_exchange
 from amqp_server.broker.inner_client import inner_channel
 from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.connections.handlers import replies
+from amqp_server.connections.handlers.exchange import delete as delete_exchange
 from amqp_server.protocol.methods import ExchangeDelete, ExchangeDeleteOk
 from amqp_server.protocol.tables import encode_table
 from metadata.write_rounds import WriteRounds

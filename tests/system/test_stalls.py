@@ -13,9 +13,9 @@ from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
 from amqp_server.base import time_slice
 from amqp_server.base.garbage_collection import collector
-from amqp_server.broker.handlers import HANDLERS
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.sorted_runs import CHUNK_MAX, SortedRuns
+from amqp_server.connections.handlers import HANDLERS
 from amqp_server.connections.session.client_session import ClientSession, _text_of
 from amqp_server.control.client import ask
 from amqp_server.protocol.framing import Event, MethodFrame

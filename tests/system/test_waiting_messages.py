@@ -12,9 +12,9 @@ from pamqp.commands import Basic, Channel, Confirm, Tx
 from pamqp.commands import Queue as QueueMethods
 
 from amqp_server.base.limits import Limits
-from amqp_server.broker.sharding.shard_set import messages_of
 from amqp_server.control.client import ask
 from amqp_server.control.queue_client import QueueClient
+from amqp_server.operations.sharding.shard_set import messages_of
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.system.held_queue import COUNT, QUEUE, RING, HeldLogs, HeldQueue, bodies
 from tests.threaded_server import ThreadedServer

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from amqp_server.broker.handlers import HANDLERS
 from amqp_server.connections.failed_methods import as_refusal, log_failed_method
+from amqp_server.connections.handlers import HANDLERS
 from amqp_server.protocol.errors import (
     AmqpError,
     CommandInvalid,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from amqp_server.broker.channel import Channel
-    from amqp_server.broker.handlers.handler import MethodSteps, Outcome
+    from amqp_server.connections.handlers.handler import MethodSteps, Outcome
     from amqp_server.connections.reply_queue import ReplyQueue
     from amqp_server.connections.session.session_closing import EndingSession, SessionClosing
     from amqp_server.protocol.framing import MethodFrame

@@ -16,13 +16,13 @@ from amqp_server.broker.declaring.argument_values import (
     truth,
 )
 from amqp_server.broker.declaring.queue_arguments import TYPE_MODULES
-from amqp_server.broker.handlers.group_arguments import group_name_fault, reset_fault
-from amqp_server.broker.handlers.stream_consumers import stream_filter, stream_offset
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.subscriptions.browsing import BROWSE, browses
 from amqp_server.broker.subscriptions.joining import GROUP, RESET
 from amqp_server.broker.subscriptions.start_position import OFFSET
 from amqp_server.broker.subscriptions.stream_filter import FILTER, MATCH_UNFILTERED
+from amqp_server.connections.handlers.group_arguments import group_name_fault, reset_fault
+from amqp_server.connections.handlers.stream_consumers import stream_filter, stream_offset
 from amqp_server.protocol.errors import PreconditionFailed
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ must wait for the disk. The connection handles no further method until the await
 
 from __future__ import annotations
 
-from amqp_server.broker.handlers.access import ACCESS_HANDLERS
-from amqp_server.broker.handlers.basic import BASIC_HANDLERS
-from amqp_server.broker.handlers.channel import CHANNEL_HANDLERS
-from amqp_server.broker.handlers.confirm import CONFIRM_HANDLERS
-from amqp_server.broker.handlers.exchange import EXCHANGE_HANDLERS
-from amqp_server.broker.handlers.handler import Handlers
-from amqp_server.broker.handlers.queue import QUEUE_HANDLERS
-from amqp_server.broker.handlers.tx import TX_HANDLERS
+from amqp_server.connections.handlers.access import ACCESS_HANDLERS
+from amqp_server.connections.handlers.basic import BASIC_HANDLERS
+from amqp_server.connections.handlers.channel import CHANNEL_HANDLERS
+from amqp_server.connections.handlers.confirm import CONFIRM_HANDLERS
+from amqp_server.connections.handlers.exchange import EXCHANGE_HANDLERS
+from amqp_server.connections.handlers.handler import Handlers
+from amqp_server.connections.handlers.queue import QUEUE_HANDLERS
+from amqp_server.connections.handlers.tx import TX_HANDLERS
 
 HANDLERS: Handlers = {
     **ACCESS_HANDLERS,

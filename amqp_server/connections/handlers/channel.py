@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.handler import Handlers
+from amqp_server.connections.handlers.handler import Handlers
 from amqp_server.protocol.errors import ChannelError, NotImplementedAmqp
 from amqp_server.protocol.methods import (
     ChannelClose,

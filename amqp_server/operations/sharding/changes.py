@@ -1,4 +1,4 @@
-"""Creates and deletes sets of shards, through the handlers of clients' declares and deletes.
+"""Creates and deletes sets of shards, through the operations of clients' declares and deletes.
 
 A crash or a disk error may interrupt a change; the same command completes it. The exchange is
 created first and deleted last, because it records how many shards there are.
@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.broker.declaring.names import check_not_locked
-from amqp_server.broker.handlers import exchange as exchange_handlers
-from amqp_server.broker.handlers import queue as queue_handlers
-from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.inner_client import inner_channel
 from amqp_server.broker.job import done_in_turns
-from amqp_server.broker.sharding.checks import check_shards, refused_as
-from amqp_server.broker.sharding.errors import NoSuchShardsError, ShardClashError
-from amqp_server.broker.sharding.shard_set import WEIGHT, bound_queues, messages_of, shard_set
+from amqp_server.operations.binding import make_binding
+from amqp_server.operations.exchange_declaring import declare_exchange
+from amqp_server.operations.exchange_deleting import delete_exchange
+from amqp_server.operations.operation import Applied
+from amqp_server.operations.queue_declaring import declare_queue
+from amqp_server.operations.queue_deleting import delete_queue_now
+from amqp_server.operations.sharding.checks import check_shards, refused_as
+from amqp_server.operations.sharding.errors import NoSuchShardsError, ShardClashError
+from amqp_server.operations.sharding.shard_set import WEIGHT, bound_queues, messages_of, shard_set
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.methods import ExchangeDelete, QueueDelete
 
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.channel import Channel
-    from amqp_server.broker.handlers.handler import MethodSteps, Outcome, Waiting
-    from amqp_server.broker.sharding.shard_set import ShardSet
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.operations.operation import AppliedSteps, Operation
+    from amqp_server.operations.sharding.shard_set import ShardSet
     from amqp_server.protocol.tables import Table
 
 QUEUES_PER_TURN: Final = 128
@@ -79,15 +81,11 @@ async def create_shards(
     first_number = check_shards(channel, wanted, arguments)
     had_exchange = wanted.exchange in vhost.exchanges
     missing = sum(queue is None for queue in wanted.queues(vhost))
-    await _all_done(
-        channel, [partial(exchange_handlers.declare, channel, wanted.exchange_declare())]
-    )
+    await _all_done(channel, [partial(declare_exchange, channel, wanted.exchange_declare())])
     for shards in _batches(wanted):
         # Include existing queues: their definitions may still be on their way to the disk.
         declares = [wanted.queue_declare(shard, arguments) for shard in shards]
-        await _all_done(
-            channel, [partial(queue_handlers.declare, channel, each) for each in declares]
-        )
+        await _all_done(channel, [partial(declare_queue, channel, each) for each in declares])
     bindings = await _bind(channel, wanted, first_number)
     return Created(not had_exchange, missing, bindings)
 
@@ -131,11 +129,9 @@ async def delete_shards(
         )
     for shards in _batches(found):
         deletes = [QueueDelete(queue=found.queue_name(shard), no_wait=True) for shard in shards]
-        await _all_done(
-            channel, [partial(queue_handlers.delete_now, channel, each) for each in deletes]
-        )
+        await _all_done(channel, [partial(delete_queue_now, channel, each) for each in deletes])
     delete = ExchangeDelete(exchange=name, no_wait=True)
-    await _all_done(channel, [partial(exchange_handlers.delete, channel, delete)])
+    await _all_done(channel, [partial(delete_exchange, channel, delete)])
     return found, messages
 
 
@@ -167,7 +163,7 @@ async def _bind(channel: Channel, wanted: ShardSet, first_number: int) -> int:
     await _all_done(
         channel,
         [
-            partial(make_binding, channel, exchange, queue, WEIGHT, {}, None, first_number + shard)
+            partial(make_binding, channel, exchange, queue, WEIGHT, {}, first_number + shard)
             for shard, queue in enumerate(queues)
         ],
     )
@@ -179,7 +175,7 @@ def _batches(shards: ShardSet) -> Iterator[range]:
         yield range(start, min(start + QUEUES_PER_TURN, shards.count))
 
 
-async def _all_done(channel: Channel, changes: Iterable[Callable[[], Outcome]]) -> None:
+async def _all_done(channel: Channel, changes: Iterable[Callable[[], Operation[Any]]]) -> None:
     """Start all changes in this turn; return when all have ended.
 
     Raises the error of the first change that failed. If a change cannot start, it starts none
@@ -193,8 +189,10 @@ async def _all_done(channel: Channel, changes: Iterable[Callable[[], Outcome]]) 
         except AmqpError as error:
             refusal = error
             break
-        if change is not None:
-            begun.append(_taken(channel, change) if isinstance(change, Generator) else change)
+        if not isinstance(change, Applied):
+            begun.append(_taken(channel, change))
+        elif change.durable is not None:
+            begun.append(change.durable)
     for end in await asyncio.gather(*begun, return_exceptions=True):
         if isinstance(end, BaseException):
             raise end
@@ -202,13 +200,14 @@ async def _all_done(channel: Channel, changes: Iterable[Callable[[], Outcome]]) 
         raise refusal
 
 
-async def _taken(channel: Channel, steps: MethodSteps) -> None:
-    """Take the steps of a method in turns, then wait for what is left."""
-    waiting: list[Waiting] = []
+async def _taken(channel: Channel, steps: AppliedSteps[Any]) -> None:
+    """Take the steps of a change in turns; return when it is durable."""
+    found: list[Applied[Any] | None] = []
 
     def and_keep() -> Iterator[None]:
-        waiting.append((yield from steps))
+        found.append((yield from steps))
 
     await done_in_turns(channel.broker.turn, channel.client.line, and_keep(), _WHO)
-    if waiting[0] is not None:
-        await waiting[0]
+    (applied,) = found
+    if applied is not None and applied.durable is not None:
+        await applied.durable

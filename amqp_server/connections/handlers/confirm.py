@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.handler import Handlers
+from amqp_server.connections.handlers.handler import Handlers
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import ConfirmSelect, ConfirmSelectOk
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
-    from amqp_server.broker.handlers.handler import MethodSteps
+    from amqp_server.connections.handlers.handler import MethodSteps
 
 
 def select(channel: Channel, method: ConfirmSelect) -> MethodSteps:

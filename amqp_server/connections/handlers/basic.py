@@ -12,29 +12,27 @@ from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.declaring.names import find_queue, queue_name
 from amqp_server.broker.events.channel_events import note_consumer_created
-from amqp_server.broker.handlers.consumer_arguments import (
+from amqp_server.broker.stream import Stream
+from amqp_server.broker.subscriptions.browsing import browses
+from amqp_server.broker.subscriptions.finding import find_source, needs_search, search_source
+from amqp_server.broker.transactions.transaction import Outcome
+from amqp_server.connections.handlers.consumer_arguments import (
     check_browser,
     check_consumer_arguments,
     consumer_priority,
     consumer_timeout_ms,
 )
-from amqp_server.broker.handlers.direct_reply import consume_replies
-from amqp_server.broker.handlers.handler import Handlers
-from amqp_server.broker.handlers.replies import when_up_to_date
-from amqp_server.broker.handlers.stream_consumers import check_stream_consumer, refuse_stream
-from amqp_server.broker.job import done_in_turns
-from amqp_server.broker.queue_settings import QueueType
-from amqp_server.broker.stream import Stream
-from amqp_server.broker.subscriptions.browsing import browses
-from amqp_server.broker.subscriptions.finding import find_source, needs_search, search_source
-from amqp_server.broker.transactions.transaction import Outcome
+from amqp_server.connections.handlers.direct_reply import consume_replies
+from amqp_server.connections.handlers.handler import Handlers
+from amqp_server.connections.handlers.stream_consumers import check_stream_consumer
+from amqp_server.operations.getting import get_message
+from amqp_server.operations.waiting import when_up_to_date
 from amqp_server.protocol.errors import (
     AccessRefused,
     NotAllowed,
     NotFound,
     NotImplementedAmqp,
     PreconditionFailed,
-    ResourceLocked,
 )
 from amqp_server.protocol.methods import (
     BasicAck,
@@ -43,7 +41,6 @@ from amqp_server.protocol.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
-    BasicGetEmpty,
     BasicNack,
     BasicQos,
     BasicQosOk,
@@ -59,10 +56,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
-    from amqp_server.broker.handlers.handler import MethodSteps, Waiting
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.storing.message_run import Messages
-    from amqp_server.protocol.large_delivery import LargeMessage
+    from amqp_server.connections.handlers.handler import MethodSteps, Waiting
     from amqp_server.protocol.methods import Method
 
 _HIGHEST_TAG = (1 << 62) - 1
@@ -212,101 +207,6 @@ def cancel_now(channel: Channel, method: BasicCancel) -> Awaitable[Method | None
     return None
 
 
-def get(channel: Channel, method: BasicGet) -> Awaitable[Method | None] | None:
-    """Deliver one message, or reply that there is none."""
-    channel.client.rights.require(Right.READ, "queue", queue_name(channel, method.queue))
-    queue = find_queue(channel, method.queue)
-    refuse_stream(queue, "basic.get")
-    _check_may_get(queue)
-    queue.note_use()
-    if not queue.bring_up_to_date():
-        return when_up_to_date(queue, channel, get, method)
-    if queue.loading.is_loading:
-        return _get_when_loaded(channel, queue, method)
-    ready = queue.ready.peek()
-    if ready is None or queue.is_paused:
-        _send_empty(channel, queue)
-        return None
-    messages = queue.store.read(ready.start, ready.start + 1)
-    if messages:
-        return _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
-    return _get_when_read(channel, queue, method)
-
-
-def _check_may_get(queue: Queue) -> None:
-    """Check that clients other than the active consumer may take messages.
-
-    Raises:
-        ResourceLocked: The queue is a quorum queue with a single active consumer.
-    """
-    if queue.settings.single_active_consumer and queue.settings.type is QueueType.QUORUM:
-        raise ResourceLocked(
-            f"cannot obtain access to locked queue '{queue.name}' in vhost "
-            f"'{queue.virtual_host.name}'. basic.get operations are not supported by quorum "
-            "queues with single active consumer"
-        )
-
-
-async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> None:
-    """Wait until the messages are loaded: then it is known which is first and which expired."""
-    await queue.loading.until_loaded()
-    if not queue.loading.is_loading:
-        await queue.until_up_to_date()
-        await _get_when_read(channel, queue, method)
-    elif not channel.is_closed:
-        _send_empty(channel, queue)
-
-
-async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> None:
-    """Wait for the log; another consumer may take the message during that time."""
-    while not channel.is_closed and not queue.is_deleted and not queue.is_paused:
-        if queue.is_at_work and not queue.is_draining:
-            # Earlier messages are returning.
-            await queue.until_up_to_date()
-            continue
-        ready = queue.ready.peek()
-        if ready is None:
-            break
-        messages = queue.store.read(ready.start, ready.start + 1)
-        if messages:
-            traced = _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
-            if traced is not None:
-                await traced
-            return
-        await queue.store.until_read()
-    if not channel.is_closed:
-        _send_empty(channel, queue)
-
-
-def _send_empty(channel: Channel, queue: Queue) -> None:
-    channel.counters.deliveries_of(queue).get_empty += 1
-    queue.note_observed()
-    channel.send(BasicGetEmpty())
-
-
-def _get_ok(
-    channel: Channel, queue: Queue, message: bytes, *, no_ack: bool
-) -> Awaitable[None] | None:
-    """Send the first message of a queue; return what waits until it is traced, if it is."""
-    ready = queue.ready.peek()
-    assert ready is not None, "the caller has just read this message"
-    delivered: Messages | LargeMessage = [message]
-    if ready.redelivered:
-        delivered = queue.as_delivered(ready.start, [message], redelivered=True)
-    # Take the message only when it can be sent. A message that is taken and then lost would be
-    # neither ready nor unacked (I8).
-    octets = channel.encode_get_ok(
-        delivered, redelivered=ready.redelivered, left=len(queue.ready) - 1
-    )
-    taken = queue.ready.take(1)
-    channel.note_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
-    channel.write(octets)
-    if channel.virtual_host.firehose is None:
-        return None
-    steps = channel.traces(queue.name, delivered, redelivered=taken.redelivered)
-    return done_in_turns(channel.broker.turn, channel.client.line, steps, "trace")
-
-
 def ack(channel: Channel, method: BasicAck) -> Iterator[None] | None:
     """Acknowledge deliveries with tag 0; the connection handles other tags in runs."""
     return _resolve(channel, Outcome.ACKNOWLEDGED, method.delivery_tag, multiple=method.multiple)
@@ -357,7 +257,7 @@ BASIC_HANDLERS: Handlers = {
     BasicQos: qos,
     BasicConsume: consume,
     BasicCancel: cancel,
-    BasicGet: get,
+    BasicGet: get_message,
     BasicAck: ack,
     BasicNack: nack,
     BasicReject: reject,

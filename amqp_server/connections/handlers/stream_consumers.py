@@ -1,4 +1,4 @@
-"""Checks of a stream's consumers, and methods that streams do not support.
+"""Checks of a stream's consumers.
 
 Source: RabbitMQ 3.10, `rabbit_stream_queue` (`consume`, `dequeue`) and `rabbit_channel`, with their
 texts.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.declaring.argument_values import unacceptable
-from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.joining import GROUP
 from amqp_server.broker.subscriptions.start_position import parse_start
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
@@ -55,20 +54,6 @@ def check_stream_consumer(channel: Channel, queue: Queue, method: BasicConsume) 
         )
     if channel.prefetch_global:
         raise NotImplementedAmqp(f"{where} does not support global qos")
-
-
-def refuse_stream(queue: Queue, operation: str) -> None:
-    """Refuse a method that streams do not support.
-
-    Args:
-        queue: Queue that the method names.
-        operation: Name of the method.
-
-    Raises:
-        NotImplementedAmqp: The queue is a stream.
-    """
-    if isinstance(queue, Stream):
-        raise NotImplementedAmqp(f"{operation} not supported by stream queues {_where(queue)}")
 
 
 def _where(queue: Queue) -> str:

@@ -21,13 +21,13 @@ from amqp_server.broker.declaring.names import (
 )
 from amqp_server.broker.declaring.object_limits import queues_max
 from amqp_server.broker.declaring.queue_arguments import check_queue_arguments
-from amqp_server.broker.sharding.errors import (
+from amqp_server.operations.sharding.errors import (
     ShardArgumentError,
     ShardClashError,
     ShardLimitError,
     ShardsError,
 )
-from amqp_server.broker.sharding.shard_set import is_of_shard, shard_set
+from amqp_server.operations.sharding.shard_set import is_of_shard, shard_set
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.strings import SHORTSTR_BYTES_MAX
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.exchange import Exchange
-    from amqp_server.broker.sharding.shard_set import ShardSet
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.operations.sharding.shard_set import ShardSet
     from amqp_server.protocol.tables import Table
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.transactions.commit import Commit
 from amqp_server.broker.transactions.transaction import Transaction
+from amqp_server.connections.handlers.handler import Handlers
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import (
     TxCommit,

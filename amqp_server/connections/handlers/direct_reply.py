@@ -1,4 +1,4 @@
-"""Consuming from and declaring `amq.rabbitmq.reply-to` (direct reply-to)."""
+"""Consuming from `amq.rabbitmq.reply-to` (direct reply-to)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from base64 import urlsafe_b64encode
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO, ReplyConsumer
-from amqp_server.protocol.errors import NotAllowed, NotFound, PreconditionFailed
-from amqp_server.protocol.methods import BasicConsumeOk, QueueDeclareOk
+from amqp_server.broker.consuming.direct_reply import ReplyConsumer
+from amqp_server.protocol.errors import NotAllowed, PreconditionFailed
+from amqp_server.protocol.methods import BasicConsumeOk
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
@@ -38,21 +38,3 @@ def consume_replies(channel: Channel, method: BasicConsume) -> None:
     channel.virtual_host.replies.add(consumer)
     if not method.no_wait:
         channel.send(BasicConsumeOk(consumer_tag=consumer.tag))
-
-
-def is_reply_name(queue: str) -> bool:
-    """Return whether a queue's name is reserved for direct reply-to."""
-    return queue.startswith(DIRECT_REPLY_TO)
-
-
-def reply_declare_ok(channel: Channel, name: str) -> QueueDeclareOk:
-    """Return the reply to a declare that checks whether a reply consumer still exists.
-
-    Raises:
-        NotFound: The reply consumer does not exist.
-    """
-    vhost = channel.virtual_host
-    if not vhost.replies.exists(name):
-        raise NotFound(f"no queue '{name}' in vhost '{vhost.name}'")
-    channel.last_queue_name = name
-    return QueueDeclareOk(queue=name, message_count=0, consumer_count=1)
