@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from amqp_server.broker.broker import Broker
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.observed_queue import ObservedQueue
     from amqp_server.upkeep.checkpointer import Checkpointer
 
 PAGE_QUEUES_MAX: Final = 500
@@ -58,7 +58,7 @@ async def stats(
     return {"queues": rows, "next": _place_text(page[-1]) if more else ""}
 
 
-def _queues(broker: Broker, vhost: str, name: str) -> Iterator[Queue]:
+def _queues(broker: Broker, vhost: str, name: str) -> Iterator[ObservedQueue]:
     for host in [broker.vhosts[vhost]] if vhost else list(broker.vhosts.values()):
         if name:
             if name in host.queues:
@@ -67,7 +67,7 @@ def _queues(broker: Broker, vhost: str, name: str) -> Iterator[Queue]:
             yield from host.queues.values()
 
 
-def queue_stats(checkpointer: Checkpointer, queue: Queue) -> dict[str, Any]:
+def queue_stats(checkpointer: Checkpointer, queue: ObservedQueue) -> dict[str, Any]:
     """Return the statistics of one queue. Costs microseconds; reads no file."""
     store = queue.store
     settlement = queue.settlement
@@ -128,7 +128,7 @@ def queue_stats(checkpointer: Checkpointer, queue: Queue) -> dict[str, Any]:
     }
 
 
-def traffic_stats(queue: Queue) -> dict[str, int]:
+def traffic_stats(queue: ObservedQueue) -> dict[str, int]:
     """Return the traffic of a queue since the server started; see docs/statistics.md."""
     queue.fold_deliveries()
     counters = queue.counters
@@ -144,14 +144,14 @@ def traffic_stats(queue: Queue) -> dict[str, int]:
     }
 
 
-def checkpoint_age_seconds(checkpointer: Checkpointer, queue: Queue) -> float | None:
+def checkpoint_age_seconds(checkpointer: Checkpointer, queue: ObservedQueue) -> float | None:
     """Return the age of the checkpoint of a queue; None if it does not survive a restart."""
     if not queue.is_journaled:
         return None
     return round(checkpointer.age_seconds, 3)
 
 
-def _state(queue: Queue) -> str:
+def _state(queue: ObservedQueue) -> str:
     if queue.is_failed:
         return "failed"
     if queue.is_paused:
@@ -159,7 +159,7 @@ def _state(queue: Queue) -> str:
     return "waiting for the disk" if queue.store.is_stalled else "running"
 
 
-def _index_stats(queue: Queue) -> dict[str, int]:
+def _index_stats(queue: ObservedQueue) -> dict[str, int]:
     found = queue.store.log.index_statistics()
     return {
         "index_entries": found.entries,
@@ -169,7 +169,7 @@ def _index_stats(queue: Queue) -> dict[str, int]:
     }
 
 
-def _place(queue: Queue) -> tuple[bytes, bytes]:
+def _place(queue: ObservedQueue) -> tuple[bytes, bytes]:
     """Return the sort key of a queue in octets, because names may not be valid UTF-8."""
     return _octets(queue.virtual_host.name), _octets(queue.name)
 
@@ -178,7 +178,7 @@ def _octets(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def _place_text(queue: Queue) -> str:
+def _place_text(queue: ObservedQueue) -> str:
     return ".".join(octets.hex() for octets in _place(queue))
 
 
