@@ -655,7 +655,7 @@ class Queue:
         assert self._incoming_pairs is not None, "there is one to forget"
         pair = self._incoming_pairs.pop(exchange)
         pair.fold(self.virtual_host.counters)
-        self._storage.counted_channels.told.end(pair)
+        self._storage.counted_channels.reported.end(pair)
 
     def incoming_pairs(self) -> tuple[IncomingPair, ...]:
         """Return the counters of what has come from each exchange; at most `INCOMING_MAX`."""

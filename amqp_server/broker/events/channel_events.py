@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 
-class ToldChannel(Protocol):
+class ObservedChannel(Protocol):
     """A channel, as its events see it."""
 
     @property
@@ -32,12 +32,12 @@ class ToldChannel(Protocol):
         """Events of the broker."""
 
 
-def channel_name(channel: ToldChannel) -> str:
+def channel_name(channel: ObservedChannel) -> str:
     """Return the name of a channel, as RabbitMQ shows it."""
     return f"{channel.client.name} ({channel.number})"
 
 
-def note_channel_created(channel: ToldChannel) -> None:
+def note_channel_created(channel: ObservedChannel) -> None:
     """Tell that a client has opened a channel."""
     events = channel.events
     if events.is_followed:
@@ -61,7 +61,7 @@ def note_channel_created(channel: ToldChannel) -> None:
         )
 
 
-def note_channel_closed(channel: ToldChannel) -> None:
+def note_channel_closed(channel: ObservedChannel) -> None:
     """Tell that a channel is gone, with its consumers."""
     events = channel.events
     if events.is_followed:
@@ -75,7 +75,7 @@ def note_channel_closed(channel: ToldChannel) -> None:
         )
 
 
-def note_consumer_created(channel: ToldChannel, consumer: Consumer, arguments: Table) -> None:
+def note_consumer_created(channel: ObservedChannel, consumer: Consumer, arguments: Table) -> None:
     """Tell that a client has started a consumer."""
     events = channel.events
     if events.is_followed:
@@ -102,7 +102,7 @@ def note_consumer_created(channel: ToldChannel, consumer: Consumer, arguments: T
         )
 
 
-def note_consumer_deleted(channel: ToldChannel, consumer: Consumer) -> None:
+def note_consumer_deleted(channel: ObservedChannel, consumer: Consumer) -> None:
     """Tell that a consumer has ended."""
     events = channel.events
     if events.is_followed:

@@ -145,7 +145,7 @@ def put_into(
 def count_incoming(groups: Iterable[Group]) -> Steps[None]:
     """Count for each queue what it got of several exchanges, a thousand queues in each step.
 
-    `put_into` was told of no exchange.
+    `put_into` got no exchange.
     """
     looked_at = 0
     for target, messages in groups:

@@ -14,7 +14,7 @@ from appendlog.layout.message import body_position
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.admin.census.row import Facts
+    from amqp_server.admin.change_feed.row import Facts
     from amqp_server.broker.queue import Queue
     from appendlog.segments.segment import Segment
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.admin.views.values import text_json
 
 if TYPE_CHECKING:
-    from amqp_server.admin.census.row import Facts
+    from amqp_server.admin.change_feed.row import Facts
     from amqp_server.broker.counters.channel_counters import ChannelCounters
     from amqp_server.broker.counters.delivery_pair import DeliveryPair
     from amqp_server.broker.counters.incoming_pair import IncomingPair
