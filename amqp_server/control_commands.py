@@ -17,7 +17,7 @@ from amqp_server.control.delayed import delayed_commands
 from amqp_server.control.exchange_changes import exchange_commands
 from amqp_server.control.exports import exports_commands
 from amqp_server.control.following import following_commands
-from amqp_server.control.held_alarms import alarm_commands
+from amqp_server.control.forced_alarms import alarm_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.logins import login_commands

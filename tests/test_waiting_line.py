@@ -71,7 +71,7 @@ async def test_an_address_cannot_hold_all_places() -> None:
     # All places are free again, and nothing is kept of those who had them.
     async with line.place("c"), line.place("c"), line.place("d"):
         assert len(line) == 0
-    assert not line._held
+    assert not line._taken
     assert not line._waiting
 
 

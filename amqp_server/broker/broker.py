@@ -248,13 +248,13 @@ class Broker:
 
     def _fit_forwarder(self, queue: Queue) -> None:
         """Give a queue the forwarder that its settings ask for, or let the present one finish."""
-        if queue.settings.holds_dead_letters:
+        if queue.settings.awaits_dead_letter_rule:
             queue.forwarder = Forwarder(queue, NoDeadLetters(), self.turn, self._transfer_order)
-            queue.forwarder.is_held = True
+            queue.forwarder.awaits_rule = True
             return
         if queue.settings.dead_letter_exchange is None:
             if queue.forwarder is not None:
-                if queue.forwarder.is_held:
+                if queue.forwarder.awaits_rule:
                     queue.forwarder.change_rule(NoDeadLetters())
                 queue.forwarder.is_retired = True
             return
@@ -554,7 +554,7 @@ def _dead_letter_settings(settings: QueueSettings) -> tuple[object, ...]:
         settings.dead_letter_exchange,
         settings.dead_letter_routing_key,
         settings.dead_letters_at_least_once,
-        settings.holds_dead_letters,
+        settings.awaits_dead_letter_rule,
     )
 
 

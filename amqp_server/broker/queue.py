@@ -256,7 +256,7 @@ class Queue:
     @property
     def visible_end(self) -> int:
         """End of the offsets that readers may see (I9, exclusive)."""
-        if self._end_before_commit is not None and self.is_held:
+        if self._end_before_commit is not None and self.is_in_commit:
             return self._end_before_commit
         return self.store.readable_end
 
@@ -343,7 +343,7 @@ class Queue:
                 self.forwarder.run_turn()
             return
         # What a commit publishes is one write: a start that finds a damaged log counts what it has.
-        is_writing = self._storage.held and self.is_held
+        is_writing = self._storage.queues_in_commit and self.is_in_commit
         if not is_writing and self.store.run_journal():
             self._turn.mark(self)
         if not self.is_draining and self._serve():
@@ -393,7 +393,7 @@ class Queue:
     @property
     def is_at_work(self) -> bool:
         """Whether messages come, return or go in steps; nothing is delivered until the end."""
-        return self._work_count > 0 or self.is_held
+        return self._work_count > 0 or self.is_in_commit
 
     @property
     def _is_behind(self) -> bool:
@@ -413,10 +413,10 @@ class Queue:
         self._turn.mark(self)
 
     @property
-    def is_held(self) -> bool:
-        """Whether a commit holds the queue: until its end no other client publishes to it."""
-        held = self._storage.held
-        return bool(held) and self in held
+    def is_in_commit(self) -> bool:
+        """Whether a commit changes the queue: until its end no other client publishes to it."""
+        in_commit = self._storage.queues_in_commit
+        return bool(in_commit) and self in in_commit
 
     def change_settings(self, settings: QueueSettings, kept: StorageSettings) -> None:
         """Replace the settings of a queue whose messages are all loaded, because a policy changed.
@@ -450,12 +450,12 @@ class Queue:
         )
 
     def hide_commit(self) -> None:
-        """Let readers see nothing of what the commit publishes that holds the queue."""
+        """Hide from readers what the present commit publishes to the queue."""
         if self._end_before_commit is None:
             self._end_before_commit = self.visible_end
 
-    def end_hold(self) -> None:
-        """Go on: no commit holds the queue any more."""
+    def on_commit_ended(self) -> None:
+        """Go on: the commit that changed the queue has ended."""
         self._end_before_commit = None
         self._turn.mark(self)
         if self._subscriptions is not None:
@@ -474,7 +474,11 @@ class Queue:
         Returns:
             Whether there is more to do at once, in the line `_line`.
         """
-        if self.loading.is_loading or self._work_count or (self._storage.held and self.is_held):
+        if (
+            self.loading.is_loading
+            or self._work_count
+            or (self._storage.queues_in_commit and self.is_in_commit)
+        ):
             return False
         rules = self.rules
         if rules is not None and rules.before_delivery():
@@ -747,7 +751,7 @@ class Queue:
             for waiter in tuple(self.waiting_confirms):
                 waiter.refuse_confirms(self)
         elif has_turned:
-            # The failed log held back the recovery point until now.
+            # The failed log kept back the recovery point until now.
             self.is_checkpoint_due = True
         if has_grown and self._subscriptions is not None:
             self._subscriptions.wake()

@@ -80,7 +80,7 @@ class Events:
         self._waiting: deque[tuple[Event, int]] = deque()
         self._waiting_bytes = 0
         self._steps: Iterator[None] | None = None
-        self._is_held_up = False
+        self._is_blocked = False
         self._logged_dropped = 0
         self._next_log_seconds = 0.0
 
@@ -146,8 +146,8 @@ class Events:
         else:
             self._waiting.append((event, size_bytes))
             self._waiting_bytes += size_bytes
-        # A queue that held it up may have been deleted.
-        self._is_held_up = False
+        # A queue that blocked it may have been deleted.
+        self._is_blocked = False
         self._turn.mark(self, self.line)
 
     def _note_dropped(self) -> None:
@@ -164,7 +164,7 @@ class Events:
             self._steps = self._send_all()
         try:
             for _ in self._steps:
-                if self._is_held_up:
+                if self._is_blocked:
                     return
                 if self._turn.time_slice.is_over:
                     self._turn.mark(self, self.line)
@@ -207,21 +207,21 @@ class Events:
 
     def _until_room(self, queue: Queue) -> Iterator[None]:
         while queue.is_stalled and not queue.is_deleted:
-            self._is_held_up = True
+            self._is_blocked = True
             queue.waiting_confirms.add(self)
             yield
-            self._is_held_up = False
+            self._is_blocked = False
 
     # amqp_server.broker.publishing.target_queue.ConfirmWaiter
 
     @property
     def awaits_confirms(self) -> bool:
         """Whether events wait for room in a queue."""
-        return self._is_held_up
+        return self._is_blocked
 
     def release_confirms(self) -> None:
         """Go on: there may be room in the queue."""
-        self._is_held_up = False
+        self._is_blocked = False
         self._turn.mark(self, self.line)
 
     def refuse_confirms(self, queue: TargetQueue) -> None:

@@ -317,7 +317,7 @@ def _has_failed(purge_under_way: Future[None] | None) -> bool:
 
 
 def delete(channel: Channel, method: QueueDelete) -> Outcome:
-    """Delete a queue, after the commit that holds it; a missing one counts as deleted.
+    """Delete a queue, after the commit that changes it; a missing one counts as deleted.
 
     Messages that have expired are gone first, in steps: the reply says how many are left.
     """
@@ -326,7 +326,7 @@ def delete(channel: Channel, method: QueueDelete) -> Outcome:
     queue = queue_of_name(channel, name)
     if queue is not None:
         check_not_locked(channel, queue)
-        if queue.is_held or not queue.bring_up_to_date():
+        if queue.is_in_commit or not queue.bring_up_to_date():
             return _delete_in_steps(channel, queue, method)
     return delete_now(channel, method)
 
@@ -341,7 +341,7 @@ def _delete_in_steps(channel: Channel, queue: Queue, method: QueueDelete) -> Met
 
 
 def delete_now(channel: Channel, method: QueueDelete) -> Outcome:
-    """Delete a queue even if a commit holds it: the rest of the commit does not reach it."""
+    """Delete a queue even if it is in a commit: the rest of the commit does not reach it."""
     vhost = channel.virtual_host
     name = queue_name(channel, method.queue)
     queue = queue_of_name(channel, name)

@@ -159,7 +159,7 @@ class Policies:
         await self._finish(self._clear(vhost, name, kind))
 
     @asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
+    async def lock(self) -> AsyncIterator[None]:
         """Let nothing be changed during the block but by the block itself."""
         async with self._one_at_a_time:
             yield

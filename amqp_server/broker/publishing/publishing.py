@@ -92,7 +92,7 @@ class PublishingBroker(Protocol):
 
     @property
     def storage(self) -> QueueStorage:
-        """Opens the logs of queues, and knows whether any queue is held."""
+        """Opens the logs of queues, and knows which queues are in a commit."""
 
     @property
     def commits(self) -> CommitLine:
@@ -479,7 +479,7 @@ class Publishing:
             deferred = DeferredPublish(target, queues, reply_keys, messages, flags)
             self._channel.transaction.publish(deferred)
             return None
-        if self._broker.storage.held and any(queue.is_held for queue in queues):
+        if self._broker.storage.queues_in_commit and any(queue.is_in_commit for queue in queues):
             return self._enqueue_later(target, queues, reply_keys, messages, flags)
         if len(messages) > 1 and any(queue.refuses_when_full for queue in queues):
             return self._enqueue_apart(target, queues, reply_keys, messages, flags)
@@ -502,7 +502,7 @@ class Publishing:
         messages: list[bytes],
         flags: int,
     ) -> Iterator[None]:
-        """Put messages into queues of which a commit holds some, when it has ended."""
+        """Put messages into queues of which some are in a commit, when it has ended."""
         yield from self._broker.commits.until_released(self._client, queues)
         yield from self._enqueue(target, queues, reply_keys, messages, flags) or ()
 
@@ -544,7 +544,7 @@ class Publishing:
         barriers: list[Barrier] = []
         is_refused = False
         for queue in queues:
-            if queue.is_held:
+            if queue.is_in_commit:
                 yield from self._broker.commits.until_released(self._client, (queue,))
             awaited, refusing = enqueue((queue,), messages, flags, target.exchange)
             barriers += awaited
@@ -689,7 +689,7 @@ class Publishing:
             return self._enqueue_groups_in_steps(groups, row.flags)
         if may_refuse(queued):
             return self._enqueue_groups_apart(groups, row.flags)
-        if self._broker.storage.held and any(queue.is_held for queue in queued):
+        if self._broker.storage.queues_in_commit and any(queue.is_in_commit for queue in queued):
             return self._enqueue_groups_in_steps(groups, row.flags)
         starts: dict[Queue, int] = {}
         for queue, messages in queued.items():
@@ -730,7 +730,7 @@ class Publishing:
             exchange = None
         starts: dict[Queue, int] = {}
         for queue, messages in queued.items():
-            if queue.is_held:
+            if queue.is_in_commit:
                 yield from self._broker.commits.until_released(self._client, (queue,))
             put_into(queue, messages, flags, starts, exchange)
             self.throttle_if_full((queue,))

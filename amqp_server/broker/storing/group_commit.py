@@ -64,7 +64,7 @@ class GroupCommit:
     def is_worth_waiting(self, start: int, end: int, message_bytes: float) -> bool:
         """Return whether the messages of `[start, end)` should wait while publishers send.
 
-        They should while all of this holds: the last write held several messages; the queue has
+        They should while all of this holds: the last write had several messages; the queue has
         grown lately; they are less than `flush_bytes`; and they have not waited for
         `flush_interval_seconds`.
 
