@@ -321,7 +321,7 @@ class Queue:
         if rules is not None:
             rules.note(self.store.end_offset, messages, flags)
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
-        self.store.payer = self._turn.current_line
+        self.store.charged_line = self._turn.current_line
         end_offset = self.store.append(messages, persistent=is_persistent)
         # Include messages that wait for a slot: the queue has accepted them, so every count and
         # rule has to see them.

@@ -134,20 +134,20 @@ def line_of(server: ThreadedServer, client: AmqpClient) -> Line:
 def test_the_client_that_publishes_above_the_limit_pays_for_no_write(
     server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    payers: set[Hashable] = set()
+    charged_clients: set[Hashable] = set()
     submit = ThreadFlusher.submit
 
-    def noted(flusher: ThreadFlusher, request: Request, payer: Hashable = None) -> None:
+    def noted(flusher: ThreadFlusher, request: Request, charged_client: Hashable = None) -> None:
         if isinstance(request, FlushRequest) and request.chunks:
-            payers.add(payer)
-        submit(flusher, request, payer)
+            charged_clients.add(charged_client)
+        submit(flusher, request, charged_client)
 
     with connect(server.address) as large, connect(server.address) as small:
         fill(server, large)
         monkeypatch.setattr(ThreadFlusher, "submit", noted)
         exceed(server, small)
 
-        assert payers == {line_of(server, large)}, "whose messages are written"
+        assert charged_clients == {line_of(server, large)}, "whose messages are written"
 
 
 def test_messages_for_which_consumers_wait_are_not_read_back(

@@ -77,7 +77,8 @@ class MessageStore:
         has_progressed: Whether the owner should call `take_progress` in its turn. What the disk
             answers is handed over at once; everything else waits for that turn, because it may
             happen while the owner is in the middle of a change.
-        payer: Line of the client that published last; the writes of the log are on its behalf.
+        charged_line: Line of the client that published last; the writes of the log are charged to
+            it.
             None: no client has published yet.
     """
 
@@ -102,7 +103,7 @@ class MessageStore:
         self.ring = ring
         self.is_failed = False
         self.has_progressed = False
-        self.payer: Line | None = None
+        self.charged_line: Line | None = None
         self.awaits_definition = False
         self.failure: LogFailedError | None = None
         self.written_end = log.log_end_offset
@@ -348,7 +349,7 @@ class MessageStore:
                 self._spill()
             else:
                 self._is_spill_due = True
-                self._owner.wake(self.payer)
+                self._owner.wake(self.charged_line)
         return False
 
     def request_sync(self) -> None:
@@ -425,7 +426,7 @@ class MessageStore:
     def wake_for_write(self) -> None:
         """Let the queue write what waits, in the line of the client that published."""
         self._group.end_wait()
-        self._owner.wake(self.payer)
+        self._owner.wake(self.charged_line)
 
     def flushed(self, result: FlushResult) -> None:
         """Apply the flusher's result of this store's request."""
@@ -559,7 +560,7 @@ class MessageStore:
     def _submit(self, request: FlushRequest) -> None:
         self._request = request
         self._is_sync_due = self._is_sync_due and not request.append.sync
-        self._flusher.submit(request, self.payer)
+        self._flusher.submit(request, self.charged_line)
 
     def _window_arrived_ahead(self) -> None:
         if not self._is_discarded:
