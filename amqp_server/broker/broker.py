@@ -30,7 +30,7 @@ from amqp_server.broker.rules.size_measurement import measure_sizes
 from amqp_server.broker.storing.queues_to_checkpoint import QueuesToCheckpoint
 from amqp_server.broker.storing.retention_pins import RetentionPins
 from amqp_server.broker.stream import Stream
-from amqp_server.broker.transactions.commit_line import CommitLine
+from amqp_server.broker.transactions.pending_commits import PendingCommits
 from amqp_server.broker.transactions.transaction import TransactionBudget
 from amqp_server.broker.transfers.dead_letter import DeadLetters, NoDeadLetters
 from amqp_server.broker.transfers.delay_queue import (
@@ -138,7 +138,7 @@ class Broker:
         self._orphaned_queues: dict[Client, set[Queue]] = {}
         self.write_checkpoint = write_checkpoint
         self.commit = commit
-        self.commits = CommitLine(turn, storage)
+        self.commits = PendingCommits(turn, storage)
         self._transfer_order = TransferOrder(turn)
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)

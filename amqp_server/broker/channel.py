@@ -185,7 +185,7 @@ class Channel:
         if self.virtual_host.firehose is not None:
             steps = self.traces(consumer.queue.name, messages, redelivered=redelivered)
             turn = self.broker.turn
-            Job(turn, self.client.line, steps, "trace").start(turn.time_slice)
+            Job(turn, self.client.task_queue, steps, "trace").start(turn.time_slice)
 
     def traces(self, queue_name: str, messages: Delivered, *, redelivered: bool) -> Iterator[None]:
         """Return the steps that tell the firehose of messages that were delivered, if it is on."""

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.store_progress import StoreProgress
     from amqp_server.broker.subscriptions.groups import Groups
     from amqp_server.broker.transfers.forwarder import Forwarder
-    from amqp_server.broker.turn import Line, Turn
+    from amqp_server.broker.turn import TaskQueue, Turn
     from amqp_server.protocol.large_delivery import LargeMessage
     from amqp_server.protocol.tables import Table
 
@@ -170,7 +170,7 @@ class Queue:
         self._storage = storage
         self._turn = turn
         self._on_changed = on_changed
-        self._line: Line | None = None
+        self._task_queue: TaskQueue | None = None
         self._had_consumer = False
         self.is_draining = False
         self._work_count = 0
@@ -321,7 +321,7 @@ class Queue:
         if rules is not None:
             rules.note(self.store.end_offset, messages, flags)
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
-        self.store.charged_line = self._turn.current_line
+        self.store.charged_task_queue = self._turn.current_task_queue
         end_offset = self.store.append(messages, persistent=is_persistent)
         # Include messages that wait for a slot: the queue has accepted them, so every count and
         # rule has to see them.
@@ -347,7 +347,7 @@ class Queue:
         if not is_writing and self.store.run_journal():
             self._turn.mark(self)
         if not self.is_draining and self._serve():
-            self._turn.mark(self, self._line)
+            self._turn.mark(self, self._task_queue)
         if self._expiry_waiters and (self.is_draining or not self._is_behind):
             wake(self._expiry_waiters)
         if self.forwarder is not None:
@@ -373,14 +373,14 @@ class Queue:
                 self._turn.mark(self)
                 return False
             if self._turn.time_slice.is_over:
-                self._turn.mark(self, self._line)
+                self._turn.mark(self, self._task_queue)
                 break
         return not self.is_at_work or self.is_draining
 
     @property
     def delivers_on(self) -> bool:
         """Whether the slice was over before all was delivered that could be."""
-        return self._line is not None
+        return self._task_queue is not None
 
     def finish_due(self) -> None:
         """Do all that is due now, for a caller that cannot wait. O(messages that have expired).
@@ -472,7 +472,7 @@ class Queue:
         """Deliver ready messages, and apply the queue's rules before and after.
 
         Returns:
-            Whether there is more to do at once, in the line `_line`.
+            Whether there is more to do at once, in the task queue `_task_queue`.
         """
         if (
             self.loading.is_loading
@@ -490,12 +490,12 @@ class Queue:
             elif self.consumer_waits.since_seconds:
                 self.consumer_waits.end()
             if consumer is not None:
-                # A publisher does not pay for slow consumers, nor for a long queue.
-                self._line = consumer.channel.client.line
+                # A publisher is not charged for slow consumers, nor for a long queue.
+                self._task_queue = consumer.channel.client.task_queue
                 return True
         elif self.consumer_waits.since_seconds:
             self.consumer_waits.end()
-        self._line = None
+        self._task_queue = None
         return rules is not None and rules.after_delivery()
 
     def set_paused(self, *, is_paused: bool) -> None:
@@ -505,13 +505,13 @@ class Queue:
         if self._subscriptions is not None:
             self._subscriptions.wake()
 
-    def wake(self, line: Line | None = None) -> None:
+    def wake(self, task_queue: TaskQueue | None = None) -> None:
         """Take a turn: a consumer can take more, or the store has progressed.
 
         Args:
-            line: Line to wait in; None: that of the task that runs now.
+            task_queue: Task queue to wait in; None: that of the task that runs now.
         """
-        self._turn.mark(self, line)
+        self._turn.mark(self, task_queue)
 
     def settle(self, start: int, end: int) -> None:
         """Mark the unacked offsets `[start, end)` as done for good."""
@@ -733,7 +733,7 @@ class Queue:
         if not self.is_deleted:
             self._on_changed(self)
         for waiter in self.waiting_confirms:
-            self._turn.mark(self, waiter.line)
+            self._turn.mark(self, waiter.task_queue)
         if not self.waiting_confirms:
             self._turn.mark(self)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.admin.change_feed.changed_objects import KINDS, ChangedObjects
 from amqp_server.broker.job import done_in_turns
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 
@@ -26,18 +26,18 @@ SLICE_SECONDS: Final = 0.0005
 
 
 class _Reader:
-    """One request: takes the steps of its poll in the turns of a line, report by report.
+    """One request: takes the steps of its poll in the turns of a task queue, report by report.
 
     Args:
         turn: Turn that runs the steps.
-        line: Line that pays for them; the requests share it.
+        task_queue: Task queue in which they run; all requests share it.
         steps: The poll; some steps return a report.
     """
 
-    def __init__(self, turn: Turn, line: Line, steps: Iterator[Report | None]) -> None:
+    def __init__(self, turn: Turn, task_queue: TaskQueue, steps: Iterator[Report | None]) -> None:
         self.work_seconds = 0.0
         self._turn = turn
-        self._line = line
+        self._task_queue = task_queue
         self._steps = steps
         self._report: Report | None = None
 
@@ -45,7 +45,7 @@ class _Reader:
         """Return the next report; None when all have been returned."""
         self._report = None
         name = "management.changes"
-        await done_in_turns(self._turn, self._line, self._until_report(), name, SLICE_SECONDS)
+        await done_in_turns(self._turn, self._task_queue, self._until_report(), name, SLICE_SECONDS)
         return self._report
 
     def _until_report(self) -> Iterator[None]:
@@ -63,7 +63,7 @@ class _Reader:
 async def changes(
     feed: ChangedObjects,
     turn: Turn,
-    line: Line,
+    task_queue: TaskQueue,
     node: NodeState,
     report: ReportProgress,
     since: int,
@@ -74,7 +74,7 @@ async def changes(
     Args:
         feed: The feed of changed objects.
         turn: Turn that runs the poll.
-        line: Line that pays for it.
+        task_queue: Task queue in which it runs.
         node: The state of the whole server.
         report: Sends a report.
         since: Generation of the last poll; 0 for everything.
@@ -88,7 +88,7 @@ async def changes(
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
     poll = feed.begin(since)
     await report({"run": feed.run, "is_whole": poll.since == 0})
-    reader = _Reader(turn, line, feed.reports(poll, kinds))
+    reader = _Reader(turn, task_queue, feed.reports(poll, kinds))
     while (found := await reader.next_report()) is not None:
         await report(found.as_json())
     state = await node.as_json()
@@ -102,5 +102,5 @@ async def changes(
 
 def changes_commands(feed: ChangedObjects, turn: Turn, node: NodeState) -> tuple[Command, ...]:
     """Return the command `management.changes` of a server with these parts."""
-    run = partial(changes, feed, turn, Line(), node)
+    run = partial(changes, feed, turn, TaskQueue(), node)
     return (Command("management.changes", run, {"since": int, "kinds": list}, reports=True),)

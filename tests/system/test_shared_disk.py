@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 from appendlog import FileSystem
 from appendlog.flushing.flusher import PARALLEL_MAX, ThreadFlusher
 from appendlog.flushing.requests import FlushRequest, Request
@@ -89,15 +89,15 @@ def charged_clients(monkeypatch: pytest.MonkeyPatch) -> list[Hashable]:
     return noted
 
 
-def line_of(server: ThreadedServer, client: AmqpClient) -> Line:
-    """Return the line of a client, which is the only one that publishes in its connection."""
+def task_queue_of(server: ThreadedServer, client: AmqpClient) -> TaskQueue:
+    """Return the task queue of a client, which is the only one that publishes in its connection."""
     port = client.socket.getsockname()[1]
-    (line,) = [
-        each._session.line
+    (task_queue,) = [
+        each._session.task_queue
         for each in server.connections
         if each._session is not None and f":{port} " in each.name
     ]
-    return line
+    return task_queue
 
 
 def test_the_publisher_pays_for_a_spill_that_a_timer_begins(
@@ -116,7 +116,7 @@ def test_the_publisher_pays_for_a_spill_that_a_timer_begins(
         publisher.publish(bytes(RING_BYTES), "q")
         server.wait_until(lambda: len(charged_clients) == 1)
 
-        assert charged_clients == [line_of(server, publisher)]
+        assert charged_clients == [task_queue_of(server, publisher)]
 
 
 def test_the_publisher_pays_for_what_memory_relief_writes(
@@ -134,13 +134,13 @@ def test_the_publisher_pays_for_what_memory_relief_writes(
         server.call(server.server.broker.storage.release_memory)
         server.wait_until(lambda: len(charged_clients) == 1)
 
-        assert charged_clients == [line_of(server, publisher)]
+        assert charged_clients == [task_queue_of(server, publisher)]
 
 
 def test_the_publisher_pays_for_a_write_that_an_answer_of_the_disk_begins(
     tmp_path: Path, charged_clients: list[Hashable]
 ) -> None:
-    """No confirm waits for it, so the queue's next write waits in no client's line."""
+    """No confirm waits for it, so the queue's next write waits in no client's task queue."""
     files = SlowLogs()
     with (
         ThreadedServer(tmp_path / "data", files) as server,
@@ -156,4 +156,4 @@ def test_the_publisher_pays_for_a_write_that_an_answer_of_the_disk_begins(
         files.may_sync.set()
         server.wait_until(lambda: len(charged_clients) == 2)
 
-        assert charged_clients == [line_of(server, publisher)] * 2
+        assert charged_clients == [task_queue_of(server, publisher)] * 2

@@ -73,7 +73,7 @@ class Events:
 
     def __init__(self, turn: Turn, vhosts: Mapping[str, EventHost]) -> None:
         self.dropped = 0
-        self.line = turn.upkeep
+        self.task_queue = turn.upkeep
         self._turn = turn
         self._vhosts = vhosts
         self._followers: dict[Follower, None] = {}
@@ -148,7 +148,7 @@ class Events:
             self._waiting_bytes += size_bytes
         # A queue that blocked it may have been deleted.
         self._is_blocked = False
-        self._turn.mark(self, self.line)
+        self._turn.mark(self, self.task_queue)
 
     def _note_dropped(self) -> None:
         self.dropped += 1
@@ -167,11 +167,11 @@ class Events:
                 if self._is_blocked:
                     return
                 if self._turn.time_slice.is_over:
-                    self._turn.mark(self, self.line)
+                    self._turn.mark(self, self.task_queue)
                     return
         except Exception:
             # One event that cannot be sent must not keep back the others.
-            self._turn.mark(self, self.line)
+            self._turn.mark(self, self.task_queue)
             self._steps = None
             raise
         self._steps = None
@@ -222,7 +222,7 @@ class Events:
     def release_confirms(self) -> None:
         """Go on: there may be room in the queue."""
         self._is_blocked = False
-        self._turn.mark(self, self.line)
+        self._turn.mark(self, self.task_queue)
 
     def refuse_confirms(self, queue: TargetQueue) -> None:
         """Go on without a queue whose log has failed."""

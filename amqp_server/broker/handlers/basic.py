@@ -304,7 +304,7 @@ def _get_ok(
     if channel.virtual_host.firehose is None:
         return None
     steps = channel.traces(queue.name, delivered, redelivered=taken.redelivered)
-    return done_in_turns(channel.broker.turn, channel.client.line, steps, "trace")
+    return done_in_turns(channel.broker.turn, channel.client.task_queue, steps, "trace")
 
 
 def ack(channel: Channel, method: BasicAck) -> Iterator[None] | None:

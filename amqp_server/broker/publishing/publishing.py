@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.storing.storage import QueueStorage
-    from amqp_server.broker.transactions.commit_line import CommitLine
+    from amqp_server.broker.transactions.pending_commits import PendingCommits
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
@@ -95,7 +95,7 @@ class PublishingBroker(Protocol):
         """Opens the logs of queues, and knows which queues are in a commit."""
 
     @property
-    def commits(self) -> CommitLine:
+    def commits(self) -> PendingCommits:
         """Carries out transactions, one at a time."""
 
 
@@ -141,7 +141,7 @@ class Publishing:
 
     Attributes:
         confirms: Confirms of the channel; None until the client selects them.
-        line: The client's line in the turn.
+        task_queue: Task queue of the client.
         is_refusing: Whether every publish is answered with `basic.nack`, if confirms are on.
     """
 
@@ -155,7 +155,7 @@ class Publishing:
         # Of publishes to the exchange that was used last.
         self._pair: PublishPair | None = None
         self._client = channel.client
-        self.line = channel.client.line
+        self.task_queue = channel.client.task_queue
         self._broker = channel.broker
         self._rights = channel.client.rights
         self._rules = self._rights.rules

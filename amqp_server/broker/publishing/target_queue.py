@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from amqp_server.broker.counters.owners import CountedExchange
-    from amqp_server.broker.turn import Line
+    from amqp_server.broker.turn import TaskQueue
 
 
 class ConfirmWaiter(Protocol):
     """Channel, or other sender, that waits until its messages are safe in a queue.
 
     Attributes:
-        line: Line in which the queue goes on with what it waits for.
+        task_queue: Task queue in which the queue goes on with what it waits for.
     """
 
-    line: Line
+    task_queue: TaskQueue
 
     @property
     def awaits_confirms(self) -> bool:

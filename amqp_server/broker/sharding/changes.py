@@ -209,6 +209,6 @@ async def _taken(channel: Channel, steps: MethodSteps) -> None:
     def and_keep() -> Iterator[None]:
         waiting.append((yield from steps))
 
-    await done_in_turns(channel.broker.turn, channel.client.line, and_keep(), _WHO)
+    await done_in_turns(channel.broker.turn, channel.client.task_queue, and_keep(), _WHO)
     if waiting[0] is not None:
         await waiting[0]

@@ -20,7 +20,8 @@ class Writes(Protocol):
 
         Args:
             request: Request to carry out.
-            charged_client: Line of the client that published what is written; None: not known.
+            charged_client: Task queue of the client that published what is written; None: not
+                known.
         """
 
 
@@ -29,8 +30,9 @@ class ClientWrites:
 
     So the clients share the disk as they share the event loop: a client that writes one log does
     not wait for one that writes hundreds. The publisher is charged, not the client whose task runs
-    when the write begins: many writes begin in the server's own line, because a timer, a result of
-    the disk or a memory alarm asks for them. There each would wait for those of all other clients.
+    when the write begins: many writes begin in the server's own task queue, because a timer, a
+    result of the disk or a memory alarm asks for them. There each would wait for those of all
+    other clients.
 
     Args:
         flusher: Carries out the requests.
@@ -46,9 +48,9 @@ class ClientWrites:
 
         Args:
             request: Request to carry out.
-            charged_client: Line of the client that published what is written; None: the client
-                whose task runs now.
+            charged_client: Task queue of the client that published what is written; None: the
+                client whose task runs now.
         """
         self._flusher.submit(
-            request, self._turn.current_line if charged_client is None else charged_client
+            request, self._turn.current_task_queue if charged_client is None else charged_client
         )

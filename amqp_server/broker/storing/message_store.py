@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.store_settings import StoreSettings
     from amqp_server.broker.storing.window_budget import WindowBudget
     from amqp_server.broker.storing.window_reader import ReadInWorker, WindowReader
-    from amqp_server.broker.turn import Line
+    from amqp_server.broker.turn import TaskQueue
     from appendlog import FlushResult, Log, LogFailedError, ReadResult
     from offsets.settlement import Settlement
     from ring import Ring
@@ -77,9 +77,8 @@ class MessageStore:
         has_progressed: Whether the owner should call `take_progress` in its turn. What the disk
             answers is handed over at once; everything else waits for that turn, because it may
             happen while the owner is in the middle of a change.
-        charged_line: Line of the client that published last; the writes of the log are charged to
-            it.
-            None: no client has published yet.
+        charged_task_queue: Task queue of the client that published last; the writes of the log are
+            charged to it. None: no client has published yet.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class MessageStore:
         self.ring = ring
         self.is_failed = False
         self.has_progressed = False
-        self.charged_line: Line | None = None
+        self.charged_task_queue: TaskQueue | None = None
         self.awaits_definition = False
         self.failure: LogFailedError | None = None
         self.written_end = log.log_end_offset
@@ -349,7 +348,7 @@ class MessageStore:
                 self._spill()
             else:
                 self._is_spill_due = True
-                self._owner.wake(self.charged_line)
+                self._owner.wake(self.charged_task_queue)
         return False
 
     def request_sync(self) -> None:
@@ -424,9 +423,9 @@ class MessageStore:
         return self._group.is_worth_waiting(start, end, self.ring.held_bytes / len(self.ring))
 
     def wake_for_write(self) -> None:
-        """Let the queue write what waits, in the line of the client that published."""
+        """Let the queue write what waits, in the task queue of the client that published."""
         self._group.end_wait()
-        self._owner.wake(self.charged_line)
+        self._owner.wake(self.charged_task_queue)
 
     def flushed(self, result: FlushResult) -> None:
         """Apply the flusher's result of this store's request."""
@@ -560,7 +559,7 @@ class MessageStore:
     def _submit(self, request: FlushRequest) -> None:
         self._request = request
         self._is_sync_due = self._is_sync_due and not request.append.sync
-        self._flusher.submit(request, self.charged_line)
+        self._flusher.submit(request, self.charged_task_queue)
 
     def _window_arrived_ahead(self) -> None:
         if not self._is_discarded:

@@ -79,7 +79,7 @@ class Subscription:
     def wake(self) -> None:
         """Deliver at the end of the turn: there may be more messages or more credit."""
         if len(self.consumers):
-            self._turn.mark(self, self.consumers.first.channel.client.line)
+            self._turn.mark(self, self.consumers.first.channel.client.task_queue)
 
     def run_turn(self) -> None:
         """Deliver visible messages to consumers with credit."""
@@ -91,7 +91,7 @@ class Subscription:
             return
         consumer = self._serve()
         if consumer is not None:
-            self._turn.mark(self, consumer.channel.client.line)
+            self._turn.mark(self, consumer.channel.client.task_queue)
 
     def _serve(self) -> Consumer | None:
         """Deliver ready messages; return a consumer for which there is more to do at once."""

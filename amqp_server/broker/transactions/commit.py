@@ -2,7 +2,7 @@
 
 The broker first writes what must survive a restart as one record of the redo journal (`record`).
 Then it applies everything (`carry_out`). This may take many steps, between which other clients are
-served; the `CommitLine` hides a part of it from them. If the server dies before the last step, the
+served; `PendingCommits` hides a part of it from them. If the server dies before the last step, the
 next start applies the record.
 """
 
@@ -231,8 +231,8 @@ class Commit:
         )
         return record, hints
 
-    def add_to_line(self, steps: Iterator[None]) -> None:
-        """Let the steps that carry out the commit be taken, after those of earlier commits."""
+    def schedule(self, steps: Iterator[None]) -> None:
+        """Take the steps that carry out the commit, after those of earlier commits."""
         self._channel.broker.commits.add(self.client, steps)
 
     def carry_out(self) -> Iterator[None]:

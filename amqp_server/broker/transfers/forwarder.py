@@ -123,7 +123,7 @@ class Forwarder:
         self._rule = forwarding
         self._turn = turn
         self._order = order
-        self.line = turn.transfers
+        self.task_queue = turn.transfers
         self.clock_seconds = 0.0
         self.message_count = 0
         self.is_retired = False

@@ -264,4 +264,4 @@ class SessionLogin:
         self.expiry.watch(session)
         steps = chain.from_iterable(map(end_refused_consumers, tuple(session.channels.values())))
         name = f"new secret of client {session.name!r}"
-        Job(self._server.broker.turn, session.line, steps, name).start()
+        Job(self._server.broker.turn, session.task_queue, steps, name).start()

@@ -28,7 +28,7 @@ class CrowdedError(Exception):
         self.is_of_address = is_of_address
 
 
-class WaitingLine:
+class WaitingList:
     """Gives out a number of places; who waits gets one in turn for each address.
 
     So many logins from one address delay those of others by one request each, and never take all
@@ -52,7 +52,7 @@ class WaitingLine:
 
     @asynccontextmanager
     async def place(self, address: str) -> AsyncIterator[None]:
-        """Take a place during the block; a cancelled caller leaves the line.
+        """Take a place during the block; a cancelled caller leaves the list.
 
         Args:
             address: Whose request it is.
@@ -74,8 +74,8 @@ class WaitingLine:
         return self._free > 0 and self._taken[address] < self._places_per_address
 
     async def _wait(self, address: str) -> None:
-        line = self._waiting.get(address, ())
-        if len(line) >= WAITING_PER_ADDRESS_MAX:
+        waiting = self._waiting.get(address, ())
+        if len(waiting) >= WAITING_PER_ADDRESS_MAX:
             raise CrowdedError(is_of_address=True)
         if self._count >= WAITING_MAX:
             raise CrowdedError(is_of_address=False)
@@ -93,12 +93,12 @@ class WaitingLine:
             raise
 
     def _leave(self, address: str, turn: asyncio.Future[None]) -> None:
-        line = self._waiting.get(address)
-        if line is None or turn not in line:
+        waiting = self._waiting.get(address)
+        if waiting is None or turn not in waiting:
             return
-        line.remove(turn)
+        waiting.remove(turn)
         self._count -= 1
-        if not line:
+        if not waiting:
             del self._waiting[address]
 
     def _release(self, address: str) -> None:
@@ -116,12 +116,12 @@ class WaitingLine:
         address = next(filter(self._may_begin, self._waiting), None)
         if address is None:
             return True
-        line = self._waiting.pop(address)
-        turn = line.popleft()
+        waiting = self._waiting.pop(address)
+        turn = waiting.popleft()
         self._count -= 1
-        if line:
+        if waiting:
             # To the end: the others come first.
-            self._waiting[address] = line
+            self._waiting[address] = waiting
         if turn.done():
             return False
         self._free -= 1

@@ -31,7 +31,7 @@ class _Waiting(NamedTuple):
     done: asyncio.Future[None]
 
 
-class CommitLine:
+class PendingCommits:
     """The commits that are ready to be carried out, first in, first out. The event loop owns it.
 
     Args:
@@ -50,7 +50,7 @@ class CommitLine:
         """Carry out a commit after those that came before; begin at once if there is none.
 
         Args:
-            client: Client whose line pays for it.
+            client: Client that is charged for it.
             steps: The commit; each step does a part.
 
         Returns:
@@ -126,14 +126,14 @@ class CommitLine:
             try:
                 for _ in commit.steps:
                     if time_slice is not None and time_slice.is_over:
-                        self._turn.mark(self, commit.client.line)
+                        self._turn.mark(self, commit.client.task_queue)
                         return
             except Exception as raised:  # noqa: BLE001 - who waits for the commit gets it
                 error = raised
             self._waiting.popleft()
             self._end(commit, error)
             if time_slice is not None and self._waiting and time_slice.is_over:
-                self._turn.mark(self, self._waiting[0].client.line)
+                self._turn.mark(self, self._waiting[0].client.task_queue)
                 return
         self._turn.jobs.discard(self)
 
