@@ -123,7 +123,7 @@ class Broker:
         self.turn = turn
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
         self.events = Events(turn, self.vhosts)
-        audit.on_event = self.events.note
+        audit.on_event = self.events.report
         self.churn = Churn()
         self.auth_attempts = AuthAttempts()
         self.dead_letter_counts = DeadLetterCounts()
@@ -220,7 +220,7 @@ class Broker:
         queue.dead_letter_counts = self.dead_letter_counts
         self._fit_forwarder(queue)
         vhost.add_queue(queue)
-        queue.note_observed()
+        queue.mark_changed()
         self._fit_expiry_timer(queue)
         if exclusive_owner is not None:
             self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
@@ -263,7 +263,7 @@ class Broker:
             queue.name,
             queue.settings,
             self.turn.clock.time_ns,
-            self.dead_letter_counts.note_cycle,
+            self.dead_letter_counts.count_cycle,
         )
         if queue.forwarder is None:
             queue.forwarder = Forwarder(queue, letters, self.turn, self._transfer_order)

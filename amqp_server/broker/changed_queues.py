@@ -15,7 +15,7 @@ GONE_MAX: Final = 20_000
 class ObservedQueue(Protocol):
     """A queue, as the list of changes sees it; see `amqp_server.broker.queue.Queue`."""
 
-    is_noted: bool
+    is_marked_changed: bool
     has_new_facts: bool
     changed_in: int
     facts_in: int
@@ -38,7 +38,7 @@ class QueuePoll(Protocol):
 class ChangedQueues:
     """Which queues have changed, in the order of their last change. The event loop owns it.
 
-    A queue notes its first change after each poll; the next ones cost it the test of a flag. So
+    A queue records its first change after each poll; the next ones cost it the test of a flag. So
     idle queues cost nothing, however many there are.
 
     Attributes:
@@ -49,22 +49,22 @@ class ChangedQueues:
     def __init__(self) -> None:
         self.generation = 0
         self.lost_until = 0
-        self._noted: dict[ObservedQueue, None] = {}
-        # Those that a poll takes from `_noted`, in steps; polls at the same time share the work.
+        self._changed: dict[ObservedQueue, None] = {}
+        # Those that a poll takes from `_changed`, in steps; polls at the same time share the work.
         self._taken: dict[ObservedQueue, None] = {}
         # In the order of the generation of their last change; dicts keep the order.
         self._ordered: dict[ObservedQueue, None] = {}
         self._gone: deque[tuple[int, int]] = deque()
         self._last_number = 0
 
-    def note(self, queue: ObservedQueue) -> None:
-        """Note that a queue has changed; it does not call again before the next poll."""
+    def record(self, queue: ObservedQueue) -> None:
+        """Record that a queue has changed; it does not call again before the next poll."""
         if not queue.is_deleted:
-            self._noted[queue] = None
+            self._changed[queue] = None
 
     def end(self, queue: ObservedQueue) -> None:
-        """Note that a queue is deleted; keep no reference to it."""
-        self._noted.pop(queue, None)
+        """Record that a queue is deleted; keep no reference to it."""
+        self._changed.pop(queue, None)
         self._taken.pop(queue, None)
         self._ordered.pop(queue, None)
         if queue.number:
@@ -77,11 +77,11 @@ class ChangedQueues:
 
         What changes after its step comes with the next poll.
         """
-        self._taken.update(self._noted)
-        self._noted = {}
+        self._taken.update(self._changed)
+        self._changed = {}
         while self._taken:
             queue, _ = self._taken.popitem()
-            queue.is_noted = False
+            queue.is_marked_changed = False
             queue.changed_in = poll.found_in
             if queue.has_new_facts:
                 queue.has_new_facts = False

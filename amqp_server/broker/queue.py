@@ -28,7 +28,7 @@ from amqp_server.broker.publishing.refusal_log import RefusalLog
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
 from amqp_server.broker.queue_settings import Overflow, QueueType
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
-from amqp_server.broker.rules.delivery_limit_log import note_past_limit
+from amqp_server.broker.rules.delivery_limit_log import log_past_limit
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_attributes import MessageAttributes, body_bytes
 from amqp_server.broker.rules.queue_rules import QueueRules
@@ -110,7 +110,7 @@ class Queue:
         is_paused: Whether an operator has paused it: it delivers nothing, and takes publishes.
         makes_persistent: Whether the queue stores every message as persistent.
         is_hidden: Whether it is in no table of names: the messages of a delayed exchange.
-        is_noted: Whether it is noted that the queue has changed; see `ChangedQueues`.
+        is_marked_changed: Whether the queue is marked as changed; see `ChangedQueues`.
         has_new_facts: Whether what seldom changes, such as the policy, has changed too.
         changed_in: Generation of its last change; `ChangedQueues` sets it.
         facts_in: Generation of the last change of what seldom changes; likewise.
@@ -119,7 +119,7 @@ class Queue:
 
     makes_persistent = False
     is_hidden = True
-    is_noted = False
+    is_marked_changed = False
     has_new_facts = True
     changed_in = 0
     facts_in = 0
@@ -319,7 +319,7 @@ class Queue:
             attributes = MessageAttributes(self.settings, self.store.end_offset)
             rules = self.rules = QueueRules(self, attributes, None, self._turn)
         if rules is not None:
-            rules.note(self.store.end_offset, messages, flags)
+            rules.record(self.store.end_offset, messages, flags)
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
         self.store.charged_task_queue = self._turn.current_task_queue
         end_offset = self.store.append(messages, persistent=is_persistent)
@@ -334,8 +334,8 @@ class Queue:
 
     def run_turn(self) -> None:
         """Apply the progress of the store, write new messages to the log, deliver ready ones."""
-        if not self.is_noted:
-            self.note_observed()
+        if not self.is_marked_changed:
+            self.mark_changed()
         if self.store.has_progressed:
             self._apply(self.store.take_progress())
         if self.is_deleted:
@@ -521,9 +521,9 @@ class Queue:
             "I2: settled beyond the end of the store"
         )
         if not self.is_checkpoint_due:
-            self._note_dirty()
-        if not self.is_noted:
-            self.note_observed()
+            self._mark_dirty()
+        if not self.is_marked_changed:
+            self.mark_changed()
         self.store.release(self.settlement.ack_floor)
 
     def _is_force_removed(self, offset: int) -> bool:
@@ -540,7 +540,7 @@ class Queue:
             reason: Reason of the dead letter; one of the constants of `deaths`.
         """
         if self.dead_letter_counts is not None:
-            self.dead_letter_counts.note(self.settings, reason, end - start)
+            self.dead_letter_counts.count(self.settings, reason, end - start)
         if self.forwarder is None or self.forwarder.is_retired:
             self.settle(start, end)
         else:
@@ -585,24 +585,24 @@ class Queue:
         kept: list[tuple[int, int]] = []
         for low, high, is_over in counts.add(ranges):
             if is_over:
-                self._note_past_limit(high - low)
+                self._log_past_limit(high - low)
                 self.drop(low, high, DELIVERY_LIMIT)
             else:
                 kept.append((low, high))
         self.ready.requeue_all(kept)
         counts.prune(self.settlement)
         if not self.is_checkpoint_due:
-            self._note_dirty()
+            self._mark_dirty()
         if self.rules is not None:
             for start, end in ranges:
                 self.rules.on_requeued(start, end)
         self._turn.mark(self)
 
-    def _note_past_limit(self, count: int) -> None:
+    def _log_past_limit(self, count: int) -> None:
         if not self._is_delivery_limit_logged and self.settings.dead_letter_exchange is None:
             self._is_delivery_limit_logged = True
             limit = self.settings.delivery_limit
-            note_past_limit(self.virtual_host.name, self.name, limit, count)
+            log_past_limit(self.virtual_host.name, self.name, limit, count)
 
     def purge(self) -> Iterator[int]:
         """Settle all messages that are ready now, in steps; each returns how many it settled.
@@ -634,11 +634,11 @@ class Queue:
         ready = merge(self.loading.within(start, end), self.ready.within(start, end))
         return message_states(self.settlement, ready, start, end)
 
-    def note_incoming(self, count: int, exchange: CountedExchange | None) -> None:
+    def count_incoming(self, count: int, exchange: CountedExchange | None) -> None:
         """Count messages that were routed to the queue and that `publish` has not counted."""
         if exchange is not None:
             self._incoming_from(exchange).count += count
-            self.note_observed()
+            self.mark_changed()
 
     def _incoming_from(self, exchange: CountedExchange | None) -> IncomingPair:
         """Return the counter of what comes from an exchange; the next messages may, too."""
@@ -693,17 +693,17 @@ class Queue:
         for pair in () if self._delivery_pairs is None else tuple(self._delivery_pairs):
             pair.fold()
 
-    def note_observed(self) -> None:
-        """Note that what is shown of the queue has changed."""
-        if not self.is_noted:
-            self.is_noted = True
-            self._storage.changed_queues.note(self)
+    def mark_changed(self) -> None:
+        """Mark the queue as changed: what is shown of it has changed."""
+        if not self.is_marked_changed:
+            self.is_marked_changed = True
+            self._storage.changed_queues.record(self)
 
-    def note_changed(self) -> None:
+    def mark_for_checkpoint(self) -> None:
         """Include the queue in the next round of checkpoints."""
         self._on_changed(self)
 
-    def note_use(self) -> None:
+    def record_use(self) -> None:
         """Restart the expiry timer (`x-expires`): a client has used the queue."""
         if self.expiry_timer is not None:
             self.expiry_timer.renew()
@@ -717,9 +717,9 @@ class Queue:
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Stop serving a consumer; return whether the queue should be deleted now."""
         self.consumers.remove(consumer)
-        self.note_observed()
+        self.mark_changed()
         if len(self.consumers) == 0:
-            self.note_use()
+            self.record_use()
         else:
             # The next consumer becomes active, or one of a lower priority gets its turn.
             self._turn.mark(self)
@@ -727,8 +727,8 @@ class Queue:
 
     def store_answered(self, progress: StoreProgress) -> None:
         """Apply the answer of the disk at once; the next write waits for a turn."""
-        if not self.is_noted:
-            self.note_observed()
+        if not self.is_marked_changed:
+            self.mark_changed()
         self._apply(progress)
         if not self.is_deleted:
             self._on_changed(self)
@@ -820,14 +820,14 @@ class Queue:
     def count_refused(self, count: int) -> None:
         """Count messages that the queue refused, whose publishers got a nack or an error."""
         self.publish_refused_count += count
-        self.note_observed()
+        self.mark_changed()
 
-    def note_refused(self, count: int) -> None:
+    def count_and_log_refused(self, count: int) -> None:
         """Count messages that the queue refused because its log has failed, and log it."""
         self.count_refused(count)
         if self._refusal_log is None:
             self._refusal_log = RefusalLog()
-        self._refusal_log.note(self.virtual_host.name, self.name, count)
+        self._refusal_log.count(self.virtual_host.name, self.name, count)
 
     def withdraw(self, start: int, end: int) -> None:
         """Settle refused messages of `[start, end)` that no consumer has.
@@ -924,7 +924,7 @@ class Queue:
             name = f"end of queue {self.name!r}"
             Job(self._turn, self._turn.upkeep, _freed(ready), name).start()
 
-    def _note_dirty(self) -> None:
+    def _mark_dirty(self) -> None:
         """Make the next checkpoint write what is settled and what was redelivered."""
         self.is_checkpoint_due = True
         self._on_changed(self)

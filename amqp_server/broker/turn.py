@@ -141,7 +141,7 @@ class Turn:
         call_soon: Method of the event loop, passed in so that the broker needs no asyncio.
         call_later: Method of the event loop; takes the delay in seconds first.
         watch: Learns how long each task takes; None: a watch that nothing reads.
-        note_work: Called after each turn with the seconds of work since the last call, which
+        record_work: Called after each turn with the seconds of work since the last call, which
             include those of `run_now`; None: not called.
         clock: Time that the broker goes by; None: that of the machine.
         stopwatch: Measures how long tasks take, and when slices and turns are over.
@@ -166,7 +166,7 @@ class Turn:
         call_soon: Callable[[Callable[[], None]], object],
         call_later: Callable[[float, Callable[[], None]], Timer],
         watch: TurnWatch | None = None,
-        note_work: Callable[[float], None] | None = None,
+        record_work: Callable[[float], None] | None = None,
         clock: Clock | None = None,
         stopwatch: Stopwatch = perf_counter,
         processor_time: Stopwatch = thread_time,
@@ -175,7 +175,7 @@ class Turn:
         self.stopwatch = stopwatch
         self._processor_time = processor_time
         self._watch = TurnWatch() if watch is None else watch
-        self._note_work = note_work
+        self._record_work = record_work
         self._call_soon = call_soon
         self._call_later = call_later
         self.number = 0
@@ -337,8 +337,8 @@ class Turn:
             self._call_soon(self._run)
         worked_seconds = now_seconds - worked_before_seconds
         self._watch.busy_seconds += worked_seconds
-        if self._note_work is not None:
-            self._note_work(worked_seconds)
+        if self._record_work is not None:
+            self._record_work(worked_seconds)
 
     def _run_one(self, task: TurnTask, task_queue: TaskQueue, began_seconds: float) -> float:
         """Run a task that begins now, in its task queue; return when it ended, by the stopwatch."""
@@ -351,7 +351,7 @@ class Turn:
             logger.exception("turn failed task=%r", task)
         ended_seconds = self.stopwatch()
         seconds = ended_seconds - began_seconds
-        self._watch.note(seconds, task)
+        self._watch.record(seconds, task)
         if seconds > MEASURED_SECONDS:
             # That of the tasks before it in this turn is among it: two milliseconds at most.
             before_seconds, self._processor_seconds = (

@@ -52,7 +52,7 @@ class LookedAt:
     def remove_delivery_pair(self, pair: DeliveryPair) -> None:
         self.pairs.discard(pair)
 
-    def note_observed(self) -> None:
+    def mark_changed(self) -> None:
         """Take no notice."""
 
 

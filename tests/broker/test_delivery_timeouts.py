@@ -44,7 +44,7 @@ class WatchedChannel:
         first, self.next_tag = self.next_tag, self.next_tag + count
         self.unacked.add(first, count, cast("Queue", None), first, cast("Consumer", consumer))
         if consumer.timeout_ms:
-            timeouts.note(first, consumer.timeout_ms)
+            timeouts.record(first, consumer.timeout_ms)
 
 
 @pytest.fixture

@@ -79,12 +79,12 @@ def stopwatch() -> Stopwatch:
 
 
 def turn_of(
-    loop: Loop, stopwatch: Stopwatch, note_work: Callable[[float], None] | None = None
+    loop: Loop, stopwatch: Stopwatch, record_work: Callable[[float], None] | None = None
 ) -> Turn:
     return Turn(
         loop.call_soon,
         loop.call_later,
-        note_work=note_work,
+        record_work=record_work,
         stopwatch=stopwatch,
         processor_time=stopwatch.processor_time,
     )

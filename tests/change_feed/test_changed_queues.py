@@ -16,7 +16,7 @@ class NamedQueue:
 
     name: str
     changes: ChangedQueues
-    is_noted: bool = False
+    is_marked_changed: bool = False
     has_new_facts: bool = True
     changed_in: int = 0
     facts_in: int = 0
@@ -24,9 +24,9 @@ class NamedQueue:
     is_deleted: bool = False
 
     def change(self) -> None:
-        if not self.is_noted:
-            self.is_noted = True
-            self.changes.note(self)
+        if not self.is_marked_changed:
+            self.is_marked_changed = True
+            self.changes.record(self)
 
     def delete(self) -> None:
         self.is_deleted = True

@@ -55,4 +55,4 @@ class DeliveryPair(DeliveryCounters):
             vhost = self.channel.virtual_host.counters
             vhost.deliveries[self.queue.settings.type].add(new)
             if not self.queue.is_deleted:
-                self.queue.note_observed()
+                self.queue.mark_changed()

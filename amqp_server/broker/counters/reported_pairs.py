@@ -72,7 +72,7 @@ class ReportedPairs:
         return pair.changed_in > since
 
     def end(self, pair: CountedPair) -> None:
-        """Note that a pair has gone; a second call does nothing."""
+        """Record that a pair has gone; a second call does nothing."""
         if pair.number > 0:
             self._count -= 1
             self._gone.append((self.generation, pair.number))

@@ -97,7 +97,7 @@ class Events:
         """Tell a follower nothing more."""
         self._followers.pop(follower, None)
 
-    def note(
+    def report(
         self,
         name: str,
         actor: Actor = SERVER,
@@ -107,7 +107,7 @@ class Events:
         details: Mapping[str, object] | None = None,
         facts: Facts | None = None,
     ) -> None:
-        """Tell that something has happened. Never waits.
+        """Report that something has happened. Never waits.
 
         Args:
             name: The thing and what happened to it: `queue.deleted`.
@@ -142,7 +142,7 @@ class Events:
             len(self._waiting) >= WAITING_MAX
             or self._waiting_bytes + size_bytes > WAITING_BYTES_MAX
         ):
-            self._note_dropped()
+            self._count_dropped()
         else:
             self._waiting.append((event, size_bytes))
             self._waiting_bytes += size_bytes
@@ -150,7 +150,7 @@ class Events:
         self._is_blocked = False
         self._turn.mark(self, self.task_queue)
 
-    def _note_dropped(self) -> None:
+    def _count_dropped(self) -> None:
         self.dropped += 1
         now_seconds = self._turn.clock.monotonic()
         if now_seconds >= self._next_log_seconds:

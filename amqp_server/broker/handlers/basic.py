@@ -11,7 +11,7 @@ from amqp_server.broker.channel import MANY_RUNS
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.declaring.names import find_queue, queue_name
-from amqp_server.broker.events.channel_events import note_consumer_created
+from amqp_server.broker.events.channel_events import report_consumer_created
 from amqp_server.broker.handlers.consumer_arguments import (
     check_browser,
     check_consumer_arguments,
@@ -158,7 +158,7 @@ def _begin(channel: Channel, queue: Queue, source: Source, tag: str, method: Bas
     if not method.no_wait:
         channel.send(BasicConsumeOk(consumer_tag=tag))
     source.add_consumer(consumer)
-    note_consumer_created(channel, consumer, method.arguments)
+    report_consumer_created(channel, consumer, method.arguments)
 
 
 def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
@@ -218,7 +218,7 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[Method | None] | None:
     queue = find_queue(channel, method.queue)
     refuse_stream(queue, "basic.get")
     _check_may_get(queue)
-    queue.note_use()
+    queue.record_use()
     if not queue.bring_up_to_date():
         return when_up_to_date(queue, channel, get, method)
     if queue.loading.is_loading:
@@ -280,7 +280,7 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
 
 def _send_empty(channel: Channel, queue: Queue) -> None:
     channel.counters.deliveries_of(queue).get_empty += 1
-    queue.note_observed()
+    queue.mark_changed()
     channel.send(BasicGetEmpty())
 
 
@@ -299,7 +299,7 @@ def _get_ok(
         delivered, redelivered=ready.redelivered, left=len(queue.ready) - 1
     )
     taken = queue.ready.take(1)
-    channel.note_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
+    channel.record_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
     channel.write(octets)
     if channel.virtual_host.firehose is None:
         return None

@@ -86,7 +86,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
         channel.client.rights.require_any("queue", clean_name(method.queue))
         queue = find_named_queue(channel, clean_name(method.queue))
         channel.last_queue_name = queue.name
-        queue.note_use()
+        queue.record_use()
         return _exists(channel, queue, method)
     vhost = channel.virtual_host
     method = with_queue_type(vhost, method)
@@ -105,7 +105,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
     existing = queue_of_name(channel, name)
     if existing is not None:
         check_not_locked(channel, existing)
-        existing.note_use()
+        existing.record_use()
         check_equivalent_queue(existing, method)
         channel.last_queue_name = name
         channel.broker.churn.queue_declared += 1

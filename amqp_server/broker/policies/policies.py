@@ -336,7 +336,7 @@ class Policies:
         changed = (policy.definition, policy.is_unknown) != (before.definition, before.is_unknown)
         queue.policy = policy
         queue.has_new_facts = True
-        queue.note_observed()
+        queue.mark_changed()
         if changed:
             settings = settings_with_policy(queue.arguments, kind, policy)
             kept = storage_with_policy(self._broker.storage, queue.arguments, kind, policy)

@@ -489,7 +489,7 @@ class Publishing:
             return self._enqueue_in_steps(target, queues, reply_keys, messages, flags)
         barriers, refusing = enqueue(queues, messages, flags, target.exchange)
         self.throttle_if_full(queues)
-        self._note_enqueued(
+        self._record_enqueued(
             target, queues, reply_keys, messages, barriers, is_refused=bool(refusing)
         )
         return None
@@ -551,10 +551,10 @@ class Publishing:
             is_refused |= bool(refusing)
             self.throttle_if_full((queue,))
             yield
-        self._note_enqueued(target, queues, reply_keys, messages, barriers, is_refused=is_refused)
-        self._note_progress_between({barrier.queue for barrier in barriers})
+        self._record_enqueued(target, queues, reply_keys, messages, barriers, is_refused=is_refused)
+        self._apply_progress_between({barrier.queue for barrier in barriers})
 
-    def _note_enqueued(
+    def _record_enqueued(
         self,
         target: PublishTarget,
         queues: Sequence[Queue],
@@ -618,8 +618,8 @@ class Publishing:
             shares.append((self._pair, len(messages)))
         return shares
 
-    def _note_progress_between(self, queues: Iterable[TargetQueue]) -> None:
-        """Apply what the disk reported between the steps of a publish, before it was noted."""
+    def _apply_progress_between(self, queues: Iterable[TargetQueue]) -> None:
+        """Apply what the disk reported between the steps of a publish, before it was recorded."""
         for queue in queues:
             if queue.is_failed:
                 self.refuse_confirms(queue)
@@ -749,7 +749,7 @@ class Publishing:
             self._await_barriers(count, barriers, refused=bool(refusing), shares=shares)
         else:
             self._await_row(groups, count, barriers, refusing, shares)
-        self._note_progress_between(starts)
+        self._apply_progress_between(starts)
 
     def basic_return(self, messages: list[bytes]) -> None:
         """Return mandatory messages that no queue takes."""

@@ -116,7 +116,7 @@ class WaitingWrites:
         self._arrival_count = 0
         self._seen_count = 0
 
-    def note_arrival(self) -> None:
+    def count_arrival(self) -> None:
         """Count messages that were appended to a store, whichever it is."""
         self._arrival_count += 1
 

@@ -211,7 +211,7 @@ class MessageStore:
         else:
             self._overflow.add(messages)
         if self._is_journaled:
-            self._waiting_writes.note_arrival()
+            self._waiting_writes.count_arrival()
         if persistent:
             self._persistent_end = self.end_offset
         return self.end_offset
@@ -268,7 +268,7 @@ class MessageStore:
         self._settings = replace(self._settings, durability=durability)
         if durability is Durability.FSYNC:
             self.request_sync()
-        self._note_progress()
+        self._mark_progress()
 
     def window_reader(self) -> WindowReader:
         """Return windows on the log for one more reader of `read`; the reader closes them."""
@@ -282,7 +282,7 @@ class MessageStore:
                 self.ring.release(end)
                 if self._spilling.is_delayed:
                     self._spilling.spill_delay.settled()
-                    self._note_resumed()
+                    self._mark_resumed()
         if ack_floor >= self._reader.end_offset:
             # No consumer reads the window again, and it may keep a removed segment on the disk.
             self._reader.clear()
@@ -290,7 +290,7 @@ class MessageStore:
         if self._overflow.count and not self._is_journaled:
             if self.gating_sequence > self.ring.cursor:
                 # Already settled messages pass through the ring from the next turn on.
-                self._note_progress()
+                self._mark_progress()
             else:
                 self._fill_free_slots()
 
@@ -399,7 +399,7 @@ class MessageStore:
                 self._is_spill_due = False
                 self._spill()
             if was_delayed:
-                self._note_resumed()
+                self._mark_resumed()
             return False
         start, end = self.written_end, self.ring.cursor
         if start == end:
@@ -494,7 +494,7 @@ class MessageStore:
             tuple(lost),
         )
 
-    def _note_progress(self) -> None:
+    def _mark_progress(self) -> None:
         """Let the owner take the progress in its turn; it may be in the middle of a change now."""
         self.has_progressed = True
         self._owner.wake()
@@ -503,15 +503,15 @@ class MessageStore:
         """Let the owner apply the progress at once: confirms wait for no turn."""
         self._owner.store_answered(self.take_progress())
 
-    def _note_resumed(self) -> None:
+    def _mark_resumed(self) -> None:
         """Notify the owner if a spill is not delayed any more."""
         if not self._spilling.is_delayed:
-            self._note_progress()
+            self._mark_progress()
 
     def _end_spill_delay(self) -> None:
         if self._spilling.is_delayed:
             self._spilling.spill_delay.end()
-            self._note_resumed()
+            self._mark_resumed()
 
     def _fill_free_slots(self) -> bool:
         """Move waiting messages into free slots of the ring; return whether there were any."""
@@ -523,7 +523,7 @@ class MessageStore:
             # No other event may release these settled messages.
             self.ring.release(self.gating_sequence)
         # Perhaps no flush is under way that would notify the owner later.
-        self._note_progress()
+        self._mark_progress()
         return True
 
     def _use_room(self) -> None:
@@ -543,7 +543,7 @@ class MessageStore:
             self.written_end = end
             self.ring.release(self.gating_sequence)
             self._use_room()
-            self._note_progress()
+            self._mark_progress()
 
     def _start_request(self, ranges: list[tuple[int, int]]) -> None:
         """Encode `ranges`, ascending, and submit them as one request; none may be under way."""
@@ -563,7 +563,7 @@ class MessageStore:
 
     def _window_arrived_ahead(self) -> None:
         if not self._is_discarded:
-            self._note_progress()
+            self._mark_progress()
 
     def _window_arrived(self, start: int, result: ReadResult | Exception) -> None:
         if self._is_discarded:
@@ -578,4 +578,4 @@ class MessageStore:
             first = result.parts[0].offsets[0] if result.parts else result.next_offset
             if first > start:
                 self._lost.append((start, first))
-        self._note_progress()
+        self._mark_progress()

@@ -535,12 +535,12 @@ class ClientSession:
         publishing = channel.publishing
         match event:
             case PublishRun():
-                self._message_sizes.note(event.messages)
+                self._message_sizes.count(event.messages)
                 return publishing.publish_run(
                     event.method_payload, event.messages, event.checked_flags, event.shared_flags
                 )
             case PublishRow():
-                self._message_sizes.note(event.messages)
+                self._message_sizes.count(event.messages)
                 return publishing.publish_row(
                     event.method_payloads, event.messages, event.checked_flags, event.shared_flags
                 )
