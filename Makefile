@@ -44,7 +44,7 @@ IN_MEMORY := $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY))
 # In memory what passes is removed at once; on ext4 that would slow down those who make files next.
 REMOVING := $(if $(MEMORY),--override-ini tmp_path_retention_policy=failed)
 # Folders with tests inside the process.
-SLICED := $(addprefix tests/,access audit broker census clock connections control definitions groups \
+SLICED := $(addprefix tests/,access audit broker change_feed clock connections control definitions groups \
 	metadata proxy_protocol statemachine stored system testing tls) $(wildcard tests/test_*.py)
 GROUPS := ansible build deploy dev docs environments tools
 UPGRADE := --upgrade

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.admin.census.census import Census
+from amqp_server.admin.change_feed.changed_objects import ChangedObjects
 from amqp_server.base.compatible_version import compatible_version
 from amqp_server.control.audit_pages import audit_commands
 from amqp_server.control.bindings import binding_commands
@@ -17,7 +17,7 @@ from amqp_server.control.delayed import delayed_commands
 from amqp_server.control.exchange_changes import exchange_commands
 from amqp_server.control.exports import exports_commands
 from amqp_server.control.following import following_commands
-from amqp_server.control.held_alarms import alarm_commands
+from amqp_server.control.forced_alarms import alarm_commands
 from amqp_server.control.imports import import_commands
 from amqp_server.control.limits import limit_commands
 from amqp_server.control.logins import login_commands
@@ -91,7 +91,7 @@ def control_commands(
         alarm_commands(alarms),
         audit_commands(server.config.storage_path),
         browse_commands(broker, server.access),
-        changes_commands(Census(broker, connections), broker.turn, node),
+        changes_commands(ChangedObjects(broker, connections), broker.turn, node),
         checkpoint_commands(checkpointer),
         definitions_commands(broker, server.definitions, server.config.storage_path, server.access),
         exports_commands(broker, server.access, server.config.storage_path),

@@ -46,9 +46,9 @@ def recover_directory(
     """
     try:
         check_data_directory(storage_path)
-        with ExitStack() as held:
+        with ExitStack() as locks:
             if is_dry_run:
-                held.enter_context(reading_lock(storage_path))
+                locks.enter_context(reading_lock(storage_path))
             return asyncio.run(_recover(storage_path, accepted, is_dry_run=is_dry_run))
     except MetadataError as error:
         raise StartupError(str(error)) from error

@@ -243,7 +243,7 @@ def assemble(
         Job(turn, turn.upkeep, slow_readers.look(), "search for slow readers").start()
 
     def notify_connections() -> None:
-        alarm_events.note(alarms.low)
+        alarm_events.report(alarms.low)
         if not alarms.is_memory_low:
             slow_readers.forget()
         Job(turn, turn.upkeep, connections.on_alarms_changed(), "begin or end of an alarm").start()

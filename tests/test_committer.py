@@ -45,7 +45,7 @@ class OneCommit:
         hint: Lowest offset that they may get; None: the end of the log when it is recorded.
     """
 
-    client = SimpleNamespace(name="client", line=None)
+    client = SimpleNamespace(name="client", task_queue=None)
 
     def __init__(self, queue: StoredQueue, count: int, hint: int | None = None) -> None:
         self.reached: dict[StoredQueue, int] = {}
@@ -62,7 +62,7 @@ class OneCommit:
         hint = self._queue.store.written_end if self._hint is None else self._hint
         return record, {self._queue: hint}
 
-    def add_to_line(self, steps: Iterator[None]) -> None:
+    def schedule(self, steps: Iterator[None]) -> None:
         for _ in steps:
             pass
 

@@ -245,7 +245,7 @@ class AccessControl:
     # Changes that another part writes to the disk
 
     @asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
+    async def lock(self) -> AsyncIterator[None]:
         """Let nothing be changed during the block but by the block itself."""
         async with self._one_at_a_time:
             yield

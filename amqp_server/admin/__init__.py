@@ -1,1 +1,1 @@
-"""What operators see and change: rows of objects, imports, the census, the end of the log."""
+"""What operators see and change: rows of objects, imports, the change feed, the end of the log."""

@@ -30,7 +30,7 @@ from amqp_server.broker.rules.size_measurement import measure_sizes
 from amqp_server.broker.storing.queues_to_checkpoint import QueuesToCheckpoint
 from amqp_server.broker.storing.retention_pins import RetentionPins
 from amqp_server.broker.stream import Stream
-from amqp_server.broker.transactions.commit_line import CommitLine
+from amqp_server.broker.transactions.pending_commits import PendingCommits
 from amqp_server.broker.transactions.transaction import TransactionBudget
 from amqp_server.broker.transfers.dead_letter import DeadLetters, NoDeadLetters
 from amqp_server.broker.transfers.delay_queue import (
@@ -123,7 +123,7 @@ class Broker:
         self.turn = turn
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
         self.events = Events(turn, self.vhosts)
-        audit.on_event = self.events.note
+        audit.on_event = self.events.report
         self.churn = Churn()
         self.auth_attempts = AuthAttempts()
         self.dead_letter_counts = DeadLetterCounts()
@@ -138,7 +138,7 @@ class Broker:
         self._orphaned_queues: dict[Client, set[Queue]] = {}
         self.write_checkpoint = write_checkpoint
         self.commit = commit
-        self.commits = CommitLine(turn, storage)
+        self.commits = PendingCommits(turn, storage)
         self._transfer_order = TransferOrder(turn)
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
@@ -220,7 +220,7 @@ class Broker:
         queue.dead_letter_counts = self.dead_letter_counts
         self._fit_forwarder(queue)
         vhost.add_queue(queue)
-        queue.note_observed()
+        queue.mark_changed()
         self._fit_expiry_timer(queue)
         if exclusive_owner is not None:
             self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
@@ -248,13 +248,13 @@ class Broker:
 
     def _fit_forwarder(self, queue: Queue) -> None:
         """Give a queue the forwarder that its settings ask for, or let the present one finish."""
-        if queue.settings.holds_dead_letters:
+        if queue.settings.awaits_dead_letter_rule:
             queue.forwarder = Forwarder(queue, NoDeadLetters(), self.turn, self._transfer_order)
-            queue.forwarder.is_held = True
+            queue.forwarder.awaits_rule = True
             return
         if queue.settings.dead_letter_exchange is None:
             if queue.forwarder is not None:
-                if queue.forwarder.is_held:
+                if queue.forwarder.awaits_rule:
                     queue.forwarder.change_rule(NoDeadLetters())
                 queue.forwarder.is_retired = True
             return
@@ -263,7 +263,7 @@ class Broker:
             queue.name,
             queue.settings,
             self.turn.clock.time_ns,
-            self.dead_letter_counts.note_cycle,
+            self.dead_letter_counts.count_cycle,
         )
         if queue.forwarder is None:
             queue.forwarder = Forwarder(queue, letters, self.turn, self._transfer_order)
@@ -554,7 +554,7 @@ def _dead_letter_settings(settings: QueueSettings) -> tuple[object, ...]:
         settings.dead_letter_exchange,
         settings.dead_letter_routing_key,
         settings.dead_letters_at_least_once,
-        settings.holds_dead_letters,
+        settings.awaits_dead_letter_rule,
     )
 
 

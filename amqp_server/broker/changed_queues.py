@@ -1,4 +1,4 @@
-"""The queues that have changed since the management server asked last."""
+"""The queues that have changed since a reader of the change feed polled last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GONE_MAX: Final = 20_000
 class ObservedQueue(Protocol):
     """A queue, as the list of changes sees it; see `amqp_server.broker.queue.Queue`."""
 
-    is_noted: bool
+    is_marked_changed: bool
     has_new_facts: bool
     changed_in: int
     facts_in: int
@@ -23,12 +23,12 @@ class ObservedQueue(Protocol):
     is_deleted: bool
 
 
-class QueueLook(Protocol):
-    """One look at the queues, on behalf of one reader; see `amqp_server.admin.census.look`."""
+class QueuePoll(Protocol):
+    """One poll of the change feed, for one reader; see `amqp_server.admin.change_feed.poll`."""
 
     @property
     def since(self) -> int:
-        """Generation of the look whose result the reader knows; 0: none."""
+        """Generation of the poll whose result the reader knows; 0: none."""
 
     @property
     def found_in(self) -> int:
@@ -38,33 +38,33 @@ class QueueLook(Protocol):
 class ChangedQueues:
     """Which queues have changed, in the order of their last change. The event loop owns it.
 
-    A queue notes its first change after each look; the next ones cost it the test of a flag. So
+    A queue records its first change after each poll; the next ones cost it the test of a flag. So
     idle queues cost nothing, however many there are.
 
     Attributes:
-        generation: Number of the latest look.
+        generation: Number of the latest poll.
         lost_until: Deleted queues of this generation and of earlier ones may be forgotten.
     """
 
     def __init__(self) -> None:
         self.generation = 0
         self.lost_until = 0
-        self._noted: dict[ObservedQueue, None] = {}
-        # Those that a look takes from `_noted`, in steps; looks at the same time share the work.
+        self._changed: dict[ObservedQueue, None] = {}
+        # Those that a poll takes from `_changed`, in steps; polls at the same time share the work.
         self._taken: dict[ObservedQueue, None] = {}
         # In the order of the generation of their last change; dicts keep the order.
         self._ordered: dict[ObservedQueue, None] = {}
         self._gone: deque[tuple[int, int]] = deque()
         self._last_number = 0
 
-    def note(self, queue: ObservedQueue) -> None:
-        """Note that a queue has changed; it does not call again before the next look."""
+    def record(self, queue: ObservedQueue) -> None:
+        """Record that a queue has changed; it does not call again before the next poll."""
         if not queue.is_deleted:
-            self._noted[queue] = None
+            self._changed[queue] = None
 
     def end(self, queue: ObservedQueue) -> None:
-        """Note that a queue is deleted; keep no reference to it."""
-        self._noted.pop(queue, None)
+        """Record that a queue is deleted; keep no reference to it."""
+        self._changed.pop(queue, None)
         self._taken.pop(queue, None)
         self._ordered.pop(queue, None)
         if queue.number:
@@ -72,17 +72,17 @@ class ChangedQueues:
             if len(self._gone) > GONE_MAX:
                 self.lost_until, _ = self._gone.popleft()
 
-    def take(self, look: QueueLook) -> Generator[ObservedQueue, None, None]:
-        """Take the queues that have changed since the last look, one in each step; return each.
+    def take(self, poll: QueuePoll) -> Generator[ObservedQueue, None, None]:
+        """Take the queues that have changed since the last poll, one in each step; return each.
 
-        What changes after its step comes with the next look.
+        What changes after its step comes with the next poll.
         """
-        self._taken.update(self._noted)
-        self._noted = {}
+        self._taken.update(self._changed)
+        self._changed = {}
         while self._taken:
             queue, _ = self._taken.popitem()
-            queue.is_noted = False
-            queue.changed_in = look.found_in
+            queue.is_marked_changed = False
+            queue.changed_in = poll.found_in
             if queue.has_new_facts:
                 queue.has_new_facts = False
                 queue.facts_in = queue.changed_in
@@ -94,7 +94,7 @@ class ChangedQueues:
             yield queue
 
     def changed_since(self, generation: int) -> Generator[ObservedQueue, None, None]:
-        """Return the queues that were taken since a look; one may be deleted when it comes.
+        """Return the queues that were taken since a poll; one may be deleted when it comes.
 
         O(all queues that have ever changed), in one go, before the first comes.
         """
@@ -104,7 +104,7 @@ class ChangedQueues:
             yield queue
 
     def gone_since(self, generation: int) -> list[int]:
-        """Return the numbers of queues that were deleted since a look."""
+        """Return the numbers of queues that were deleted since a poll."""
         gone: list[int] = []
         for ended_in, number in reversed(self._gone):
             if ended_in < generation:

@@ -22,7 +22,7 @@ from amqp_server.broker.consuming.unacked import (
     returning_parts,
 )
 from amqp_server.broker.counters.channel_counters import ChannelCounters
-from amqp_server.broker.events.channel_events import note_channel_closed, note_consumer_deleted
+from amqp_server.broker.events.channel_events import report_channel_closed, report_consumer_deleted
 from amqp_server.broker.firehose.traced_messages import traced_messages
 from amqp_server.broker.job import Job
 from amqp_server.broker.merged_ranges import merged
@@ -178,14 +178,14 @@ class Channel:
             consumer.unacked += count
             self.unacked.add(first_tag, count, source, first_offset, consumer)
             if self._timed_turn != self.broker.turn.number:
-                self._note_time(first_tag)
+                self._record_time(first_tag)
             if consumer.timeout_ms:
-                self._note_delivery(first_tag, consumer.timeout_ms)
+                self._record_delivery(first_tag, consumer.timeout_ms)
         self.write(octets)
         if self.virtual_host.firehose is not None:
             steps = self.traces(consumer.queue.name, messages, redelivered=redelivered)
             turn = self.broker.turn
-            Job(turn, self.client.line, steps, "trace").start(turn.time_slice)
+            Job(turn, self.client.task_queue, steps, "trace").start(turn.time_slice)
 
     def traces(self, queue_name: str, messages: Delivered, *, redelivered: bool) -> Iterator[None]:
         """Return the steps that tell the firehose of messages that were delivered, if it is on."""
@@ -231,10 +231,10 @@ class Channel:
             return message.encode_content(*places)
         return content_of(messages_of(message)[0], *places)
 
-    def note_get(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
+    def record_get(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
         """Record one message taken with `basic.get`, whose delivery tag is `next_tag`."""
         self._delivered_tag += 1
-        queue.note_observed()
+        queue.mark_changed()
         counters = self.counters.deliveries_of(queue)
         if redelivered:
             counters.redelivered += 1
@@ -245,7 +245,7 @@ class Channel:
             counters.get += 1
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
             self._unacked_gets += 1
-            self._note_time(self._delivered_tag)
+            self._record_time(self._delivered_tag)
 
     def age_seconds(self, tag: int) -> float:
         """Return about how long ago a delivery that is not acknowledged went out."""
@@ -253,8 +253,8 @@ class Channel:
             return 0.0
         return self._times.age_seconds(tag, self.broker.turn.clock.monotonic())
 
-    def _note_time(self, first_tag: int) -> None:
-        """Record when deliveries go out; asked once in a turn, and seldom more than a look."""
+    def _record_time(self, first_tag: int) -> None:
+        """Record when deliveries go out; called once in a turn, seldom more than a comparison."""
         turn = self.broker.turn
         self._timed_turn = turn.number
         now_seconds = turn.clock.monotonic()
@@ -264,7 +264,7 @@ class Channel:
         if self._times is None:
             self._times = DeliveryTimes()
         oldest = self.unacked.first_tag
-        self._times.note(first_tag, now_seconds, first_tag if oldest is None else oldest)
+        self._times.record(first_tag, now_seconds, first_tag if oldest is None else oldest)
 
     def settle_ranges(self, ranges: list[int]) -> Iterator[None] | None:
         """Settle acknowledged tags: flat pairs first, last; first 0 means all up to last.
@@ -463,14 +463,14 @@ class Channel:
         if self.reply_consumer is not None:
             self.reply_consumer.wake()
 
-    def note_ended(self, consumer: Consumer) -> None:
-        """Tell that a consumer of this channel has ended."""
-        note_consumer_deleted(self, consumer)
+    def report_ended(self, consumer: Consumer) -> None:
+        """Report that a consumer of this channel has ended."""
+        report_consumer_deleted(self, consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """End a consumer; its unacked deliveries stay with the channel."""
         del self.consumers[consumer.tag]
-        self.note_ended(consumer)
+        self.report_ended(consumer)
         if consumer.source.remove_consumer(consumer):
             assert isinstance(consumer.source, Queue), "only a queue is deleted with its consumers"
             self.broker.delete_unused(consumer.source)
@@ -513,7 +513,7 @@ class Channel:
             self.remove_consumer(next(iter(self.consumers.values())))
             yield
         self.remove_reply_consumer()
-        note_channel_closed(self)
+        report_channel_closed(self)
 
     @property
     def _unacked_limit(self) -> int:
@@ -528,10 +528,10 @@ class Channel:
         if self._timeouts is not None:
             self._timeouts.on_rollback()
 
-    def _note_delivery(self, first_tag: int, timeout_ms: int) -> None:
+    def _record_delivery(self, first_tag: int, timeout_ms: int) -> None:
         if self._timeouts is None:
             self._timeouts = DeliveryTimeouts(self, self.broker.turn)
-        self._timeouts.note(first_tag, timeout_ms)
+        self._timeouts.record(first_tag, timeout_ms)
 
     def _restore_credit(self, runs: list[UnackedRun]) -> None:
         counts: dict[Consumer, int] = {}

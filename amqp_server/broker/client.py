@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from amqp_server.audit.actor import Actor
     from amqp_server.broker.rights import Rights
-    from amqp_server.broker.turn import Line
+    from amqp_server.broker.turn import TaskQueue
     from amqp_server.protocol.errors import SoftError
     from amqp_server.protocol.large_delivery import LargeFrames
 
@@ -26,7 +26,7 @@ class Client(Protocol):
         notifies_cancel: Whether the client wants `basic.cancel` when the broker ends a consumer.
         qos_reaches_consumers: Whether its `basic.qos` without `global` changes running consumers.
         rights: What the user may do in the open virtual host.
-        line: Line in which the work for this client waits.
+        task_queue: Task queue in which the work for this client waits.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Client(Protocol):
     notifies_cancel: bool
     qos_reaches_consumers: bool
     rights: Rights
-    line: Line
+    task_queue: TaskQueue
 
     @property
     def is_writable(self) -> bool:

@@ -40,7 +40,7 @@ class DefinitionRemoval:
         self._mark_of = definitions.mark_of
         self._opened = definitions.open_removal(vhost)
         self._has_entities = False
-        self._held: set[tuple[str, str]] = set()
+        self._unreleased: set[tuple[str, str]] = set()
         self._unattended: list[Change] = []
 
     def add_queue(self, queue: Queue, *, is_bound: bool) -> None:
@@ -69,7 +69,7 @@ class DefinitionRemoval:
     def add(self, entity: RemovedEntity) -> None:
         """Begin to remove an object that the start could not recover."""
         self._has_entities = True
-        self._held.add((entity.kind, entity.name))
+        self._unreleased.add((entity.kind, entity.name))
         self._opened.add(entity)
 
     def remove_bindings(self, bindings: Iterable[Binding]) -> None:
@@ -101,9 +101,9 @@ class DefinitionRemoval:
         Returns:
             Whether it has one.
         """
-        if (kind, name) not in self._held:
+        if (kind, name) not in self._unreleased:
             return False
-        self._held.discard((kind, name))
+        self._unreleased.discard((kind, name))
         self._opened.release(kind, name)
         return True
 

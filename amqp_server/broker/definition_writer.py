@@ -89,7 +89,7 @@ class DefinitionWriter:
         """Note that the save with many others has ended."""
         self._under_way.pop(entity, None)
 
-    def note_saved(self, vhost: VirtualHost, entity: Queue | Exchange | Binding) -> None:
+    def mark_saved(self, vhost: VirtualHost, entity: Queue | Exchange | Binding) -> None:
         """Let an object work that was saved with many others."""
         self.leave(entity)
         if isinstance(entity, Binding):

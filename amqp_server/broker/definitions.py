@@ -207,7 +207,7 @@ class Definitions:
         """Return the same as `make_removed` for a binding."""
         return self.make_removed(BINDINGS, vhost, identity.document_name)
 
-    def note_deletion(self, document: Document) -> Awaitable[None]:
+    def record_deletion(self, document: Document) -> Awaitable[None]:
         """Replace the document of an exchange or queue by a note that it is deleted."""
         return self._store.put(
             Document(document.kind, document.vhost, document.name, deletion_note())

@@ -16,7 +16,7 @@ from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definition_removal import DefinitionRemoval
 from amqp_server.broker.definitions import EXCHANGES, QUEUES, all_done
 from amqp_server.broker.deletion_reasons import AUTO_DELETE
-from amqp_server.broker.events.binding_events import note_unbound
+from amqp_server.broker.events.binding_events import report_unbound
 from amqp_server.broker.transfers.delay_queue import end_delay_queues
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Deletion:
                 room -= 1
                 continue
             room -= len(bindings)
-            self._note_unbound(bindings)
+            self._report_unbound(bindings)
             self._remove_definitions(bindings)
         if not room and (self._ends or self._documents or self._consumers or self._unbound):
             return False
@@ -241,11 +241,11 @@ class Deletion:
             is_session=is_session,
         )
 
-    def _note_unbound(self, bindings: list[Binding]) -> None:
-        """Tell that bindings have gone with one of their ends; the audit log does not list them."""
+    def _report_unbound(self, bindings: list[Binding]) -> None:
+        """Report bindings that went with one of their ends; the audit log does not list them."""
         if self._broker.events.is_followed:
             for binding in bindings:
-                note_unbound(self._broker.events, self._vhost.name, binding)
+                report_unbound(self._broker.events, self._vhost.name, binding)
 
     def _add_end(
         self, kind: str, name: str, destination: Destination | None, *, is_saved: bool = True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from amqp_server.audit.actor import acting
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.rights import ALL_RIGHTS
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,7 +37,7 @@ class InnerClient:
         self.notifies_cancel = False
         self.qos_reaches_consumers = False
         self.rights = rights
-        self.line = Line()
+        self.task_queue = TaskQueue()
 
     @property
     def is_writable(self) -> bool:

@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from amqp_server.base.time_slice import TimeSlice
-    from amqp_server.broker.turn import Line, Turn
+    from amqp_server.broker.turn import TaskQueue, Turn
 
 
 class Job:
-    """An operation that is done in steps, in the turns of a line.
+    """An operation that is done in steps, in the turns of a task queue.
 
     Args:
         turn: Turn that runs it.
-        line: Line that pays for it.
+        task_queue: Task queue of the client that is charged for it.
         steps: The operation; each step does a part of it.
         name: What it does, for the log of stalls.
         slice_seconds: Longest slice; None: as long as all others.
@@ -26,7 +26,7 @@ class Job:
     def __init__(
         self,
         turn: Turn,
-        line: Line,
+        task_queue: TaskQueue,
         steps: Iterator[None],
         name: str,
         slice_seconds: float | None = None,
@@ -34,7 +34,7 @@ class Job:
         self.name = name
         self._slice_seconds = slice_seconds
         self._turn = turn
-        self._line = line
+        self._task_queue = task_queue
         self._steps = steps
 
     def start(self, time_slice: TimeSlice | None = None) -> None:
@@ -62,7 +62,7 @@ class Job:
         try:
             for _ in self._steps:
                 if time_slice is not None and time_slice.is_over:
-                    self._turn.mark(self, self._line)
+                    self._turn.mark(self, self._task_queue)
                     return
         except BaseException:
             self._turn.jobs.discard(self)
@@ -72,18 +72,18 @@ class Job:
 
 async def done_in_turns(
     turn: Turn,
-    line: Line,
+    task_queue: TaskQueue,
     steps: Iterator[None],
     name: str,
     slice_seconds: float | None = None,
 ) -> None:
-    """Take all steps in the turns of a line; return when they are done.
+    """Take all steps in the turns of a task queue; return when they are done.
 
     A caller that is cancelled does not wait; the steps are taken all the same.
 
     Args:
         turn: Turn that runs them.
-        line: Line that pays for them.
+        task_queue: Task queue of the client that is charged for them.
         steps: An operation; each step does a part of it.
         name: What it does, for the log of stalls.
         slice_seconds: Longest slice; None: as long as all others.
@@ -101,5 +101,5 @@ async def done_in_turns(
             if not done.done():
                 done.set_result(None)
 
-    Job(turn, line, and_report(), name, slice_seconds).start()
+    Job(turn, task_queue, and_report(), name, slice_seconds).start()
     await done

@@ -28,7 +28,7 @@ from amqp_server.broker.publishing.refusal_log import RefusalLog
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
 from amqp_server.broker.queue_settings import Overflow, QueueType
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
-from amqp_server.broker.rules.delivery_limit_log import note_past_limit
+from amqp_server.broker.rules.delivery_limit_log import log_past_limit
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_attributes import MessageAttributes, body_bytes
 from amqp_server.broker.rules.queue_rules import QueueRules
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.store_progress import StoreProgress
     from amqp_server.broker.subscriptions.groups import Groups
     from amqp_server.broker.transfers.forwarder import Forwarder
-    from amqp_server.broker.turn import Line, Turn
+    from amqp_server.broker.turn import TaskQueue, Turn
     from amqp_server.protocol.large_delivery import LargeMessage
     from amqp_server.protocol.tables import Table
 
@@ -110,7 +110,7 @@ class Queue:
         is_paused: Whether an operator has paused it: it delivers nothing, and takes publishes.
         makes_persistent: Whether the queue stores every message as persistent.
         is_hidden: Whether it is in no table of names: the messages of a delayed exchange.
-        is_noted: Whether it is noted that the queue has changed; see `ChangedQueues`.
+        is_marked_changed: Whether the queue is marked as changed; see `ChangedQueues`.
         has_new_facts: Whether what seldom changes, such as the policy, has changed too.
         changed_in: Generation of its last change; `ChangedQueues` sets it.
         facts_in: Generation of the last change of what seldom changes; likewise.
@@ -119,7 +119,7 @@ class Queue:
 
     makes_persistent = False
     is_hidden = True
-    is_noted = False
+    is_marked_changed = False
     has_new_facts = True
     changed_in = 0
     facts_in = 0
@@ -170,7 +170,7 @@ class Queue:
         self._storage = storage
         self._turn = turn
         self._on_changed = on_changed
-        self._line: Line | None = None
+        self._task_queue: TaskQueue | None = None
         self._had_consumer = False
         self.is_draining = False
         self._work_count = 0
@@ -256,7 +256,7 @@ class Queue:
     @property
     def visible_end(self) -> int:
         """End of the offsets that readers may see (I9, exclusive)."""
-        if self._end_before_commit is not None and self.is_held:
+        if self._end_before_commit is not None and self.is_in_commit:
             return self._end_before_commit
         return self.store.readable_end
 
@@ -319,9 +319,9 @@ class Queue:
             attributes = MessageAttributes(self.settings, self.store.end_offset)
             rules = self.rules = QueueRules(self, attributes, None, self._turn)
         if rules is not None:
-            rules.note(self.store.end_offset, messages, flags)
+            rules.record(self.store.end_offset, messages, flags)
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
-        self.store.payer = self._turn.current_line
+        self.store.charged_task_queue = self._turn.current_task_queue
         end_offset = self.store.append(messages, persistent=is_persistent)
         # Include messages that wait for a slot: the queue has accepted them, so every count and
         # rule has to see them.
@@ -334,8 +334,8 @@ class Queue:
 
     def run_turn(self) -> None:
         """Apply the progress of the store, write new messages to the log, deliver ready ones."""
-        if not self.is_noted:
-            self.note_observed()
+        if not self.is_marked_changed:
+            self.mark_changed()
         if self.store.has_progressed:
             self._apply(self.store.take_progress())
         if self.is_deleted:
@@ -343,11 +343,11 @@ class Queue:
                 self.forwarder.run_turn()
             return
         # What a commit publishes is one write: a start that finds a damaged log counts what it has.
-        is_writing = self._storage.held and self.is_held
+        is_writing = self._storage.queues_in_commit and self.is_in_commit
         if not is_writing and self.store.run_journal():
             self._turn.mark(self)
         if not self.is_draining and self._serve():
-            self._turn.mark(self, self._line)
+            self._turn.mark(self, self._task_queue)
         if self._expiry_waiters and (self.is_draining or not self._is_behind):
             wake(self._expiry_waiters)
         if self.forwarder is not None:
@@ -373,14 +373,14 @@ class Queue:
                 self._turn.mark(self)
                 return False
             if self._turn.time_slice.is_over:
-                self._turn.mark(self, self._line)
+                self._turn.mark(self, self._task_queue)
                 break
         return not self.is_at_work or self.is_draining
 
     @property
     def delivers_on(self) -> bool:
         """Whether the slice was over before all was delivered that could be."""
-        return self._line is not None
+        return self._task_queue is not None
 
     def finish_due(self) -> None:
         """Do all that is due now, for a caller that cannot wait. O(messages that have expired).
@@ -393,7 +393,7 @@ class Queue:
     @property
     def is_at_work(self) -> bool:
         """Whether messages come, return or go in steps; nothing is delivered until the end."""
-        return self._work_count > 0 or self.is_held
+        return self._work_count > 0 or self.is_in_commit
 
     @property
     def _is_behind(self) -> bool:
@@ -413,10 +413,10 @@ class Queue:
         self._turn.mark(self)
 
     @property
-    def is_held(self) -> bool:
-        """Whether a commit holds the queue: until its end no other client publishes to it."""
-        held = self._storage.held
-        return bool(held) and self in held
+    def is_in_commit(self) -> bool:
+        """Whether a commit changes the queue: until its end no other client publishes to it."""
+        in_commit = self._storage.queues_in_commit
+        return bool(in_commit) and self in in_commit
 
     def change_settings(self, settings: QueueSettings, kept: StorageSettings) -> None:
         """Replace the settings of a queue whose messages are all loaded, because a policy changed.
@@ -450,12 +450,12 @@ class Queue:
         )
 
     def hide_commit(self) -> None:
-        """Let readers see nothing of what the commit publishes that holds the queue."""
+        """Hide from readers what the present commit publishes to the queue."""
         if self._end_before_commit is None:
             self._end_before_commit = self.visible_end
 
-    def end_hold(self) -> None:
-        """Go on: no commit holds the queue any more."""
+    def on_commit_ended(self) -> None:
+        """Go on: the commit that changed the queue has ended."""
         self._end_before_commit = None
         self._turn.mark(self)
         if self._subscriptions is not None:
@@ -472,9 +472,13 @@ class Queue:
         """Deliver ready messages, and apply the queue's rules before and after.
 
         Returns:
-            Whether there is more to do at once, in the line `_line`.
+            Whether there is more to do at once, in the task queue `_task_queue`.
         """
-        if self.loading.is_loading or self._work_count or (self._storage.held and self.is_held):
+        if (
+            self.loading.is_loading
+            or self._work_count
+            or (self._storage.queues_in_commit and self.is_in_commit)
+        ):
             return False
         rules = self.rules
         if rules is not None and rules.before_delivery():
@@ -486,12 +490,12 @@ class Queue:
             elif self.consumer_waits.since_seconds:
                 self.consumer_waits.end()
             if consumer is not None:
-                # A publisher does not pay for slow consumers, nor for a long queue.
-                self._line = consumer.channel.client.line
+                # A publisher is not charged for slow consumers, nor for a long queue.
+                self._task_queue = consumer.channel.client.task_queue
                 return True
         elif self.consumer_waits.since_seconds:
             self.consumer_waits.end()
-        self._line = None
+        self._task_queue = None
         return rules is not None and rules.after_delivery()
 
     def set_paused(self, *, is_paused: bool) -> None:
@@ -501,13 +505,13 @@ class Queue:
         if self._subscriptions is not None:
             self._subscriptions.wake()
 
-    def wake(self, line: Line | None = None) -> None:
+    def wake(self, task_queue: TaskQueue | None = None) -> None:
         """Take a turn: a consumer can take more, or the store has progressed.
 
         Args:
-            line: Line to wait in; None: that of the task that runs now.
+            task_queue: Task queue to wait in; None: that of the task that runs now.
         """
-        self._turn.mark(self, line)
+        self._turn.mark(self, task_queue)
 
     def settle(self, start: int, end: int) -> None:
         """Mark the unacked offsets `[start, end)` as done for good."""
@@ -517,9 +521,9 @@ class Queue:
             "I2: settled beyond the end of the store"
         )
         if not self.is_checkpoint_due:
-            self._note_dirty()
-        if not self.is_noted:
-            self.note_observed()
+            self._mark_dirty()
+        if not self.is_marked_changed:
+            self.mark_changed()
         self.store.release(self.settlement.ack_floor)
 
     def _is_force_removed(self, offset: int) -> bool:
@@ -536,7 +540,7 @@ class Queue:
             reason: Reason of the dead letter; one of the constants of `deaths`.
         """
         if self.dead_letter_counts is not None:
-            self.dead_letter_counts.note(self.settings, reason, end - start)
+            self.dead_letter_counts.count(self.settings, reason, end - start)
         if self.forwarder is None or self.forwarder.is_retired:
             self.settle(start, end)
         else:
@@ -581,24 +585,24 @@ class Queue:
         kept: list[tuple[int, int]] = []
         for low, high, is_over in counts.add(ranges):
             if is_over:
-                self._note_past_limit(high - low)
+                self._log_past_limit(high - low)
                 self.drop(low, high, DELIVERY_LIMIT)
             else:
                 kept.append((low, high))
         self.ready.requeue_all(kept)
         counts.prune(self.settlement)
         if not self.is_checkpoint_due:
-            self._note_dirty()
+            self._mark_dirty()
         if self.rules is not None:
             for start, end in ranges:
                 self.rules.on_requeued(start, end)
         self._turn.mark(self)
 
-    def _note_past_limit(self, count: int) -> None:
+    def _log_past_limit(self, count: int) -> None:
         if not self._is_delivery_limit_logged and self.settings.dead_letter_exchange is None:
             self._is_delivery_limit_logged = True
             limit = self.settings.delivery_limit
-            note_past_limit(self.virtual_host.name, self.name, limit, count)
+            log_past_limit(self.virtual_host.name, self.name, limit, count)
 
     def purge(self) -> Iterator[int]:
         """Settle all messages that are ready now, in steps; each returns how many it settled.
@@ -630,11 +634,11 @@ class Queue:
         ready = merge(self.loading.within(start, end), self.ready.within(start, end))
         return message_states(self.settlement, ready, start, end)
 
-    def note_incoming(self, count: int, exchange: CountedExchange | None) -> None:
+    def count_incoming(self, count: int, exchange: CountedExchange | None) -> None:
         """Count messages that were routed to the queue and that `publish` has not counted."""
         if exchange is not None:
             self._incoming_from(exchange).count += count
-            self.note_observed()
+            self.mark_changed()
 
     def _incoming_from(self, exchange: CountedExchange | None) -> IncomingPair:
         """Return the counter of what comes from an exchange; the next messages may, too."""
@@ -655,7 +659,7 @@ class Queue:
         assert self._incoming_pairs is not None, "there is one to forget"
         pair = self._incoming_pairs.pop(exchange)
         pair.fold(self.virtual_host.counters)
-        self._storage.counted_channels.told.end(pair)
+        self._storage.counted_channels.reported.end(pair)
 
     def incoming_pairs(self) -> tuple[IncomingPair, ...]:
         """Return the counters of what has come from each exchange; at most `INCOMING_MAX`."""
@@ -689,17 +693,17 @@ class Queue:
         for pair in () if self._delivery_pairs is None else tuple(self._delivery_pairs):
             pair.fold()
 
-    def note_observed(self) -> None:
-        """Note that what is shown of the queue has changed."""
-        if not self.is_noted:
-            self.is_noted = True
-            self._storage.changed_queues.note(self)
+    def mark_changed(self) -> None:
+        """Mark the queue as changed: what is shown of it has changed."""
+        if not self.is_marked_changed:
+            self.is_marked_changed = True
+            self._storage.changed_queues.record(self)
 
-    def note_changed(self) -> None:
+    def mark_for_checkpoint(self) -> None:
         """Include the queue in the next round of checkpoints."""
         self._on_changed(self)
 
-    def note_use(self) -> None:
+    def record_use(self) -> None:
         """Restart the expiry timer (`x-expires`): a client has used the queue."""
         if self.expiry_timer is not None:
             self.expiry_timer.renew()
@@ -713,9 +717,9 @@ class Queue:
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Stop serving a consumer; return whether the queue should be deleted now."""
         self.consumers.remove(consumer)
-        self.note_observed()
+        self.mark_changed()
         if len(self.consumers) == 0:
-            self.note_use()
+            self.record_use()
         else:
             # The next consumer becomes active, or one of a lower priority gets its turn.
             self._turn.mark(self)
@@ -723,13 +727,13 @@ class Queue:
 
     def store_answered(self, progress: StoreProgress) -> None:
         """Apply the answer of the disk at once; the next write waits for a turn."""
-        if not self.is_noted:
-            self.note_observed()
+        if not self.is_marked_changed:
+            self.mark_changed()
         self._apply(progress)
         if not self.is_deleted:
             self._on_changed(self)
         for waiter in self.waiting_confirms:
-            self._turn.mark(self, waiter.line)
+            self._turn.mark(self, waiter.task_queue)
         if not self.waiting_confirms:
             self._turn.mark(self)
 
@@ -747,7 +751,7 @@ class Queue:
             for waiter in tuple(self.waiting_confirms):
                 waiter.refuse_confirms(self)
         elif has_turned:
-            # The failed log held back the recovery point until now.
+            # The failed log kept back the recovery point until now.
             self.is_checkpoint_due = True
         if has_grown and self._subscriptions is not None:
             self._subscriptions.wake()
@@ -816,14 +820,14 @@ class Queue:
     def count_refused(self, count: int) -> None:
         """Count messages that the queue refused, whose publishers got a nack or an error."""
         self.publish_refused_count += count
-        self.note_observed()
+        self.mark_changed()
 
-    def note_refused(self, count: int) -> None:
+    def count_and_log_refused(self, count: int) -> None:
         """Count messages that the queue refused because its log has failed, and log it."""
         self.count_refused(count)
         if self._refusal_log is None:
             self._refusal_log = RefusalLog()
-        self._refusal_log.note(self.virtual_host.name, self.name, count)
+        self._refusal_log.count(self.virtual_host.name, self.name, count)
 
     def withdraw(self, start: int, end: int) -> None:
         """Settle refused messages of `[start, end)` that no consumer has.
@@ -920,7 +924,7 @@ class Queue:
             name = f"end of queue {self.name!r}"
             Job(self._turn, self._turn.upkeep, _freed(ready), name).start()
 
-    def _note_dirty(self) -> None:
+    def _mark_dirty(self) -> None:
         """Make the next checkpoint write what is settled and what was redelivered."""
         self.is_checkpoint_due = True
         self._on_changed(self)

@@ -53,8 +53,8 @@ class QueueSettings:
         overflow: What happens when a publish exceeds one of the two.
         dead_letter_exchange: Exchange that gets messages that are rejected, expired or dropped.
         dead_letter_routing_key: Routing key that replaces their own.
-        holds_dead_letters: Whether messages that are rejected, expired or dropped wait, because it
-            is not known whether a policy names a dead-letter exchange.
+        awaits_dead_letter_rule: Whether messages that are rejected, expired or dropped wait,
+            because it is not known whether a policy names a dead-letter exchange.
         dead_letters_at_least_once: Whether a dead letter that no queue takes is kept and retried.
         max_priority: Highest priority that the queue distinguishes, 1 to 255.
         single_active_consumer: Whether the queue serves one consumer at a time.
@@ -75,7 +75,7 @@ class QueueSettings:
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     consumer_timeout_ms: int | None = None
-    holds_dead_letters: bool = False
+    awaits_dead_letter_rule: bool = False
 
 
 _NO_RULES = QueueSettings()

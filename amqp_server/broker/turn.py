@@ -4,12 +4,12 @@ Input only *marks* the tasks that it makes work for: queues, channels, connectio
 wait. Each turn runs a marked task once, after the event loop has read what there was. So batches
 form without a timer: the turn of a lone publisher ends as soon as its input is read.
 
-Each connection has a *line* of tasks. A task waits in the line of the client that made the work, so
-a publish to 10,000 queues is one client's work. Each line has a clock: the time that it has used.
-Time in which the operating system ran other programs does not count, as far as it can be seen.
-The line with the lowest clock runs next, so a client that uses little goes before all that use
-more, and n lines that wait get one n-th of the time each. A turn ends after `TURN_SECONDS`; what is
-left is done in the next turn, after the loop has read again.
+Each connection has a *task queue*. A task waits in the task queue of the client that made the work,
+so a publish to 10,000 queues is one client's work. Each task queue has a clock: the time that it
+has used. Time in which the operating system ran other programs does not count, as far as it can be
+seen. The task queue with the lowest clock runs next, so a client that uses little goes before all
+that use more, and n task queues that wait get one n-th of the time each. A turn ends after
+`TURN_SECONDS`; what is left is done in the next turn, after the loop has read again.
 
 Source: start-time fair queueing (Goyal, Vin, Cheng, 1996), without weights.
 """
@@ -40,13 +40,13 @@ TURN_SECONDS: Final = 0.002
 
 
 LEAD_SECONDS: Final = 0.002
-"""By how much a line may be ahead of one that waits and still handle its input at once; a new line
-enters by as much behind the others. It is as long as a slice."""
+"""By how much a task queue may be ahead of one that waits and still handle its input at once; a new
+task queue enters by as much behind the others. It is as long as a slice."""
 MEASURED_SECONDS: Final = 2 * LEAD_SECONDS
-"""Seconds of one task behind which its line pays for processor time only, but not for less.
+"""Seconds of one task behind which its client is charged for processor time only, but not for less.
 
 Other programs may have had the processor. A client whose input the loop had just begun to handle
-would pay for them, and wait until every other client has used as much.
+would be charged for them, and wait until every other client has used as much.
 """
 
 
@@ -67,15 +67,15 @@ class LongTask(TurnTask, Protocol):
         """Do all that is left at once."""
 
 
-class Line:
+class TaskQueue:
     """The tasks that wait for one client, or for one purpose of the server, first in, first out.
 
     Args:
         clock_seconds: Where its clock starts.
 
     Attributes:
-        clock_seconds: Seconds of the loop that the line has used, raised to those of the line that
-            ran last when it was empty: waiting for nothing saves up no time.
+        clock_seconds: Seconds of the loop that the task queue has used. When it was empty they are
+            raised to those of the task queue that ran last: waiting for nothing saves up no time.
     """
 
     __slots__ = (
@@ -135,13 +135,13 @@ class Line:
 
 
 class Turn:
-    """Collects tasks in lines, and runs each once, after the event loop has read all input.
+    """Collects tasks in task queues, and runs each once, after the event loop has read all input.
 
     Args:
         call_soon: Method of the event loop, passed in so that the broker needs no asyncio.
         call_later: Method of the event loop; takes the delay in seconds first.
         watch: Learns how long each task takes; None: a watch that nothing reads.
-        note_work: Called after each turn with the seconds of work since the last call, which
+        record_work: Called after each turn with the seconds of work since the last call, which
             include those of `run_now`; None: not called.
         clock: Time that the broker goes by; None: that of the machine.
         stopwatch: Measures how long tasks take, and when slices and turns are over.
@@ -155,10 +155,10 @@ class Turn:
         time_slice: Time of the task that runs now.
         jobs: Long operations that are not done yet.
         cuts_jobs: Whether a new one is cut into slices.
-        upkeep: Line of timers and of results of the disk.
-        endings: Line of what connections leave behind when they end.
-        transfers: Line of messages that the broker forwards from queue to queue.
-        current_line: Line of the task that runs now; `upkeep` when none runs.
+        upkeep: Task queue of timers and of results of the disk.
+        endings: Task queue of what connections leave behind when they end.
+        transfers: Task queue of messages that the broker forwards from queue to queue.
+        current_task_queue: Task queue of the task that runs now; `upkeep` when none runs.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Turn:
         call_soon: Callable[[Callable[[], None]], object],
         call_later: Callable[[float, Callable[[], None]], Timer],
         watch: TurnWatch | None = None,
-        note_work: Callable[[float], None] | None = None,
+        record_work: Callable[[float], None] | None = None,
         clock: Clock | None = None,
         stopwatch: Stopwatch = perf_counter,
         processor_time: Stopwatch = thread_time,
@@ -175,19 +175,19 @@ class Turn:
         self.stopwatch = stopwatch
         self._processor_time = processor_time
         self._watch = TurnWatch() if watch is None else watch
-        self._note_work = note_work
+        self._record_work = record_work
         self._call_soon = call_soon
         self._call_later = call_later
         self.number = 0
         self.time_slice = self.new_slice()
         self.jobs: set[LongTask] = set()
         self.cuts_jobs = True
-        self.upkeep = Line()
-        self.endings = Line()
-        self.transfers = Line()
-        self.current_line = self.upkeep
-        # (clock, order of entry, line): the order decides between equal clocks.
-        self._waiting: list[tuple[float, int, Line]] = []
+        self.upkeep = TaskQueue()
+        self.endings = TaskQueue()
+        self.transfers = TaskQueue()
+        self.current_task_queue = self.upkeep
+        # (clock, order of entry, task queue): the order decides between equal clocks.
+        self._waiting: list[tuple[float, int, TaskQueue]] = []
         self._entries = count()
         self._clock_seconds = 0.0
         self._reading_seconds = 0.0
@@ -201,38 +201,38 @@ class Turn:
         """Return a slice that begins now, for work that is not a task's; None: `SLICE_SECONDS`."""
         return TimeSlice(seconds, self.stopwatch)
 
-    def new_line(self) -> Line:
-        """Return a line for a new connection; it enters one slice after the others.
+    def new_task_queue(self) -> TaskQueue:
+        """Return a task queue for a new connection; it enters one slice after the others.
 
         So a client gains nothing by leaving and coming back.
         """
-        return Line(self._clock_seconds + LEAD_SECONDS)
+        return TaskQueue(self._clock_seconds + LEAD_SECONDS)
 
-    def mark(self, task: TurnTask, line: Line | None = None) -> None:
+    def mark(self, task: TurnTask, task_queue: TaskQueue | None = None) -> None:
         """Run `task` in the next turn; marking it twice in one line runs it once.
 
         Args:
             task: Task that has work to do.
-            line: Line that it waits in; None: the line of the task that runs now.
+            task_queue: Task queue that it waits in; None: the task queue of the task that runs now.
         """
-        if line is None:
-            line = self.current_line
-        line.mark(task, self.number)
-        if not (line.is_waiting and self._is_scheduled):
-            self._schedule(line)
+        if task_queue is None:
+            task_queue = self.current_task_queue
+        task_queue.mark(task, self.number)
+        if not (task_queue.is_waiting and self._is_scheduled):
+            self._schedule(task_queue)
 
-    def mark_now(self, task: TurnTask, line: Line) -> None:
+    def mark_now(self, task: TurnTask, task_queue: TaskQueue) -> None:
         """Run `task` in this turn if there is time left and it has not run, or in the next.
 
         Args:
             task: Task that goes on with the work of the task that runs now.
-            line: Line that it waits in.
+            task_queue: Task queue that it waits in.
         """
         if task in self._ran:
-            self.mark(task, line)
+            self.mark(task, task_queue)
             return
-        line.add_due(task)
-        self._schedule(line)
+        task_queue.add_due(task)
+        self._schedule(task_queue)
 
     def mark_after(self, seconds: float, task: TurnTask) -> Timer:
         """Mark `task` after `seconds` of the clock: never earlier, perhaps a little later.
@@ -265,84 +265,84 @@ class Turn:
                     self.jobs.discard(job)
                     logger.exception("job failed job=%r", job)
 
-    def run_now(self, task: TurnTask, line: Line) -> bool:
+    def run_now(self, task: TurnTask, task_queue: TaskQueue) -> bool:
         """Run a task whose input was just read, before this turn, if its client has time left.
 
-        It has none if the reads before this turn have used up a turn, or if another line waits
-        whose clock is more than a slice behind. Then it is marked.
+        It has none if the reads before this turn have used up a turn, or if another task queue
+        waits whose clock is more than a slice behind. Then it is marked.
 
         Returns:
             Whether the task ran.
         """
         if self._reading_seconds >= TURN_SECONDS or (
-            self._waiting and line.clock_seconds > self._waiting[0][0] + LEAD_SECONDS
+            self._waiting and task_queue.clock_seconds > self._waiting[0][0] + LEAD_SECONDS
         ):
-            self.mark(task, line)
+            self.mark(task, task_queue)
             return False
-        if not line.is_waiting:
-            line.clock_seconds = max(line.clock_seconds, self._clock_seconds)
+        if not task_queue.is_waiting:
+            task_queue.clock_seconds = max(task_queue.clock_seconds, self._clock_seconds)
         began_seconds = self.stopwatch()
-        self._reading_seconds += self._run_one(task, line, began_seconds) - began_seconds
-        self.current_line = self.upkeep
+        self._reading_seconds += self._run_one(task, task_queue, began_seconds) - began_seconds
+        self.current_task_queue = self.upkeep
         return True
 
-    def _schedule(self, line: Line) -> None:
-        """Let a line take part in the turns, because a task waits in it."""
-        if not line.is_waiting:
-            line.is_waiting = True
-            line.clock_seconds = max(line.clock_seconds, self._clock_seconds)
-            self._push(line)
+    def _schedule(self, task_queue: TaskQueue) -> None:
+        """Let a task queue take part in the turns, because a task waits in it."""
+        if not task_queue.is_waiting:
+            task_queue.is_waiting = True
+            task_queue.clock_seconds = max(task_queue.clock_seconds, self._clock_seconds)
+            self._push(task_queue)
         if not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
 
-    def _push(self, line: Line) -> None:
-        heappush(self._waiting, (line.clock_seconds, next(self._entries), line))
+    def _push(self, task_queue: TaskQueue) -> None:
+        heappush(self._waiting, (task_queue.clock_seconds, next(self._entries), task_queue))
 
     def _run(self) -> None:
         self.number += 1
         self._is_scheduled = False
         self._ran.clear()
-        done: list[Line] = []
+        done: list[TaskQueue] = []
         self._processor_seconds = self._processor_time()
         now_seconds = self.stopwatch()
         end_seconds = now_seconds + TURN_SECONDS
         worked_before_seconds = now_seconds - self._reading_seconds
         self._reading_seconds = 0.0
         while self._waiting and now_seconds < end_seconds:
-            clock_seconds, _, line = heappop(self._waiting)
-            if clock_seconds < line.clock_seconds:
+            clock_seconds, _, task_queue = heappop(self._waiting)
+            if clock_seconds < task_queue.clock_seconds:
                 # It has used time since it entered, for input that was just read.
-                self._push(line)
+                self._push(task_queue)
                 continue
-            task = line.next_due(self.number)
-            # A queue may wait in the lines of several clients; the first to come runs it.
+            task = task_queue.next_due(self.number)
+            # A queue may wait in the task queues of several clients; the first to come runs it.
             if task is not None and task not in self._ran:
                 self._ran.add(task)
-                self._clock_seconds = line.clock_seconds
-                now_seconds = self._run_one(task, line, now_seconds)
-            if line.is_done:
-                done.append(line)
+                self._clock_seconds = task_queue.clock_seconds
+                now_seconds = self._run_one(task, task_queue, now_seconds)
+            if task_queue.is_done:
+                done.append(task_queue)
             else:
-                self._push(line)
-        self.current_line = self.upkeep
+                self._push(task_queue)
+        self.current_task_queue = self.upkeep
         self._ran.clear()
-        for line in done:
-            if line.is_empty:
-                line.is_waiting = False
+        for task_queue in done:
+            if task_queue.is_empty:
+                task_queue.is_waiting = False
             else:
-                self._push(line)
+                self._push(task_queue)
         if self._waiting and not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
         worked_seconds = now_seconds - worked_before_seconds
         self._watch.busy_seconds += worked_seconds
-        if self._note_work is not None:
-            self._note_work(worked_seconds)
+        if self._record_work is not None:
+            self._record_work(worked_seconds)
 
-    def _run_one(self, task: TurnTask, line: Line, began_seconds: float) -> float:
-        """Run a task that begins now, in its line; return when it ended, by the stopwatch."""
-        self.current_line = line
+    def _run_one(self, task: TurnTask, task_queue: TaskQueue, began_seconds: float) -> float:
+        """Run a task that begins now, in its task queue; return when it ended, by the stopwatch."""
+        self.current_task_queue = task_queue
         self.time_slice.begin(began_seconds)
         try:
             task.run_turn()
@@ -351,7 +351,7 @@ class Turn:
             logger.exception("turn failed task=%r", task)
         ended_seconds = self.stopwatch()
         seconds = ended_seconds - began_seconds
-        self._watch.note(seconds, task)
+        self._watch.record(seconds, task)
         if seconds > MEASURED_SECONDS:
             # That of the tasks before it in this turn is among it: two milliseconds at most.
             before_seconds, self._processor_seconds = (
@@ -360,5 +360,5 @@ class Turn:
             )
             used_seconds = self._processor_seconds - before_seconds
             seconds = min(seconds, max(used_seconds, MEASURED_SECONDS))
-        line.clock_seconds += seconds
+        task_queue.clock_seconds += seconds
         return ended_seconds

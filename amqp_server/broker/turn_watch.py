@@ -72,8 +72,8 @@ class TurnWatch:
         self._unlogged_count = 0
         self._collection_began_seconds = 0.0
 
-    def note(self, seconds: float, what: object) -> None:
-        """Take note of a piece of work that has ended.
+    def record(self, seconds: float, what: object) -> None:
+        """Record a piece of work that has ended.
 
         Args:
             seconds: How long it took.
@@ -84,27 +84,27 @@ class TurnWatch:
             return
         self.buckets[bisect_left(BOUNDS_SECONDS, seconds)] += 1
         if seconds > STALL_SECONDS:
-            self._note_stall(seconds, _text(what))
+            self._record_stall(seconds, _text(what))
 
-    def note_collection(self, phase: Literal["start", "stop"], info: Mapping[str, int]) -> None:
-        """Take note of a garbage collection; a callback for `gc.callbacks`."""
+    def record_collection(self, phase: Literal["start", "stop"], info: Mapping[str, int]) -> None:
+        """Record a garbage collection; a callback for `gc.callbacks`."""
         if phase == "start":
             self._collection_began_seconds = self._stopwatch()
             return
         seconds = self._stopwatch() - self._collection_began_seconds
         if seconds > STALL_SECONDS:
-            self._note_stall(seconds, f"garbage collection generation={info['generation']}")
+            self._record_stall(seconds, f"garbage collection generation={info['generation']}")
 
     def watch_collections(self) -> None:
         """Measure garbage collections too, from now on until `stop`."""
-        gc.callbacks.append(self.note_collection)
+        gc.callbacks.append(self.record_collection)
 
     def stop(self) -> None:
         """Measure no garbage collections any more."""
-        if self.note_collection in gc.callbacks:
-            gc.callbacks.remove(self.note_collection)
+        if self.record_collection in gc.callbacks:
+            gc.callbacks.remove(self.record_collection)
 
-    def _note_stall(self, seconds: float, what: str) -> None:
+    def _record_stall(self, seconds: float, what: str) -> None:
         self.stall_count += 1
         self.longest_seconds = max(self.longest_seconds, seconds)
         self.stalls.append(Stall(time(), seconds, what))

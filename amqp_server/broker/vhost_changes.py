@@ -110,7 +110,7 @@ class VhostChanges:
         await self._finish(self._delete(name))
 
     @asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
+    async def lock(self) -> AsyncIterator[None]:
         """Let no virtual host be created or deleted during the block."""
         async with self._one_at_a_time:
             yield

@@ -139,7 +139,7 @@ class VirtualHost:
         self.graph.add(exchange)
         if exchange.matcher.rearranges_all:
             self._dividing.add(exchange)
-        self._note_changes((exchange,))
+        self._invalidate_routes((exchange,))
 
     def add_queue(self, queue: Queue) -> None:
         """Add a new queue."""
@@ -157,7 +157,7 @@ class VirtualHost:
         exchange.change_policy(policy)
         self.graph.add(exchange)
         if (exchange.alternate, exchange.awaits_policy) != before:
-            self._note_changes((exchange,))
+            self._invalidate_routes((exchange,))
 
     def remove_exchange(self, exchange: Exchange) -> None:
         """Remove an exchange at once: no route leads there any more, however many bindings do.
@@ -168,16 +168,16 @@ class VirtualHost:
         exchange.is_deleted = True
         del self.exchanges[exchange.name]
         self._dividing.discard(exchange)
-        self._note_deletion(exchange)
-        self._note_changes((exchange,))
-        self._note_removal()
+        self._on_destination_deleted(exchange)
+        self._invalidate_routes((exchange,))
+        self._count_removal()
         self.graph.remove(exchange)
 
     def remove_queue(self, queue: Queue) -> None:
         """Remove a queue that was stopped before; otherwise like `remove_exchange`."""
         del self.queues[queue.name]
         self._end_routes_to(queue)
-        self._note_removal()
+        self._count_removal()
 
     def leave_queues(self, queues: Collection[Queue]) -> None:
         """Let no route lead to queues that only their owner could use, which has gone.
@@ -188,21 +188,21 @@ class VirtualHost:
             queue.is_gone = True
         if len(queues) > ORPHANS_MAX:
             for source in self._dividing:
-                source.matcher.note_deletion()
+                source.matcher.on_destination_deleted()
             self.forget_routes()
             return
         for queue in queues:
             self._end_routes_to(queue)
 
     def _end_routes_to(self, queue: Queue) -> None:
-        self._note_deletion(queue)
+        self._on_destination_deleted(queue)
         changed = {self.exchanges[""]}
         bindings = self._bindings_to.get(queue, ())
         if len(bindings) > SOURCES_MAX:
             self.forget_routes()
         else:
             changed.update(each.source for each in bindings)
-        self._note_changes(changed)
+        self._invalidate_routes(changed)
 
     def bindings_to(self, end: Destination) -> list[Binding]:
         """Return the bindings that lead to a queue or an exchange."""
@@ -240,7 +240,7 @@ class VirtualHost:
         """Remove and return the placeholder of a damaged queue, like `remove_queue`."""
         placeholder = self.damaged.end_placeholder(name)
         if placeholder is not None:
-            self._note_deletion(placeholder)
+            self._on_destination_deleted(placeholder)
             self.forget_routes()
         return placeholder
 
@@ -255,7 +255,7 @@ class VirtualHost:
         self.forget_routes()
         if refusing is not None:
             refusing.is_deleted = True
-            self._note_deletion(refusing)
+            self._on_destination_deleted(refusing)
             # The one that leads to its own placeholder queue: it is no binding of the virtual host.
             refusing.unbind_last()
         return refusing
@@ -290,7 +290,7 @@ class VirtualHost:
         self._bindings_to.setdefault(destination, {})[binding] = None
         if isinstance(destination, Exchange):
             self.graph.bind(source, destination)
-        self._note_changes((source,))
+        self._invalidate_routes((source,))
         return binding
 
     def unbind(
@@ -299,7 +299,7 @@ class VirtualHost:
         """Remove and return a binding, or return None if there is none."""
         binding = source.bindings.get(binding_identity(source, destination, key, arguments))
         if binding is not None:
-            self._note_changes((source,))
+            self._invalidate_routes((source,))
             self._unlink(binding)
         return binding
 
@@ -317,7 +317,7 @@ class VirtualHost:
     def _unlink_all(self, placeholder: Destination) -> None:
         """Remove all bindings to a placeholder at once. O(bindings)."""
         for binding in list(self._bindings_to.get(placeholder, ())):
-            self._note_changes((binding.source,))
+            self._invalidate_routes((binding.source,))
             self._unlink(binding)
 
     def _unlink(self, binding: Binding) -> None:
@@ -337,16 +337,16 @@ class VirtualHost:
         if isinstance(binding.destination, Exchange):
             self.graph.unbind(binding.source, binding.destination)
 
-    def _note_deletion(self, end: Destination) -> None:
+    def _on_destination_deleted(self, end: Destination) -> None:
         """Let the exchanges that lead to a deleted queue or exchange choose among the others."""
         bindings = self._bindings_to.get(end, ())
         sources = (
             self._dividing if len(bindings) > SOURCES_MAX else {each.source for each in bindings}
         )
         for source in sources:
-            source.matcher.note_deletion()
+            source.matcher.on_destination_deleted()
 
-    def _note_changes(self, exchanges: Collection[Exchange]) -> None:
+    def _invalidate_routes(self, exchanges: Collection[Exchange]) -> None:
         """Invalidate the cached routes that lead through some exchanges."""
         affected = self.graph.affected_by(exchanges)
         if affected is None:
@@ -355,7 +355,7 @@ class VirtualHost:
         for each in affected:
             each.routes_version += 1
 
-    def _note_removal(self) -> None:
+    def _count_removal(self) -> None:
         """Clear the cached routes once they may keep too many removed objects in memory."""
         self._removed_count += 1
         if self._removed_count == REMOVED_MAX:

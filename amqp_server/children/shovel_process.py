@@ -297,7 +297,7 @@ class ShovelProcess:
         self._note("shovel.worker.status", key, status)
 
     def _note(self, event: str, key: Key, details: dict[str, Any]) -> None:
-        self._broker.events.note(event, vhost=key[0], object_name=key[1], details=details)
+        self._broker.events.report(event, vhost=key[0], object_name=key[1], details=details)
 
 
 def _facts(name: str, value: object) -> dict[str, Any]:

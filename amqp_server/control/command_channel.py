@@ -118,7 +118,7 @@ class CommandChannel(Channel):
 
     async def take(self, steps: Iterator[None]) -> None:
         """Take all steps in the turns of this command."""
-        await done_in_turns(self.broker.turn, self.client.line, steps, self._name)
+        await done_in_turns(self.broker.turn, self.client.task_queue, steps, self._name)
 
     def send(self, method: Method) -> None:
         """Keep a confirm; other methods have no reader."""

@@ -13,7 +13,7 @@ from amqp_server.access.permissions import Right
 from amqp_server.admin.views.record_view import record_view
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.subscriptions.log_pages import read_page
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 from amqp_server.control.command_channel import refused
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
@@ -65,7 +65,7 @@ async def delayed(
             soonest.extend((yield from deadlines.soonest_in_steps(limit, queue.settlement)))
 
     what = f"list of delayed messages of exchange {name!r}"
-    await done_in_turns(broker.turn, Line(), steps(), what)
+    await done_in_turns(broker.turn, TaskQueue(), steps(), what)
     now_ms = queue.store.log.time_ns() // 1_000_000
     ahead_ms = now_ms - broker.turn.clock.monotonic_ms()
     unsettled = (
@@ -115,7 +115,7 @@ async def cancel_delayed(
                 yield
 
         what = f"cancelling of delayed messages of exchange {name!r}"
-        await done_in_turns(broker.turn, Line(), steps(), what)
+        await done_in_turns(broker.turn, TaskQueue(), steps(), what)
     else:
         taken = queue.ready.take_range(offset, offset + 1) if offset >= 0 else []
         if not taken:

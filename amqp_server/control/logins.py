@@ -97,7 +97,7 @@ class LoginChecks:
             answer = authenticator.login(user, octets)
             is_accepted = await answer if isawaitable(answer) else answer
         if not is_accepted:
-            self._attempts.note(HTTP, accepted=False)
+            self._attempts.count(HTTP, accepted=False)
             reason = authenticator.refusal or LOGIN_FAILED
             self._audit.record_refusal(Actor(user, peer_host), reason)
             is_remote = reason == ONLY_FROM_HERE
@@ -131,7 +131,7 @@ class LoginChecks:
 
     def _accepted(self, login: Login, vhosts: list[str], peer_host: str) -> dict[str, object]:
         """Record a login, and return what is said of it."""
-        self._attempts.note(HTTP, accepted=True)
+        self._attempts.count(HTTP, accepted=True)
         self._record(Actor(login.user, peer_host), login.backend)
         found: dict[str, object] = {
             "name": login.user,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server import __version__
-from amqp_server.admin.census.totals import broker_totals
+from amqp_server.admin.change_feed.totals import broker_totals
 from amqp_server.broker.parameters import CLUSTER_ID
 from amqp_server.broker.turn_watch import BOUNDS_SECONDS as TURN_BOUNDS_SECONDS
 from amqp_server.control.memory_parts import memory_parts

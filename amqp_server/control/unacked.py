@@ -11,7 +11,7 @@ from amqp_server.admin.views.values import text_json
 from amqp_server.broker.events.channel_events import channel_name
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.subscriptions.subscription import Subscription
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 from amqp_server.control.browse import find_queue
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.offset_rows import Row, group_row
@@ -74,7 +74,7 @@ async def unacked(
     rows: list[dict[str, Any]] = []
     ends: list[_Place] = []
     steps = _collect(found, holders, place, limit, rows, ends)
-    await done_in_turns(broker.turn, Line(), steps, f"unacked of queue {queue!r}")
+    await done_in_turns(broker.turn, TaskQueue(), steps, f"unacked of queue {queue!r}")
     return {
         "unacked": found.unacked_count,
         "rows": rows,

@@ -122,9 +122,9 @@ class DefinitionsImport:
     ) -> ImportReport:
         async with (
             self._one_at_a_time,
-            self._vhost_changes.hold(),
-            self._policies.hold(),
-            self._access.hold(),
+            self._vhost_changes.lock(),
+            self._policies.lock(),
+            self._access.lock(),
         ):
             await self._plan(entries, plan, on_done)
             if not is_dry_run:

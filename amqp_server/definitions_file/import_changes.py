@@ -90,7 +90,7 @@ class ImportChanges:
         self._saved.set_result(None)
         for at in range(0, len(self._entities), FINISHED_AT_ONCE):
             for vhost, entity in self._entities[at : at + FINISHED_AT_ONCE]:
-                self.broker.definition_writer.note_saved(vhost, entity)
+                self.broker.definition_writer.mark_saved(vhost, entity)
             yield
 
     def undo(self, error: Exception) -> Iterator[None]:

@@ -31,12 +31,12 @@ class Certificates:
 
     def __init__(self, settings: TlsSettings) -> None:
         self._current = CurrentContext(settings)
-        self._is_told = asyncio.Event()
+        self._reload_requested = asyncio.Event()
         self.context: ssl.SSLContext = self._current.for_listener()
 
     def reload(self) -> None:
         """Read the files again soon."""
-        self._is_told.set()
+        self._reload_requested.set()
 
     async def watch(self) -> None:
         """Read the files again whenever that is due; runs until it is cancelled."""
@@ -50,9 +50,9 @@ class Certificates:
     async def _read_when_due(self) -> None:
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                await self._is_told.wait()
+                await self._reload_requested.wait()
         except TimeoutError:
             await self._current.check()
         else:
-            self._is_told.clear()
+            self._reload_requested.clear()
             await self._current.reload()

@@ -40,7 +40,7 @@ async def serve(settings: ManagementSettings) -> None:
     """Serve HTTP until SIGTERM, or until the broker closes our standard input.
 
     Args:
-        settings: What the broker has told.
+        settings: Settings from the broker.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

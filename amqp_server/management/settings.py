@@ -32,7 +32,7 @@ class ListenerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ManagementSettings:
-    """What the management server is told at its start.
+    """Settings that the management server gets at its start.
 
     Attributes:
         storage_path: Data directory of the broker, with its control socket.

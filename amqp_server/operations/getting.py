@@ -37,7 +37,7 @@ def get_message(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
     queue = find_queue(channel, method.queue)
     refuse_stream(queue, "basic.get")
     _check_may_get(queue)
-    queue.note_use()
+    queue.record_use()
     if not queue.bring_up_to_date():
         return when_up_to_date(queue, channel, get_message, method)
     if queue.loading.is_loading:
@@ -99,7 +99,7 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
 
 def _send_empty(channel: Channel, queue: Queue) -> None:
     channel.counters.deliveries_of(queue).get_empty += 1
-    queue.note_observed()
+    queue.mark_changed()
     channel.send(BasicGetEmpty())
 
 
@@ -118,9 +118,9 @@ def _get_ok(
         delivered, redelivered=ready.redelivered, left=len(queue.ready) - 1
     )
     taken = queue.ready.take(1)
-    channel.note_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
+    channel.record_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
     channel.write(octets)
     if channel.virtual_host.firehose is None:
         return None
     steps = channel.traces(queue.name, delivered, redelivered=taken.redelivered)
-    return done_in_turns(channel.broker.turn, channel.client.line, steps, "trace")
+    return done_in_turns(channel.broker.turn, channel.client.task_queue, steps, "trace")

@@ -145,8 +145,8 @@ class ParameterSettings:
         await asyncio.shield(task)
 
     async def _alone(self, change: Coroutine[None, None, None]) -> None:
-        # An import of definitions, which changes the same values, holds it too.
-        async with self._vhost_changes.hold():
+        # An import of definitions, which changes the same values, takes this lock too.
+        async with self._vhost_changes.lock():
             await change
 
     async def _set_parameter(

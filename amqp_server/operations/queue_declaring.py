@@ -80,7 +80,7 @@ def declare_queue(channel: Channel, method: QueueDeclare) -> Operation[DeclaredQ
         channel.client.rights.require_any("queue", clean_name(method.queue))
         queue = find_named_queue(channel, clean_name(method.queue))
         channel.last_queue_name = queue.name
-        queue.note_use()
+        queue.record_use()
         return _exists(queue)
     vhost = channel.virtual_host
     method = with_queue_type(vhost, method)
@@ -99,7 +99,7 @@ def declare_queue(channel: Channel, method: QueueDeclare) -> Operation[DeclaredQ
     existing = queue_of_name(channel, name)
     if existing is not None:
         check_not_locked(channel, existing)
-        existing.note_use()
+        existing.record_use()
         check_equivalent_queue(existing, method)
         channel.last_queue_name = name
         channel.broker.churn.queue_declared += 1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def delete_queue(channel: Channel, method: QueueDelete) -> Operation[int]:
-    """Delete a queue, after the commit that holds it; a missing one counts as deleted.
+    """Delete a queue, after the commit that changes it; a missing one counts as deleted.
 
     Messages that have expired are gone first, in steps. The result is how many are left.
 
@@ -30,7 +30,7 @@ def delete_queue(channel: Channel, method: QueueDelete) -> Operation[int]:
     queue = queue_of_name(channel, name)
     if queue is not None:
         check_not_locked(channel, queue)
-        if queue.is_held or not queue.bring_up_to_date():
+        if queue.is_in_commit or not queue.bring_up_to_date():
             return _delete_in_steps(channel, queue, method)
     return delete_queue_now(channel, method)
 
@@ -44,7 +44,7 @@ def _delete_in_steps(channel: Channel, queue: Queue, method: QueueDelete) -> App
 
 
 def delete_queue_now(channel: Channel, method: QueueDelete) -> Operation[int]:
-    """Delete a queue even if a commit holds it: the rest of the commit does not reach it.
+    """Delete a queue even if it is in a commit: the rest of the commit does not reach it.
 
     Raises:
         AmqpError: The queue belongs to another client, or is not as `if_empty` and `if_unused` ask.

@@ -75,7 +75,7 @@ async def _purge_in_turns(
             yield
 
     name = f"purge of queue {queue.name!r}"
-    await done_in_turns(channel.broker.turn, channel.client.line, steps(), name)
+    await done_in_turns(channel.broker.turn, channel.client.task_queue, steps(), name)
     _record(channel, queue, purged.messages)
     if queue.is_journaled:
         await channel.broker.make_settlement_durable(queue)

@@ -161,7 +161,9 @@ def begin_cleaning(
 
 async def _note_all(definitions: Definitions, exchanges: Sequence[Document]) -> None:
     for at in range(0, len(exchanges), REMOVALS_AT_ONCE):
-        await asyncio.gather(*map(definitions.note_deletion, exchanges[at : at + REMOVALS_AT_ONCE]))
+        await asyncio.gather(
+            *map(definitions.record_deletion, exchanges[at : at + REMOVALS_AT_ONCE])
+        )
 
 
 async def _remove_all(definitions: Definitions, documents: Sequence[Document]) -> None:

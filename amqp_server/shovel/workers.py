@@ -160,8 +160,8 @@ class ShovelWorkers:
     async def _report_counts(self) -> None:
         while True:
             await asyncio.sleep(COUNTS_SECONDS)
-            for (vhost, name), (shovel, serial, told) in list(self._shovels.items()):
-                if shovel.moved != told:
+            for (vhost, name), (shovel, serial, reported) in list(self._shovels.items()):
+                if shovel.moved != reported:
                     self._shovels[vhost, name] = shovel, serial, shovel.moved
                     fields = {"vhost": vhost, "name": name, "serial": serial}
                     report({"shovel": {**fields, "forwarded": shovel.moved}})

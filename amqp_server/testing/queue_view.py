@@ -86,9 +86,9 @@ class QueueView:
         Raises:
             NoSuchQueueError: There is no such queue.
         """
-        held = self._loop.submit(lambda server: self._held(server, limit)).result()
+        unsettled = self._loop.submit(lambda server: self._unsettled(server, limit)).result()
         # Decoded in this thread: the broker's loop has clients to serve.
-        return [Message.decode(octets, (self.name,), str(state)) for octets, state in held]
+        return [Message.decode(octets, (self.name,), str(state)) for octets, state in unsettled]
 
     def wait_empty(self, seconds_max: float = SECONDS_MAX) -> None:
         """Return when every message was consumed and acknowledged.
@@ -131,7 +131,7 @@ class QueueView:
     async def _counts(self, server: Server) -> QueueCounts:
         return QueueCounts.of(self._find(server))
 
-    async def _held(self, server: Server, limit: int) -> list[tuple[bytes, MessageState]]:
+    async def _unsettled(self, server: Server, limit: int) -> list[tuple[bytes, MessageState]]:
         queue = self._find(server)
         found: list[tuple[bytes, MessageState]] = []
         at, end = queue.first_offset, queue.store.end_offset
@@ -147,7 +147,7 @@ class QueueView:
     async def _until_empty(self, server: Server, seconds_max: float) -> None:
         await self._until(
             server,
-            lambda held: not held,
+            lambda unsettled: not unsettled,
             seconds_max,
             f"queue '{self.name}' is not empty after {seconds_max:g} s",
         )
@@ -155,7 +155,7 @@ class QueueView:
     async def _until_holds(self, server: Server, count: int, seconds_max: float) -> None:
         await self._until(
             server,
-            lambda held: held is not None and held >= count,
+            lambda unsettled: unsettled is not None and unsettled >= count,
             seconds_max,
             f"queue '{self.name}' does not hold {count} messages after {seconds_max:g} s",
         )
@@ -167,23 +167,23 @@ class QueueView:
         seconds_max: float,
         failure: str,
     ) -> None:
-        """Return when the number of held messages, None without a queue, is as wanted."""
+        """Return when the number of unsettled messages, None without a queue, is as wanted."""
 
-        def held() -> int | None:
+        def count() -> int | None:
             host = server.broker.vhosts.get(self._vhost)
             queue = None if host is None else host.queues.get(self.name)
-            return None if queue is None else _held_count(queue)
+            return None if queue is None else _unsettled_count(queue)
 
         try:
             async with asyncio.timeout(seconds_max):
-                while not is_reached(held()):  # noqa: ASYNC110 - any state, so there is no event
+                while not is_reached(count()):  # noqa: ASYNC110 - any state, so there is no event
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
             view = BrokerView.of(server, self._vhost)
             raise AssertionError(f"{failure}\n{view}") from None
 
 
-def _held_count(queue: Queue) -> int:
+def _unsettled_count(queue: Queue) -> int:
     return queue.ready_count + queue.unacked_count + queue.leaving_count
 
 

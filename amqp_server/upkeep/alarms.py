@@ -89,7 +89,7 @@ class Alarms:
         self.is_memory_low = False
         self.is_disk_low = False
         self.last: Reading | None = None
-        self._held: set[str] = set()
+        self._forced: set[str] = set()
         self._sensor = sensor
         self._changed = changed
         self._relieve_memory = relieve_memory
@@ -121,7 +121,7 @@ class Alarms:
             await asyncio.sleep(interval_seconds)
             await self.look()
 
-    def hold(self, resource: str, *, is_on: bool) -> None:
+    def force(self, resource: str, *, is_on: bool) -> None:
         """Keep an alarm on whatever is measured, or let it follow the measurements again.
 
         Args:
@@ -129,9 +129,9 @@ class Alarms:
             is_on: Whether the alarm is kept on.
         """
         if is_on:
-            self._held.add(resource)
+            self._forced.add(resource)
         else:
-            self._held.discard(resource)
+            self._forced.discard(resource)
         if self.last is not None:
             self.take(self.last)
 
@@ -148,8 +148,8 @@ class Alarms:
         )
         is_disk_low = reading.disk_free_bytes < self.disk_free_bytes_min
         # A limit of 0 is a wish: nobody may publish, whatever is measured, or not (macOS).
-        is_memory_low = is_memory_low or not self.memory_bytes_max or "memory" in self._held
-        is_disk_low = is_disk_low or "disk" in self._held
+        is_memory_low = is_memory_low or not self.memory_bytes_max or "memory" in self._forced
+        is_disk_low = is_disk_low or "disk" in self._forced
         has_changed = (is_memory_low, is_disk_low) != (self.is_memory_low, self.is_disk_low)
         self.is_memory_low = is_memory_low
         self.is_disk_low = is_disk_low

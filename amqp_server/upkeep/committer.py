@@ -155,7 +155,7 @@ class Committer:
             made.append((yield from commit.record()))
 
         name = f"record of client {commit.client.name!r}"
-        await done_in_turns(self._turn, commit.client.line, steps(), name)
+        await done_in_turns(self._turn, commit.client.task_queue, steps(), name)
         return made[0]
 
     async def drain(self) -> None:
@@ -255,7 +255,7 @@ class Committer:
                 file.end(waiting)
                 waiting.done.set_result(None)
 
-        waiting.commit.add_to_line(steps())
+        waiting.commit.schedule(steps())
 
     def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> None:
         # The state of this file is unknown, so the next round begins a new one.
@@ -269,7 +269,7 @@ class Committer:
             yield from waiting.commit.abort()
             waiting.done.set_exception(error)
 
-        Job(self._turn, waiting.commit.client.line, steps(), "refused commit").start()
+        Job(self._turn, waiting.commit.client.task_queue, steps(), "refused commit").start()
 
     def _file_number(self) -> int:
         if not self._is_file_open:

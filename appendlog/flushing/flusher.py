@@ -28,15 +28,15 @@ from appendlog.flushing.write_order import Batch, WriteOrder
 logger = logging.getLogger("appendlog.flushing.flusher")
 
 PARALLEL_MAX: Final = 8
-"""Maximum number of logs of one payer written in parallel.
+"""Maximum number of logs of one client written in parallel.
 
 More would only wait for the disk and the GIL.
 """
 SPARE_THREADS: Final = 2
-"""Threads beside those that one payer may use."""
+"""Threads beside those that one client may use."""
 
 REPORT_SECONDS: Final = 0.005
-"""Time for which a thread keeps results while it writes further logs of the same payer.
+"""Time for which a thread keeps results while it writes further logs of the same client.
 
 Each report wakes the event loop, which costs as much as a small write.
 """
@@ -48,12 +48,13 @@ class Flusher(Protocol):
     def start(self) -> None:
         """Begin to work."""
 
-    def submit(self, request: Request, payer: Hashable = None) -> None:
+    def submit(self, request: Request, charged_client: Hashable = None) -> None:
         """Accept a request, from any thread, without waiting for the disk.
 
         Args:
             request: Request to carry out; its result arrives later.
-            payer: On whose behalf. Payers share the disk; None is a payer as well.
+            charged_client: Client that the write is charged to; any key. Clients share the disk;
+                None is a client as well.
         """
 
     def close(self) -> None:
@@ -66,7 +67,7 @@ class ThreadFlusher:
     Args:
         on_results: Called in a worker thread, perhaps in several at a time, with the results of one
             log, in the order of their submission. It must be quick and pass them to the event loop.
-        parallel_max: Maximum number of logs of one payer that are written in parallel, >= 1.
+        parallel_max: Maximum number of logs of one client that are written in parallel, >= 1.
     """
 
     def __init__(
@@ -94,19 +95,19 @@ class ThreadFlusher:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, request: Request, payer: Hashable = None) -> None:
+    def submit(self, request: Request, charged_client: Hashable = None) -> None:
         """Accept a request, from any thread, without waiting for the disk.
 
         Args:
             request: Request to carry out.
-            payer: On whose behalf.
+            charged_client: Client that the write is charged to.
 
         Raises:
             RuntimeError: The flusher is closed.
         """
         if self._is_closing:
             raise RuntimeError("flusher is closed")
-        self._submitted.append((request, payer))
+        self._submitted.append((request, charged_client))
         if self._idle_count and not self._is_woken:
             # One thread takes all that is submitted until it runs, and wakes the others it needs.
             self._is_woken = True
@@ -137,7 +138,7 @@ class ThreadFlusher:
             del batch
 
     def _write(self, batch: Batch) -> list[Batch]:
-        """Write a batch and perhaps more of its line; return them, reported."""
+        """Write a batch and perhaps more of its client; return them, reported."""
         began_seconds = perf_counter()
         written = []
         results: list[FlushResult] = []

@@ -1,9 +1,9 @@
-"""Order of the appends that wait for the disk: payers share it, whatever each of them asks for.
+"""Order of the appends that wait for the disk: clients share it, whatever each of them asks for.
 
-Each *payer*, such as a client, has a line of logs and a clock that counts what it has written. The
-line with the lowest clock is served next, one log at a time, so a payer that writes little goes
-before those that write much. A line gets a limited part of the threads and of the octets under way:
-the rest of the threads is free for the next payer at any time.
+Each write is charged to a client. A client has logs that wait, and a clock that counts what it has
+written. The client with the lowest clock is served next, one log at a time, so a client that writes
+little goes before those that write much. A client gets a limited part of the threads and of the
+octets under way: the rest of the threads is free for the next client at any time.
 
 Source: start-time fair queueing (Goyal, Vin, Cheng, 1996), without weights.
 """
@@ -22,26 +22,26 @@ WRITE_OCTETS: Final = 256 * 1024
 """Octets that a write counts beside its chunks: its sync delays others as much as these."""
 BATCH_OCTETS_MAX: Final = 16 << 20
 """Octets from which a batch takes no further append of its log."""
-LINE_OCTETS_MAX: Final = 16 << 20
-"""Octets under way from which a line is not served: the page cache and the disk are shared too."""
+CLIENT_OCTETS_MAX: Final = 16 << 20
+"""Octets under way from which a client is not served: clients share page cache and disk too."""
 
 
-class Line:
-    """The logs of one payer that wait, first in, first out.
+class ClientLogs:
+    """The logs of one client that wait to be written, first in, first out.
 
     Args:
-        payer: Whom the line belongs to.
+        client: The client; any key.
 
     Attributes:
-        clock_octets: What the line has written; raised to the clock of the line that was served
+        clock_octets: What the client has written; raised to the clock of the client that was served
             last when it had nothing that could be written. Waiting for nothing saves up nothing.
-        is_queued: Whether the line waits among the others for its clock to be the lowest.
+        is_queued: Whether the client waits among the others for its clock to be the lowest.
     """
 
-    __slots__ = ("clock_octets", "is_queued", "octets_under_way", "payer", "waiting", "writes")
+    __slots__ = ("client", "clock_octets", "is_queued", "octets_under_way", "waiting", "writes")
 
-    def __init__(self, payer: Hashable) -> None:
-        self.payer = payer
+    def __init__(self, client: Hashable) -> None:
+        self.client = client
         self.clock_octets = 0
         self.is_queued = False
         self.waiting: deque[Log] = deque()
@@ -57,13 +57,13 @@ class Batch:
         log: Log to append to.
         requests: The appends, at least one, in the order of their submission.
         octets: Size of their chunks.
-        line: Line that pays.
+        client_logs: Logs of the client that the write is charged to.
     """
 
     log: Log
     requests: list[FlushRequest]
     octets: int
-    line: Line
+    client_logs: ClientLogs
 
 
 class WriteOrder:
@@ -74,21 +74,22 @@ class WriteOrder:
     Args:
         maintain: Called with a request other than an append when all appends of its log that were
             added before it are done.
-        line_writes_max: Maximum number of logs of one payer that are written in parallel, >= 1.
+        client_writes_max: Maximum number of logs of one client that are written in parallel, >= 1.
     """
 
     def __init__(
-        self, maintain: Callable[[MaintenanceRequest], None], line_writes_max: int
+        self, maintain: Callable[[MaintenanceRequest], None], client_writes_max: int
     ) -> None:
         self._maintain = maintain
-        self._line_writes_max = line_writes_max
+        self._client_writes_max = client_writes_max
         self._clock_octets = 0
         self._entries = count()
-        # (clock, order of entry, line): the order decides between equal clocks. A line without
-        # waiting logs stays until its clock is the lowest: it must not come back with a lower one.
-        self._queued: list[tuple[int, int, Line]] = []
-        self._lines: dict[Hashable, Line] = {}
-        # A log is here while it waits in a line, with an append in front, or is being written.
+        # (clock, order of entry, logs of a client): the order decides between equal clocks. A
+        # client without waiting logs stays until its clock is the lowest: it must not come back
+        # with a lower one.
+        self._queued: list[tuple[int, int, ClientLogs]] = []
+        self._by_client: dict[Hashable, ClientLogs] = {}
+        # A log is here while it waits for a client, with an append in front, or is being written.
         self._waiting: dict[Log, deque[tuple[Request, Hashable]]] = {}
 
     @property
@@ -101,58 +102,58 @@ class WriteOrder:
         """Whether `take` returns a batch."""
         return self._first() is not None
 
-    def add(self, request: Request, payer: Hashable) -> None:
+    def add(self, request: Request, charged_client: Hashable) -> None:
         """Add a request behind those of the same log.
 
         Args:
             request: Request to add.
-            payer: Who pays for it. If its log waits already, in the line of another payer, that
-                one pays.
+            charged_client: Client that it is charged to. If its log waits already, the client that
+                it waits for is charged.
         """
         waiting = self._waiting.get(request.log)
         if waiting is not None:
-            waiting.append((request, payer))
+            waiting.append((request, charged_client))
         elif isinstance(request, FlushRequest):
-            self._waiting[request.log] = deque([(request, payer)])
-            self._enter(request.log, payer)
+            self._waiting[request.log] = deque([(request, charged_client)])
+            self._enter(request.log, charged_client)
         else:
             self._maintain(request)
 
     def take(self) -> Batch | None:
         """Return the appends to write next, or None; `written` and `done` must follow."""
-        line = self._first()
-        return None if line is None else self._take_from(line)
+        logs = self._first()
+        return None if logs is None else self._take_from(logs)
 
     def take_more(self, written: Batch) -> Batch | None:
-        """Return the appends to write next if they are of the same line as a batch, or None."""
-        line = self._first()
-        return self._take_from(line) if line is written.line else None
+        """Return the appends to write next if they are of the same client as a batch, or None."""
+        logs = self._first()
+        return self._take_from(logs) if logs is written.client_logs else None
 
     def written(self, batch: Batch) -> None:
-        """Let another thread write logs of the same line."""
-        line = batch.line
-        line.writes -= 1
-        line.octets_under_way -= batch.octets
-        if not line.is_queued:
-            self._queue(line)
+        """Let another thread write logs of the same client."""
+        logs = batch.client_logs
+        logs.writes -= 1
+        logs.octets_under_way -= batch.octets
+        if not logs.is_queued:
+            self._queue(logs)
 
     def done(self, batch: Batch) -> None:
         """Let the requests behind a batch go on, because its results are reported."""
         waiting = self._waiting[batch.log]
         while waiting:
-            request, payer = waiting[0]
+            request, charged_client = waiting[0]
             if isinstance(request, FlushRequest):
-                self._enter(batch.log, payer)
+                self._enter(batch.log, charged_client)
                 return
             waiting.popleft()
             self._maintain(request)
         del self._waiting[batch.log]
 
-    def _take_from(self, line: Line) -> Batch:
-        """Return the appends of the first line's first log."""
+    def _take_from(self, logs: ClientLogs) -> Batch:
+        """Return the appends of the first client's first log."""
         heappop(self._queued)
-        self._clock_octets = line.clock_octets
-        log = line.waiting.popleft()
+        self._clock_octets = logs.clock_octets
+        log = logs.waiting.popleft()
         waiting = self._waiting[log]
         requests: list[FlushRequest] = []
         octets = 0
@@ -163,41 +164,41 @@ class WriteOrder:
             waiting.popleft()
             requests.append(request)
             octets += sum(map(len, request.chunks))
-        line.writes += 1
-        line.octets_under_way += octets
-        line.clock_octets += WRITE_OCTETS + octets
-        self._push(line)
-        return Batch(log, requests, octets, line)
+        logs.writes += 1
+        logs.octets_under_way += octets
+        logs.clock_octets += WRITE_OCTETS + octets
+        self._push(logs)
+        return Batch(log, requests, octets, logs)
 
-    def _enter(self, log: Log, payer: Hashable) -> None:
-        """Let a log wait in the line of a payer."""
-        line = self._lines.get(payer)
-        if line is None:
-            line = self._lines[payer] = Line(payer)
-        line.waiting.append(log)
-        if not line.is_queued:
-            self._queue(line)
+    def _enter(self, log: Log, charged_client: Hashable) -> None:
+        """Let a log wait among those of a client."""
+        logs = self._by_client.get(charged_client)
+        if logs is None:
+            logs = self._by_client[charged_client] = ClientLogs(charged_client)
+        logs.waiting.append(log)
+        if not logs.is_queued:
+            self._queue(logs)
 
-    def _queue(self, line: Line) -> None:
-        """Let a line that was not served for a while wait among the others."""
-        line.clock_octets = max(line.clock_octets, self._clock_octets)
-        self._push(line)
+    def _queue(self, logs: ClientLogs) -> None:
+        """Let a client that was not served for a while wait among the others."""
+        logs.clock_octets = max(logs.clock_octets, self._clock_octets)
+        self._push(logs)
 
-    def _push(self, line: Line) -> None:
-        line.is_queued = True
-        heappush(self._queued, (line.clock_octets, next(self._entries), line))
+    def _push(self, logs: ClientLogs) -> None:
+        logs.is_queued = True
+        heappush(self._queued, (logs.clock_octets, next(self._entries), logs))
 
-    def _first(self) -> Line | None:
-        """Return the line to serve next, or None; lines that cannot be served leave."""
+    def _first(self) -> ClientLogs | None:
+        """Return the logs of the next client, or None; clients that cannot be served leave."""
         while self._queued:
-            line = self._queued[0][2]
-            if line.waiting and self._may_write(line):
-                return line
+            logs = self._queued[0][2]
+            if logs.waiting and self._may_write(logs):
+                return logs
             heappop(self._queued)
-            line.is_queued = False
-            if not line.waiting and not line.writes:
-                del self._lines[line.payer]
+            logs.is_queued = False
+            if not logs.waiting and not logs.writes:
+                del self._by_client[logs.client]
         return None
 
-    def _may_write(self, line: Line) -> bool:
-        return line.writes < self._line_writes_max and line.octets_under_way < LINE_OCTETS_MAX
+    def _may_write(self, logs: ClientLogs) -> bool:
+        return logs.writes < self._client_writes_max and logs.octets_under_way < CLIENT_OCTETS_MAX

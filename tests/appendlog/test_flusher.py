@@ -375,12 +375,12 @@ def test_results_stay_in_order_when_two_threads_submit(tmp_path: Path) -> None:
         for log in logs
     ]
 
-    def submit(payer: int) -> None:
+    def submit(client: int) -> None:
         for request in requests:
-            if logs.index(request.log) % 2 == payer:
-                flusher.submit(request, payer)
+            if logs.index(request.log) % 2 == client:
+                flusher.submit(request, client)
 
-    submitters = [threading.Thread(target=submit, args=(payer,)) for payer in range(2)]
+    submitters = [threading.Thread(target=submit, args=(client,)) for client in range(2)]
     for submitter in submitters:
         submitter.start()
     for submitter in submitters:
@@ -417,8 +417,8 @@ def test_a_result_is_not_kept_during_the_write_of_another_payer(tmp_path: Path) 
     lone, _ = open_log(tmp_path / "lone", lone_disk)
     flusher = ThreadFlusher(reports.put, parallel_max=1)
     # Equal clocks: they are served in this order. The last one finds no thread at first.
-    for payer, log in enumerate([*others[:-1], lone, others[-1]]):
-        flusher.submit(first_append(log), payer)
+    for client, log in enumerate([*others[:-1], lone, others[-1]]):
+        flusher.submit(first_append(log), client)
     flusher.start()
     for _ in range(SPARE_THREADS):
         assert slow.stuck.acquire(timeout=HANG_SECONDS)

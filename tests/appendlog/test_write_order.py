@@ -9,7 +9,7 @@ from appendlog import Append, CloseRequest, FlushRequest, Log
 from appendlog.flushing.requests import MaintenanceRequest
 from appendlog.flushing.write_order import (
     BATCH_OCTETS_MAX,
-    LINE_OCTETS_MAX,
+    CLIENT_OCTETS_MAX,
     WRITE_OCTETS,
     Batch,
     WriteOrder,
@@ -26,9 +26,9 @@ def append_of(log: Log, octets: int = 100) -> FlushRequest:
 class Bench:
     """A write order, and as many logs as a test asks for."""
 
-    def __init__(self, directory: Path, line_writes_max: int = 8) -> None:
+    def __init__(self, directory: Path, client_writes_max: int = 8) -> None:
         self.maintained: list[MaintenanceRequest] = []
-        self.order = WriteOrder(self.maintained.append, line_writes_max)
+        self.order = WriteOrder(self.maintained.append, client_writes_max)
         self._directory = directory
         self._count = 0
 
@@ -99,9 +99,9 @@ def test_large_writes_of_one_payer_follow_each_other(bench: Bench) -> None:
         bench.order.add(append_of(log, 50 * MIB), "many")
     first = bench.take()
     assert bench.order.take() is None
-    bench.order.add(append_of(lone, LINE_OCTETS_MAX - 1), "lone")
+    bench.order.add(append_of(lone, CLIENT_OCTETS_MAX - 1), "lone")
     bench.order.add(append_of(bench.log()), "lone")
-    assert [bench.take().octets for _ in range(2)] == [LINE_OCTETS_MAX - 1, 100]
+    assert [bench.take().octets for _ in range(2)] == [CLIENT_OCTETS_MAX - 1, 100]
     bench.finish(first)
     assert bench.take().log is many[1]
 
@@ -130,7 +130,7 @@ def test_a_payer_gains_nothing_by_coming_back(bench: Bench) -> None:
     bench.finish(bench.take())
     bench.order.add(append_of(greedy[1]), "greedy")
     order = bench.written_logs()
-    # As many writes of the other payer as its large one counts.
+    # As many writes of the other client as its large one counts.
     assert order.index(greedy[1]) == 21
 
 
@@ -197,7 +197,7 @@ def test_other_requests_wait_for_the_appends_before_them(bench: Bench) -> None:
     assert bench.order.is_empty
 
 
-def test_more_of_a_line_is_taken_only_while_it_is_the_next(bench: Bench) -> None:
+def test_more_of_a_client_is_taken_only_while_it_is_the_next(bench: Bench) -> None:
     many, lone = bench.logs(4), bench.log()
     for log in many:
         bench.order.add(append_of(log), "many")
@@ -213,15 +213,15 @@ def test_more_of_a_line_is_taken_only_while_it_is_the_next(bench: Bench) -> None
 
 
 def test_payers_with_nothing_to_write_are_forgotten(bench: Bench) -> None:
-    class Payer:
+    class Client:
         pass
 
-    payers = [Payer() for _ in range(20)]
-    known = [weakref.ref(payer) for payer in payers]
-    for payer in payers:
-        bench.order.add(append_of(bench.log(), 5 * MIB), payer)
+    clients = [Client() for _ in range(20)]
+    known = [weakref.ref(client) for client in clients]
+    for client in clients:
+        bench.order.add(append_of(bench.log(), 5 * MIB), client)
     bench.written_logs()
-    del payer
-    payers.clear()
+    del client
+    clients.clear()
     gc.collect()
     assert [each() for each in known] == [None] * 20

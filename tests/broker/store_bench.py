@@ -19,7 +19,7 @@ from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
 from amqp_server.broker.storing.store_progress import StoreProgress
 from amqp_server.broker.storing.store_settings import StoreSettings
-from amqp_server.broker.turn import Line, Turn, TurnTask
+from amqp_server.broker.turn import TaskQueue, Turn, TurnTask
 from appendlog import (
     FileSystem,
     FlushResult,
@@ -107,7 +107,7 @@ class StoreBench:
 
     # The owner's part
 
-    def wake(self, line: Line | None = None) -> None:
+    def wake(self, task_queue: TaskQueue | None = None) -> None:
         self.moves += 1
         self.known_cursor = self.store.cursor
 

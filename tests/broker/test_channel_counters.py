@@ -52,7 +52,7 @@ class LookedAt:
     def remove_delivery_pair(self, pair: DeliveryPair) -> None:
         self.pairs.discard(pair)
 
-    def note_observed(self) -> None:
+    def mark_changed(self) -> None:
         """Take no notice."""
 
 
@@ -195,14 +195,14 @@ def test_what_counts_after_the_end_of_the_channel_is_counted_and_not_kept(
 
 
 def test_a_pair_that_goes_before_a_look_tells_it_is_not_told(counting: Counting) -> None:
-    told = counting.counted.told
+    reported = counting.counted.reported
     publishes = counting.counters.publishes_to(an_exchange("x"))
     deliveries = counting.counters.deliveries_of(LookedAt("q"))
     incoming = IncomingPair(an_exchange("x"))
     publishes.publish = deliveries.get = incoming.count = 1
-    # The look has found them; the channel and the queue go between two of its steps.
+    # The poll has found them; the channel and the queue go between two of its steps.
     counting.end()
-    told.end(incoming)
-    told.generation = 1
-    assert not any(told.see(each, 0, 1) for each in (publishes, deliveries, incoming))
-    assert told.gone_since(0) == []
+    reported.end(incoming)
+    reported.generation = 1
+    assert not any(reported.see(each, 0, 1) for each in (publishes, deliveries, incoming))
+    assert reported.gone_since(0) == []

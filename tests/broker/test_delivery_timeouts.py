@@ -44,7 +44,7 @@ class WatchedChannel:
         first, self.next_tag = self.next_tag, self.next_tag + count
         self.unacked.add(first, count, cast("Queue", None), first, cast("Consumer", consumer))
         if consumer.timeout_ms:
-            timeouts.note(first, consumer.timeout_ms)
+            timeouts.record(first, consumer.timeout_ms)
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_a_delivery_that_comes_back_with_a_rollback_counts_from_when_it_went_out
     consumer = TimedConsumer(10_000)
     channel.deliver(timeouts, consumer)
     runs, _ = channel.unacked.take_range(1, 1)
-    channel.unacked.hold(runs)
+    channel.unacked.keep_counting(runs)
     clock.pass_until(later)
     assert not channel.errors
     channel.unacked.restore(runs)

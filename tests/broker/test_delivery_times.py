@@ -5,8 +5,8 @@ from amqp_server.broker.consuming.delivery_times import MARKS_MAX, DeliveryTimes
 
 def test_a_delivery_is_as_old_as_the_first_of_its_mark() -> None:
     times = DeliveryTimes()
-    times.note(1, 10.0, 1)
-    times.note(9, 11.0, 1)
+    times.record(1, 10.0, 1)
+    times.record(9, 11.0, 1)
     assert times.age_seconds(1, 12.0) == 2.0
     assert times.age_seconds(8, 12.0) == 2.0
     assert times.age_seconds(9, 12.0) == 1.0
@@ -15,7 +15,7 @@ def test_a_delivery_is_as_old_as_the_first_of_its_mark() -> None:
 def test_marks_of_acknowledged_deliveries_are_forgotten() -> None:
     times = DeliveryTimes()
     for tag in range(1, 3 * MARKS_MAX):
-        times.note(tag, float(tag), tag - 10)
+        times.record(tag, float(tag), tag - 10)
     now = float(3 * MARKS_MAX)
     for tag in range(3 * MARKS_MAX - 10, 3 * MARKS_MAX):
         assert times.age_seconds(tag, now) == now - tag
@@ -24,7 +24,7 @@ def test_marks_of_acknowledged_deliveries_are_forgotten() -> None:
 def test_old_deliveries_stay_old_when_marks_are_thinned() -> None:
     times = DeliveryTimes()
     for tag in range(1, 20 * MARKS_MAX):
-        times.note(tag, float(tag), 1)
+        times.record(tag, float(tag), 1)
     now = float(20 * MARKS_MAX)
     assert times.age_seconds(1, now) == now - 1
     for tag in range(1, 20 * MARKS_MAX, 97):

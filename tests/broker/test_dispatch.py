@@ -197,11 +197,11 @@ def test_whoever_leaves_leaves_its_priority_to_the_others() -> None:
     low, high = (cast("Consumer", TakingConsumer(1, priority=priority)) for priority in (0, 9))
     rotation.add(low)
     rotation.add(high)
-    assert [list(line) for line in rotation.lines] == [[high], [low]]
+    assert [list(level) for level in rotation.levels] == [[high], [low]]
     rotation.remove(high)
-    assert [list(line) for line in rotation.lines] == [[low]]
+    assert [list(level) for level in rotation.levels] == [[low]]
     rotation.remove(low)
-    assert len(rotation.lines) == 0
+    assert len(rotation.levels) == 0
 
 
 def test_a_full_consumer_is_passed_over() -> None:
@@ -459,10 +459,12 @@ def test_consumers_stand_by_priority_and_in_turn(
             model.append(consumers[at])
             rotation.serve(cast("Consumer", consumers[at]))
         ordered = sorted(model, key=lambda consumer: -consumer.priority)
-        assert [one for line in rotation.lines for one in line] == cast("list[Consumer]", ordered)
+        assert [one for level in rotation.levels for one in level] == cast(
+            "list[Consumer]", ordered
+        )
         assert rotation.has_exclusive == any(consumer.exclusive for consumer in model)
         assert len(rotation) == len(model)
-    priorities = [{consumer.priority for consumer in line} for line in rotation.lines]
+    priorities = [{consumer.priority for consumer in level} for level in rotation.levels]
     assert all(len(line) == 1 for line in priorities)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from amqp_server.broker.transfers.forwarder import STEP_BYTES, STEP_COPIES, Copy, Forwarder
 from amqp_server.broker.transfers.transfer_order import TransferOrder
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 
 if TYPE_CHECKING:
     from amqp_server.broker.counters.owners import CountedExchange
@@ -80,7 +80,7 @@ class FakeTurn:
 
     def __init__(self) -> None:
         self.later: list[TurnTask] = []
-        self.transfers = Line()
+        self.transfers = TaskQueue()
         self.order = TransferOrder(cast("Turn", self))
         self.time_slice = SimpleNamespace(is_over=False)
         # Each look at it is a step: all work takes the same time.
@@ -90,8 +90,8 @@ class FakeTurn:
     def mark_after(self, seconds: float, task: TurnTask) -> None:
         self.later.append(task)
 
-    def mark(self, task: TurnTask, line: Line) -> None:
-        assert line is self.transfers
+    def mark(self, task: TurnTask, task_queue: TaskQueue) -> None:
+        assert task_queue is self.transfers
         self.marked[task] = None
 
     mark_now = mark

@@ -72,7 +72,7 @@ def test_a_job_that_fails_leaves_the_turn_idle(
 
     called: list[Callable[[], None]] = []
     turn = Turn(called.append, never_called)
-    job = Job(turn, turn.new_line(), steps(), "test", slice_seconds=0.0)
+    job = Job(turn, turn.new_task_queue(), steps(), "test", slice_seconds=0.0)
     with suppress(error):
         job.start()
     while called:
@@ -91,7 +91,7 @@ def test_a_job_that_fails_while_the_server_stops_is_no_job_any_more(
         raise error
 
     turn = Turn(list[Callable[[], None]]().append, never_called)
-    job = Job(turn, turn.new_line(), steps(), "test", slice_seconds=0.0)
+    job = Job(turn, turn.new_task_queue(), steps(), "test", slice_seconds=0.0)
     job.start()
     with pytest.raises(error):
         job.finish()
@@ -112,9 +112,9 @@ def test_the_line_of_a_job_pays_for_all_of_its_slices() -> None:
     turn = Turn(
         called.append, never_called, stopwatch=stopwatch, processor_time=stopwatch.processor_time
     )
-    client = turn.new_line()
+    client = turn.new_task_queue()
     began_seconds = client.clock_seconds
-    # No task runs: the current line is that of upkeep.
+    # No task runs: the current task queue is that of upkeep.
     Job(turn, client, steps(), "test").start()
     while called:
         called.pop(0)()

@@ -77,10 +77,10 @@ class TakenQueue:
         self.end += len(messages)
         return self.end
 
-    def note_refused(self, count: int) -> None:
+    def count_and_log_refused(self, count: int) -> None:
         self.refused += count
 
-    def note_incoming(self, count: int, exchange: CountedExchange | None) -> None:
+    def count_incoming(self, count: int, exchange: CountedExchange | None) -> None:
         """Take no notice."""
 
     def awaits(self, end_offset: int, flags: int) -> bool:

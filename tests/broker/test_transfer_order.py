@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from amqp_server.broker.transfers.transfer_order import TransferOrder
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 from tests.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ class SetTurn:
 
     def __init__(self, stopwatch: Stopwatch) -> None:
         self.stopwatch = stopwatch
-        self.transfers = Line()
+        self.transfers = TaskQueue()
         self.time_slice = SimpleNamespace(is_over=True)
         self.is_marked = False
 
-    def mark(self, task: TurnTask, line: Line) -> None:
-        assert line is self.transfers
+    def mark(self, task: TurnTask, task_queue: TaskQueue) -> None:
+        assert task_queue is self.transfers
         self.is_marked = True
 
     mark_now = mark

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from amqp_server.broker.turn import LEAD_SECONDS, TURN_SECONDS, Line, Turn
+from amqp_server.broker.turn import LEAD_SECONDS, TURN_SECONDS, TaskQueue, Turn
 from tests.stopwatch import Stopwatch
 
 
@@ -57,7 +57,7 @@ class Task:
 
 
 class Busy(Task):
-    """A task that takes time, and always has more to do in its line."""
+    """A task that takes time, and always has more to do in its task queue."""
 
     def __init__(self, name: str, ran: list[str], stopwatch: Stopwatch, seconds: float) -> None:
         super().__init__(name, ran)
@@ -79,12 +79,12 @@ def stopwatch() -> Stopwatch:
 
 
 def turn_of(
-    loop: Loop, stopwatch: Stopwatch, note_work: Callable[[float], None] | None = None
+    loop: Loop, stopwatch: Stopwatch, record_work: Callable[[float], None] | None = None
 ) -> Turn:
     return Turn(
         loop.call_soon,
         loop.call_later,
-        note_work=note_work,
+        record_work=record_work,
         stopwatch=stopwatch,
         processor_time=stopwatch.processor_time,
     )
@@ -178,11 +178,11 @@ def test_a_turn_ends_and_the_loop_reads_before_the_rest(stopwatch: Stopwatch) ->
 def test_each_turn_reports_its_work_and_that_of_the_reads_before_it(stopwatch: Stopwatch) -> None:
     loop, ran, worked = Loop(), list[str](), list[float]()
     turn = turn_of(loop, stopwatch, worked.append)
-    line = turn.new_line()
-    turn.run_now(Busy("read", ran, stopwatch, 0.25), line)
+    task_queue = turn.new_task_queue()
+    turn.run_now(Busy("read", ran, stopwatch, 0.25), task_queue)
     stopwatch.seconds += 100.0
     for name in ("first", "second"):
-        turn.mark(Busy(name, ran, stopwatch, 0.5), line)
+        turn.mark(Busy(name, ran, stopwatch, 0.5), task_queue)
     while loop.called:
         loop.run_once()
 
@@ -195,7 +195,7 @@ def test_a_client_that_asks_for_little_goes_before_one_that_asks_for_much(
 ) -> None:
     loop, ran = Loop(), list[str]()
     turn = turn_of(loop, stopwatch)
-    greedy, modest = turn.new_line(), turn.new_line()
+    greedy, modest = turn.new_task_queue(), turn.new_task_queue()
     for number in range(1000):
         turn.mark(Busy(f"greedy {number}", ran, stopwatch, LEAD_SECONDS), greedy)
     loop.run_once()
@@ -216,7 +216,7 @@ def test_lines_get_equal_shares_whatever_their_tasks_take(stopwatch: Stopwatch) 
     tasks = [Busy(f"{at}", ran, stopwatch, LEAD_SECONDS / part) for at, part in enumerate(parts)]
     for task in tasks:
         task.turn = turn
-        turn.mark(task, turn.new_line())
+        turn.mark(task, turn.new_task_queue())
     for _ in range(2000):
         loop.run_once()
 
@@ -227,10 +227,10 @@ def test_lines_get_equal_shares_whatever_their_tasks_take(stopwatch: Stopwatch) 
 def test_a_line_that_was_empty_saves_up_no_time(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
     turn = turn_of(loop, stopwatch)
-    idle, busy = turn.new_line(), turn.new_line()
+    idle, busy = turn.new_task_queue(), turn.new_task_queue()
     tasks = {
-        line: Busy(name, ran, stopwatch, LEAD_SECONDS)
-        for line, name in ((busy, "busy"), (idle, "idle"))
+        task_queue: Busy(name, ran, stopwatch, LEAD_SECONDS)
+        for task_queue, name in ((busy, "busy"), (idle, "idle"))
     }
     for task in tasks.values():
         task.turn = turn
@@ -251,11 +251,11 @@ def test_a_client_whose_input_is_handled_at_once_saves_up_no_time_either(
 ) -> None:
     loop, ran = Loop(), list[str]()
     turn = turn_of(loop, stopwatch)
-    idle = turn.new_line()
+    idle = turn.new_task_queue()
     for _ in range(9):
         busy = Busy("busy", ran, stopwatch, LEAD_SECONDS)
         busy.turn = turn
-        turn.mark(busy, turn.new_line())
+        turn.mark(busy, turn.new_task_queue())
     for _ in range(200):
         loop.run_once()
     ran.clear()
@@ -273,10 +273,10 @@ def test_a_client_does_not_pay_for_other_programs(stopwatch: Stopwatch, *, is_re
     """On a busy machine it would wait until others have used as much time as it has lost."""
     loop, ran = Loop(), list[str]()
     turn = turn_of(loop, stopwatch)
-    modest = turn.new_line()
+    modest = turn.new_task_queue()
     greedy = Busy("greedy", ran, stopwatch, LEAD_SECONDS)
     greedy.turn = turn
-    turn.mark(greedy, turn.new_line())
+    turn.mark(greedy, turn.new_task_queue())
     for _ in range(10):
         loop.run_once()
 
@@ -304,11 +304,11 @@ def test_a_client_does_not_pay_for_other_programs(stopwatch: Stopwatch, *, is_re
 def test_a_client_pays_for_a_long_task(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
     turn = turn_of(loop, stopwatch)
-    long, short = turn.new_line(), turn.new_line()
-    for name, line, seconds in (("long", long, 50), ("short", short, 1)):
+    long, short = turn.new_task_queue(), turn.new_task_queue()
+    for name, task_queue, seconds in (("long", long, 50), ("short", short, 1)):
         task = Busy(name, ran, stopwatch, seconds * LEAD_SECONDS)
         task.turn = turn
-        turn.mark(task, line)
+        turn.mark(task, task_queue)
     for _ in range(510):
         loop.run_once()
 
@@ -320,10 +320,10 @@ def test_a_client_gains_nothing_by_leaving_and_coming_back(stopwatch: Stopwatch)
     turn = turn_of(loop, stopwatch)
     steady = Busy("steady", ran, stopwatch, LEAD_SECONDS)
     steady.turn = turn
-    turn.mark(steady, turn.new_line())
+    turn.mark(steady, turn.new_task_queue())
     for times in range(100):
         # It asks again as a new connection, as soon as it was served.
-        turn.mark(Busy("new", ran, stopwatch, LEAD_SECONDS), turn.new_line())
+        turn.mark(Busy("new", ran, stopwatch, LEAD_SECONDS), turn.new_task_queue())
         while ran.count("new") == times:
             loop.run_once()
 
@@ -334,8 +334,8 @@ def test_a_queue_in_the_lines_of_two_clients_runs_once_for_both(stopwatch: Stopw
     loop, ran = Loop(), list[str]()
     turn = turn_of(loop, stopwatch)
     queue = Task("queue", ran)
-    for line in (Line(), Line()):
-        turn.mark(queue, line)
+    for task_queue in (TaskQueue(), TaskQueue()):
+        turn.mark(queue, task_queue)
 
     loop.run_once()
     assert ran == ["queue"]
@@ -347,10 +347,10 @@ def test_a_task_can_go_on_in_the_same_turn_with_another_but_not_with_itself(
 ) -> None:
     loop, ran = Loop(), list[str]()
     turn = turn_of(loop, stopwatch)
-    line = Line()
+    task_queue = TaskQueue()
     first, second = Task("first", ran), Task("second", ran)
-    first.marks = [lambda: turn.mark_now(second, line)]
-    second.marks = [lambda: turn.mark_now(second, line)]
+    first.marks = [lambda: turn.mark_now(second, task_queue)]
+    second.marks = [lambda: turn.mark_now(second, task_queue)]
     turn.mark(first)
 
     loop.run_once()
@@ -363,7 +363,7 @@ def test_a_task_can_go_on_in_the_same_turn_with_another_but_not_with_itself(
 def test_what_a_task_marks_waits_in_the_line_of_that_task(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
     turn = turn_of(loop, stopwatch)
-    greedy, modest = turn.new_line(), turn.new_line()
+    greedy, modest = turn.new_task_queue(), turn.new_task_queue()
     session = Busy("session", ran, stopwatch, LEAD_SECONDS)
     session.marks = [
         lambda number=number: turn.mark(Busy(f"queue {number}", ran, stopwatch, LEAD_SECONDS))  # type: ignore[misc]
@@ -397,17 +397,17 @@ def test_a_task_that_is_marked_while_it_waits_runs_in_its_time_and_once_more(
 def test_input_is_handled_at_once_while_its_client_has_time(stopwatch: Stopwatch) -> None:
     loop, ran = Loop(), list[str]()
     turn = turn_of(loop, stopwatch)
-    line = turn.new_line()
+    task_queue = turn.new_task_queue()
 
-    assert turn.run_now(Busy("small", ran, stopwatch, 0.0), line)
+    assert turn.run_now(Busy("small", ran, stopwatch, 0.0), task_queue)
     assert ran == ["small"]
-    assert turn.run_now(Busy("long", ran, stopwatch, TURN_SECONDS), line)
+    assert turn.run_now(Busy("long", ran, stopwatch, TURN_SECONDS), task_queue)
     # What is read before the next turn waits for it.
-    assert not turn.run_now(Busy("next", ran, stopwatch, 0.0), turn.new_line())
+    assert not turn.run_now(Busy("next", ran, stopwatch, 0.0), turn.new_task_queue())
     assert ran == ["small", "long"]
     loop.run_once()
     assert ran == ["small", "long", "next"]
-    assert turn.run_now(Busy("again", ran, stopwatch, 0.0), turn.new_line())
+    assert turn.run_now(Busy("again", ran, stopwatch, 0.0), turn.new_task_queue())
 
 
 def test_input_of_a_client_that_has_used_more_than_one_that_waits_is_handled_after_it(
@@ -415,7 +415,7 @@ def test_input_of_a_client_that_has_used_more_than_one_that_waits_is_handled_aft
 ) -> None:
     loop, ran = Loop(), list[str]()
     turn = turn_of(loop, stopwatch)
-    greedy, modest = turn.new_line(), turn.new_line()
+    greedy, modest = turn.new_task_queue(), turn.new_task_queue()
     assert turn.run_now(Busy("much", ran, stopwatch, 10 * LEAD_SECONDS), greedy)
     turn.mark(Busy("waits", ran, stopwatch, TURN_SECONDS), modest)
     loop.run_once()

@@ -15,7 +15,7 @@ def test_work_is_counted_by_its_duration() -> None:
     watch = TurnWatch()
 
     for seconds in (0.0, 0.001, 0.0011, 0.02, 0.0201, 0.1, 5.0):
-        watch.note(seconds, "work")
+        watch.record(seconds, "work")
 
     assert sum(watch.buckets) == 7
     expected = {0.001: 2, 0.002: 1, 0.02: 1, 0.05: 1, 0.1: 1, None: 1}
@@ -28,7 +28,7 @@ def test_work_is_counted_by_its_duration() -> None:
 def test_the_last_stalls_are_kept() -> None:
     watch = TurnWatch()
     for number in range(KEPT_STALLS + 3):
-        watch.note(0.03, str(number))
+        watch.record(0.03, str(number))
 
     assert [stall.what for stall in watch.stalls] == [
         str(number) for number in range(3, KEPT_STALLS + 3)
@@ -41,11 +41,11 @@ def test_long_stalls_are_logged_and_not_every_one_of_many(
     now = Stopwatch(100.0)
     watch = TurnWatch(now)
     with caplog.at_level(logging.WARNING):
-        watch.note(0.09, "short")
+        watch.record(0.09, "short")
         for what in ("first", "second", "third"):
-            watch.note(0.2, what)
+            watch.record(0.2, what)
         now.seconds += 2
-        watch.note(0.3, "fourth")
+        watch.record(0.3, "fourth")
 
     assert [record.getMessage() for record in caplog.records] == [
         "event loop stalled seconds=0.200 by=first unlogged_before=0",
@@ -87,5 +87,5 @@ def test_garbage_collections_are_measured_until_the_stop() -> None:
     watch.stop()
     watch.stop()
 
-    assert watch.note_collection not in gc.callbacks
+    assert watch.record_collection not in gc.callbacks
     assert watch.stalls[0].what == "garbage collection generation=2"

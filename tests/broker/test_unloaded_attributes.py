@@ -76,14 +76,14 @@ def test_they_are_what_publishing_noted(
     wholly = MessageAttributes(settings, floor)
     for number, (message, at_ms) in published.items():
         if not settlement.is_settled(number):
-            wholly.note(number, [message], message[0], at_ms)
+            wholly.record(number, [message], message[0], at_ms)
     wholly.close_gap(offset)
 
     newer = MessageAttributes(settings, offset)
     late = [a_message(chance) for _ in range(3)]
     for attributes in (newer, wholly):
         for number, message in enumerate(late, offset):
-            attributes.note(number, [message], message[0], time_ms + 5)
+            attributes.record(number, [message], message[0], time_ms + 5)
     unread = UnloadedAttributes(
         log,
         MessageAttributes(settings, floor),

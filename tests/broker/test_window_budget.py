@@ -14,10 +14,10 @@ class Holder:
     def __init__(self, held: WindowBudget, held_bytes: int) -> None:
         self.held = held
         self.read_at_seconds = time.monotonic()
-        held.note(self, held_bytes)
+        held.record(self, held_bytes)
 
     def clear(self) -> None:
-        self.held.note(self, 0)
+        self.held.record(self, 0)
 
 
 class Clock:

@@ -169,7 +169,7 @@ def test_a_slow_follower_hears_how_much_it_has_missed(
 
         def storm() -> None:
             for number in range(10):
-                threaded.server.broker.events.note("test.event", object_name=str(number))
+                threaded.server.broker.events.report("test.event", object_name=str(number))
 
         threaded.call(storm)
         progress = events.reply()["progress"]

@@ -281,7 +281,7 @@ def test_an_operator_policy_is_another_kind(data: Path) -> None:
 def test_the_disk_alarm_names_the_document(data: Path, caplog: pytest.LogCaptureFixture) -> None:
     flip(document(data))
     with ThreadedServer(data) as server:
-        server.call(lambda: server.server.alarms.hold("disk", is_on=True))
+        server.call(lambda: server.server.alarms.force("disk", is_on=True))
         server.wait_until(lambda: server.server.alarms.is_disk_low)
     (line,) = (each.message for each in caplog.records if "disk alarm note" in each.message)
     assert "metadata/policies/%2f/orders.json" in line

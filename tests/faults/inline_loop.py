@@ -162,11 +162,11 @@ class InlineFlusher:
         self._is_started = True
         self._plan()
 
-    def submit(self, request: Request, payer: Hashable = None) -> None:
+    def submit(self, request: Request, charged_client: Hashable = None) -> None:
         """Take a request."""
         if self._is_closed:
             raise RuntimeError("flusher is closed")
-        self._waiting.append((request, payer))
+        self._waiting.append((request, charged_client))
         if len(self._waiting) == 1:
             self._plan()
 
@@ -183,8 +183,8 @@ class InlineFlusher:
 
     def _run(self) -> None:
         requests, self._waiting = self._waiting, []
-        for request, payer in requests:
-            self._order.add(request, payer)
+        for request, charged_client in requests:
+            self._order.add(request, charged_client)
         while batch := self._order.take():
             self._on_results(_results(batch.requests))
             self._order.written(batch)

@@ -121,7 +121,7 @@ def test_marks_of_deliveries_are_few_and_never_say_that_one_is_older_than_it_is(
     marks = DeliveryMarks(0, clock)
     for number in range(1, 3 * MARKS_MAX):
         clock.return_value = float(number)
-        marks.note(number)
+        marks.record(number)
     end = 3 * MARKS_MAX
     assert marks.age_seconds(end - 2) == 0
     for offset in range(0, end - 1, 100):

@@ -226,11 +226,11 @@ ROOMS: Final = (
         ("tests/conformance/test_event_exchange.py",),
     ),
     Room(
-        "counters and census",
+        "counters and change feed",
         (
             f"{_BROKER}/counters/*.py",
             f"{_BROKER}/changed_queues.py",
-            f"{_SERVER}/admin/census/*.py",
+            f"{_SERVER}/admin/change_feed/*.py",
         ),
         ("tests/management/metrics/test_real_broker.py",),
     ),
@@ -384,7 +384,7 @@ IN_PROCESS: Final = (
     "appendlog",
     "audit",
     "broker",
-    "census",
+    "change_feed",
     "cli/migrate",
     "clock",
     "connections",

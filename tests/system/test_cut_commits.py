@@ -183,7 +183,9 @@ def test_a_consumer_that_was_there_gets_nothing_before_the_end(
     flow = frame.marshal(Channel.Flow(active=True), 1)
     for step in places(pause, lambda: begin_commit(committer)):
         pause.let_others_act()
-        if pause.is_reached and server.call(lambda: len(server.server.broker.storage.held)):
+        if pause.is_reached and server.call(
+            lambda: len(server.server.broker.storage.queues_in_commit)
+        ):
             server.call(lambda: read(server, other, flow))
             # No delivery came before the answer.
             assert isinstance(other.receive()[1], Channel.FlowOk), step
@@ -279,7 +281,7 @@ def test_a_reader_of_the_log_sees_nothing_before_the_end(
         pause.before(step)
         begin_commit(committer)
         pause.wait()
-        if pause.is_reached and server.call(lambda: queue.is_held):
+        if pause.is_reached and server.call(lambda: queue.is_in_commit):
             reached += 1
             if kind == "stream":
                 # On the disk, so that only the commit hides it.
@@ -425,7 +427,7 @@ def test_a_virtual_host_may_be_deleted_at_any_step(
             pause.end()
             deleted.join(HANG_SECONDS)
             server.wait_until(lambda: not server.server.broker.turn.jobs)
-            assert not server.call(lambda: server.server.broker.storage.held)
+            assert not server.call(lambda: server.server.broker.storage.queues_in_commit)
         assert server.call(lambda: server.server.broker.transaction_budget.held_bytes) == 0
     server.stop()
     with ThreadedServer(tmp_path / "data") as again:

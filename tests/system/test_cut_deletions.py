@@ -217,7 +217,7 @@ def read_first(server: ThreadedServer, client: AmqpClient, octets: bytes) -> Non
     """
     session = connection_of(server, client)._session
     assert session is not None
-    session.line.clock_seconds = server.server.broker.turn._reading_seconds = 0.0
+    session.task_queue.clock_seconds = server.server.broker.turn._reading_seconds = 0.0
     read(server, client, octets)
 
 

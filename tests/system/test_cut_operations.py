@@ -21,7 +21,7 @@ from amqp_server.broker.publishing import publishing
 from amqp_server.broker.publishing.confirms import Barrier, PublisherConfirms
 from amqp_server.broker.publishing.row import may_refuse
 from amqp_server.broker.queue import Queue as BrokerQueue
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 from amqp_server.protocol.methods import Method
 from tests.amqp_client import AmqpClient, connect
 from tests.cutting import connection_of, cut_everywhere, read, together
@@ -922,9 +922,9 @@ def test_a_queue_is_woken_once_for_all_consumers_of_a_channel(
     woken = list[str]()
     wake = BrokerQueue.wake
 
-    def counted(queue: BrokerQueue, *line: Line) -> None:
+    def counted(queue: BrokerQueue, *task_queue: TaskQueue) -> None:
         woken.append(queue.name)
-        wake(queue, *line)
+        wake(queue, *task_queue)
 
     monkeypatch.setattr(BrokerQueue, "wake", counted)
 

@@ -41,7 +41,7 @@ def storm(server: ThreadedServer, count: int, name: str = "test.storm") -> None:
 
     def happen() -> None:
         for number in range(count):
-            events.note(name, object_name=str(number), facts=lambda: {"number": 1})
+            events.report(name, object_name=str(number), facts=lambda: {"number": 1})
 
     server.call(happen)
 
@@ -75,7 +75,7 @@ def test_nothing_is_made_while_nobody_listens(server: ThreadedServer) -> None:
         def facts() -> dict[str, object]:
             raise AssertionError("nobody asked")
 
-        events.note("test.storm", facts=facts)
+        events.report("test.storm", facts=facts)
 
     assert not events.is_followed
     server.call(happen)

@@ -18,7 +18,7 @@ from amqp_server.broker.queue import Queue as BrokerQueue
 from amqp_server.broker.storing import memory_relief
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.window_reader import WindowReader
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 from appendlog import FileSystem, ReadResult
 from appendlog.flushing.flusher import ThreadFlusher
 from appendlog.flushing.requests import FlushRequest, Request
@@ -123,31 +123,31 @@ def test_each_ring_is_relieved_in_a_turn_of_its_own(
         assert [large.ready_count(f"q{number}") for number in range(QUEUES)] == [8] * QUEUES
 
 
-def line_of(server: ThreadedServer, client: AmqpClient) -> Line:
-    """Return the line in which the events of a client are handled."""
+def task_queue_of(server: ThreadedServer, client: AmqpClient) -> TaskQueue:
+    """Return the task queue in which the events of a client are handled."""
     port = client.socket.getsockname()[1]
     (session,) = (each._session for each in server.connections if f":{port} " in each.name)
     assert session is not None
-    return session.line
+    return session.task_queue
 
 
 def test_the_client_that_publishes_above_the_limit_pays_for_no_write(
     server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    payers: set[Hashable] = set()
+    charged_clients: set[Hashable] = set()
     submit = ThreadFlusher.submit
 
-    def noted(flusher: ThreadFlusher, request: Request, payer: Hashable = None) -> None:
+    def noted(flusher: ThreadFlusher, request: Request, charged_client: Hashable = None) -> None:
         if isinstance(request, FlushRequest) and request.chunks:
-            payers.add(payer)
-        submit(flusher, request, payer)
+            charged_clients.add(charged_client)
+        submit(flusher, request, charged_client)
 
     with connect(server.address) as large, connect(server.address) as small:
         fill(server, large)
         monkeypatch.setattr(ThreadFlusher, "submit", noted)
         exceed(server, small)
 
-        assert payers == {line_of(server, large)}, "whose messages are written"
+        assert charged_clients == {task_queue_of(server, large)}, "whose messages are written"
 
 
 def test_messages_for_which_consumers_wait_are_not_read_back(

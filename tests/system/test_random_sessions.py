@@ -358,7 +358,7 @@ class Storm:
         elif kind == 4 and strangers:
             random.choice(strangers).cut_off("test")
         elif kind in (5, 6):
-            parts.alarms.hold(random.choice(["memory", "disk"]), is_on=kind == 5)
+            parts.alarms.force(random.choice(["memory", "disk"]), is_on=kind == 5)
         elif kind == 7:
             for _ in range(random.randrange(12)):
                 parts.context.heartbeats.tick()
@@ -460,7 +460,7 @@ class Storm:
     async def end(self, peers: list[Peer]) -> None:
         parts = self.parts
         for resource in ("memory", "disk"):
-            parts.alarms.hold(resource, is_on=False)
+            parts.alarms.force(resource, is_on=False)
         while self.changes:
             await asyncio.wait(self.changes)
             for task in self.changes:

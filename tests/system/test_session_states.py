@@ -105,7 +105,7 @@ class HeldCommit:
             steps = carry_out(commit)
             for _ in steps:
                 yield
-                if commit._channel.broker.commits._held:
+                if commit._channel.broker.commits._isolated:
                     self.has_stopped.set()
                     while not self._is_going_on:
                         yield

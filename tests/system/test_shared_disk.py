@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 from appendlog import FileSystem
 from appendlog.flushing.flusher import PARALLEL_MAX, ThreadFlusher
 from appendlog.flushing.requests import FlushRequest, Request
@@ -75,33 +75,33 @@ def test_a_lone_durable_queue_is_confirmed_while_a_fanout_waits_for_the_disk(
 
 
 @pytest.fixture
-def payers(monkeypatch: pytest.MonkeyPatch) -> list[Hashable]:
+def charged_clients(monkeypatch: pytest.MonkeyPatch) -> list[Hashable]:
     """On whose behalf each append was submitted, in order."""
     noted: list[Hashable] = []
     submit = ThreadFlusher.submit
 
-    def note(self: ThreadFlusher, request: Request, payer: Hashable = None) -> None:
+    def note(self: ThreadFlusher, request: Request, charged_client: Hashable = None) -> None:
         if isinstance(request, FlushRequest):
-            noted.append(payer)
-        submit(self, request, payer)
+            noted.append(charged_client)
+        submit(self, request, charged_client)
 
     monkeypatch.setattr(ThreadFlusher, "submit", note)
     return noted
 
 
-def line_of(server: ThreadedServer, client: AmqpClient) -> Line:
-    """Return the line of a client, which is the only one that publishes in its connection."""
+def task_queue_of(server: ThreadedServer, client: AmqpClient) -> TaskQueue:
+    """Return the task queue of a client, which is the only one that publishes in its connection."""
     port = client.socket.getsockname()[1]
-    (line,) = [
-        each._session.line
+    (task_queue,) = [
+        each._session.task_queue
         for each in server.connections
         if each._session is not None and f":{port} " in each.name
     ]
-    return line
+    return task_queue
 
 
 def test_the_publisher_pays_for_a_spill_that_a_timer_begins(
-    tmp_path: Path, payers: list[Hashable]
+    tmp_path: Path, charged_clients: list[Hashable]
 ) -> None:
     """It waits for its consumers first; then no client's task runs."""
     with (
@@ -114,13 +114,13 @@ def test_the_publisher_pays_for_a_spill_that_a_timer_begins(
         consumer.open_channel()
         consumer.call(Basic.Consume(queue="q"), Basic.ConsumeOk)
         publisher.publish(bytes(RING_BYTES), "q")
-        server.wait_until(lambda: len(payers) == 1)
+        server.wait_until(lambda: len(charged_clients) == 1)
 
-        assert payers == [line_of(server, publisher)]
+        assert charged_clients == [task_queue_of(server, publisher)]
 
 
 def test_the_publisher_pays_for_what_memory_relief_writes(
-    tmp_path: Path, payers: list[Hashable]
+    tmp_path: Path, charged_clients: list[Hashable]
 ) -> None:
     with (
         ThreadedServer(tmp_path / "data") as server,
@@ -130,17 +130,17 @@ def test_the_publisher_pays_for_what_memory_relief_writes(
         publisher.declare("q", durable=False)
         publisher.publish(b"kept in memory", "q")
         publisher.expect_confirmed()
-        assert payers == []
+        assert charged_clients == []
         server.call(server.server.broker.storage.release_memory)
-        server.wait_until(lambda: len(payers) == 1)
+        server.wait_until(lambda: len(charged_clients) == 1)
 
-        assert payers == [line_of(server, publisher)]
+        assert charged_clients == [task_queue_of(server, publisher)]
 
 
 def test_the_publisher_pays_for_a_write_that_an_answer_of_the_disk_begins(
-    tmp_path: Path, payers: list[Hashable]
+    tmp_path: Path, charged_clients: list[Hashable]
 ) -> None:
-    """No confirm waits for it, so the queue's next write waits in no client's line."""
+    """No confirm waits for it, so the queue's next write waits in no client's task queue."""
     files = SlowLogs()
     with (
         ThreadedServer(tmp_path / "data", files) as server,
@@ -154,6 +154,6 @@ def test_the_publisher_pays_for_a_write_that_an_answer_of_the_disk_begins(
             if not number:
                 assert files.stuck.acquire(timeout=HANG_SECONDS)
         files.may_sync.set()
-        server.wait_until(lambda: len(payers) == 2)
+        server.wait_until(lambda: len(charged_clients) == 2)
 
-        assert payers == [line_of(server, publisher)] * 2
+        assert charged_clients == [task_queue_of(server, publisher)] * 2

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from amqp_server.access.backends.backend import Identity, Refusal
 from amqp_server.access.backends.failure_log import REASON_CHARACTERS_MAX, FailureLog
 from amqp_server.access.user import NAME_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX
-from amqp_server.base.waiting_line import WaitingLine
+from amqp_server.base.waiting_list import WaitingList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
@@ -75,13 +75,13 @@ class Questions:
         self._known: dict[Hashable, Known] = {}
         self._under_way: dict[Hashable, asyncio.Future[None]] = {}
         self._running: set[asyncio.Task[Any]] = set()
-        self._line = WaitingLine(UNDER_WAY_MAX, UNDER_WAY_PER_ADDRESS_MAX)
+        self._waiting_list = WaitingList(UNDER_WAY_MAX, UNDER_WAY_PER_ADDRESS_MAX)
         self._key = os.urandom(32)
 
     @property
     def waiting_count(self) -> int:
         """Questions that wait until others are answered."""
-        return len(self._line)
+        return len(self._waiting_list)
 
     @property
     def remembered_count(self) -> int:
@@ -169,7 +169,7 @@ class Questions:
     ) -> None:
         answer: Answer = Refusal("the server stops") if expected is Identity else False
         seconds = FAILED_SECONDS
-        # A task of its own: one that does not end when it is cancelled keeps its place in the line,
+        # A task of its own: one that does not end when it is cancelled keeps its place in the list,
         # and nobody waits for it.
         calling = self._begin(self._call(call, address))
         try:
@@ -197,7 +197,7 @@ class Questions:
         return _why_no_answer(calling.result(), expected)
 
     async def _call(self, call: Callable[[], Coroutine[Any, Any, object]], address: str) -> object:
-        async with self._line.place(address):
+        async with self._waiting_list.place(address):
             self.asked_count += 1
             try:
                 return await call()

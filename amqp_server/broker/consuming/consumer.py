@@ -49,8 +49,8 @@ class DeliveryChannel(Protocol):
     def send(self, method: Method) -> None:
         """Send a method without content on this channel."""
 
-    def note_ended(self, consumer: Consumer) -> None:
-        """Tell that a consumer of this channel has ended."""
+    def report_ended(self, consumer: Consumer) -> None:
+        """Report that a consumer of this channel has ended."""
 
 
 class ConsumedQueue(Source, Protocol):

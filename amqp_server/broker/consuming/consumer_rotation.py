@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class ConsumerRotation:
-    """The consumers of one queue, in one line for each priority.
+    """The consumers of one queue, in one level for each priority.
 
-    A consumer moves to the end of its line when it is served. Usually all consumers have the
-    same priority, and there is one line.
+    A consumer moves to the end of its level when it is served. Usually all consumers have the
+    same priority, and there is one level.
     """
 
     def __init__(self) -> None:
         # Dicts keep the order and remove a consumer from any position at once.
         self._consumers: dict[Consumer, None] = {}
         self._by_priority: dict[int, dict[Consumer, None]] = {}
-        # Both lists have one entry for each line; priorities are negated, so they ascend.
+        # Both lists have one entry for each level; priorities are negated, so they ascend.
         self._negated: list[int] = []
         self._ordered: list[dict[Consumer, None]] = []
         self._exclusive_count = 0
@@ -41,7 +41,7 @@ class ConsumerRotation:
         return next(iter(self._consumers))
 
     @property
-    def lines(self) -> Sequence[Collection[Consumer]]:
+    def levels(self) -> Sequence[Collection[Consumer]]:
         """Consumers in groups of equal priority, the highest priority first."""
         return self._ordered
 
@@ -51,31 +51,31 @@ class ConsumerRotation:
         return self._exclusive_count > 0
 
     def add(self, consumer: Consumer) -> None:
-        """Add a new consumer at the end of the line of its priority. O(log lines)."""
+        """Add a new consumer at the end of the level of its priority. O(log levels)."""
         self._consumers[consumer] = None
         self._exclusive_count += consumer.exclusive
-        line = self._by_priority.get(consumer.priority)
-        if line is None:
-            line = self._by_priority[consumer.priority] = {}
+        level = self._by_priority.get(consumer.priority)
+        if level is None:
+            level = self._by_priority[consumer.priority] = {}
             at = bisect_left(self._negated, -consumer.priority)
             self._negated.insert(at, -consumer.priority)
-            self._ordered.insert(at, line)
-        line[consumer] = None
+            self._ordered.insert(at, level)
+        level[consumer] = None
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer from its line. O(log lines)."""
+        """Remove a consumer from its level. O(log levels)."""
         del self._consumers[consumer]
         self._exclusive_count -= consumer.exclusive
-        line = self._by_priority[consumer.priority]
-        del line[consumer]
-        if not line:
+        level = self._by_priority[consumer.priority]
+        del level[consumer]
+        if not level:
             del self._by_priority[consumer.priority]
             at = bisect_left(self._negated, -consumer.priority)
             del self._negated[at], self._ordered[at]
 
     def serve(self, consumer: Consumer) -> None:
-        """Move a consumer that was just served to the end of its line."""
-        line = self._by_priority[consumer.priority]
-        if len(line) > 1:
-            del line[consumer]
-            line[consumer] = None
+        """Move a consumer that was just served to the end of its level."""
+        level = self._by_priority[consumer.priority]
+        if len(level) > 1:
+            del level[consumer]
+            level[consumer] = None

@@ -85,7 +85,7 @@ class DeliveryTimeouts:
         """Return the number of marks."""
         return sum(map(len, self._marks.values()))
 
-    def note(self, first_tag: int, timeout_ms: int) -> None:
+    def record(self, first_tag: int, timeout_ms: int) -> None:
         """Record deliveries that go out now; their tags are higher than all others.
 
         Args:

@@ -18,7 +18,7 @@ class DeliveryTimes:
         self._tags: list[int] = []
         self._seconds: list[float] = []
 
-    def note(self, first_tag: int, now_seconds: float, oldest_tag: int) -> None:
+    def record(self, first_tag: int, now_seconds: float, oldest_tag: int) -> None:
         """Record that the deliveries from a tag on go out now.
 
         Args:

@@ -30,11 +30,11 @@ def dispatch(source: Source, time_slice: TimeSlice) -> Consumer | None:
         A consumer that has been served, if messages and credit are left for the next turn: the rest
         is work for its client.
     """
-    for line in source.consumers.lines:
+    for level in source.consumers.levels:
         able: list[Consumer] = []
         first_credit = 0
-        for consumer in line:
-            # Most consumers of a long line have no credit: this is a tenth of the time.
+        for consumer in level:
+            # Most consumers of a long level have no credit: this is a tenth of the time.
             if consumer.unacked >= consumer.prefetch > 0:
                 continue
             credit = consumer.credit
@@ -47,7 +47,7 @@ def dispatch(source: Source, time_slice: TimeSlice) -> Consumer | None:
             continue
         is_cut = len(able) == STEP_ABLE
         # Those behind may have credit too: each gets no more than if all of them had.
-        count = len(line) if is_cut else len(able)
+        count = len(level) if is_cut else len(able)
         if not _give_each_a_run(source, able, count, first_credit, time_slice):
             return None
         if not len(source.ready):

@@ -41,7 +41,7 @@ def end_consumers(
         if channel.consumers.get(consumer.tag) is not consumer:
             continue
         _end(consumer)
-        channel.note_ended(consumer)
+        channel.report_ended(consumer)
         if not channel.client.notifies_cancel or channel.is_closed:
             continue
         if channel is asking:

@@ -36,7 +36,7 @@ class SingleActiveConsumer(ConsumerRotation):
         self.active: Consumer | None = None
 
     @property
-    def lines(self) -> Sequence[Collection[Consumer]]:
+    def levels(self) -> Sequence[Collection[Consumer]]:
         """The active consumer alone."""
         return () if self.active is None else ((self.active,),)
 
@@ -69,7 +69,7 @@ class HighestActiveConsumer(SingleActiveConsumer):
     """The consumers of one quorum queue, of which the one with the highest priority is served."""
 
     @property
-    def lines(self) -> Sequence[Collection[Consumer]]:
+    def levels(self) -> Sequence[Collection[Consumer]]:
         """The active consumer alone; nobody while it has deliveries that a higher one waits for."""
         # Asked before each delivery, and the queue is woken by each answer: so this is the moment
         # at which the last delivery of the active consumer is answered.
@@ -77,7 +77,7 @@ class HighestActiveConsumer(SingleActiveConsumer):
             if self.active.unacked:
                 return ()
             self.active = self._highest
-        return super().lines
+        return super().levels
 
 
 def rotation_for(settings: QueueSettings) -> ConsumerRotation:

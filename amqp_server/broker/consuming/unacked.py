@@ -180,16 +180,16 @@ class UnackedRuns:
         head = [run] if run is not None and tag < run.end_tag else []
         return head + self._runs.some_from(tag + 1)
 
-    def hold(self, runs: list[UnackedRun]) -> None:
+    def keep_counting(self, runs: list[UnackedRun]) -> None:
         """Keep counting runs that were removed: their acknowledgement is not committed yet."""
         self.count += sum(each.count for each in runs)
 
     def release(self, runs: list[UnackedRun]) -> None:
-        """Stop counting runs that were passed to `hold`."""
+        """Stop counting runs that were passed to `keep_counting`."""
         self.count -= sum(each.count for each in runs)
 
     def restore(self, runs: list[UnackedRun]) -> None:
-        """Make runs that were passed to `hold` outstanding again, in their old positions.
+        """Make runs that were passed to `keep_counting` outstanding again, in their old positions.
 
         Runs that continue each other are joined. O(runs that are restored).
 

@@ -14,7 +14,7 @@ class AuthAttempts:
     def __init__(self) -> None:
         self._counts: dict[str, list[int]] = {}
 
-    def note(self, protocol: str, *, accepted: bool) -> None:
+    def count(self, protocol: str, *, accepted: bool) -> None:
         """Count a login that was accepted or refused; `protocol` is one of the constants."""
         self._counts.setdefault(protocol, [0, 0])[accepted] += 1
 

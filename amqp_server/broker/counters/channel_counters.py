@@ -33,8 +33,8 @@ LOOKED_AT: Final = 4
 class ChannelCounters:
     """What one channel has published and got. The event loop owns it.
 
-    The channel counts in the pairs alone. The sums are brought up to date by `fold`: by each look
-    of the census, by who reads them, and when the channel ends.
+    The channel counts in the pairs alone. The sums are brought up to date by `fold`: by each poll
+    of the change feed, by other readers of the sums, and when the channel ends.
 
     Args:
         connection: Name of the channel's connection.
@@ -174,7 +174,7 @@ class ChannelCounters:
                 return
             del self.delivery_pairs[queue]
             queue.remove_delivery_pair(pair)
-        self._counted.told.end(pair)
+        self._counted.reported.end(pair)
 
     def _all_pairs(self) -> Iterator[Pair]:
         """Iterate over the pairs that there are now; some may be forgotten during the loop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.counters.told_pairs import ToldPairs
+from amqp_server.broker.counters.reported_pairs import ReportedPairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,11 +18,11 @@ class CountedChannels:
     The event loop owns it.
 
     Attributes:
-        told: The pairs that readers were told of, those of queues and exchanges among them.
+        reported: Pairs that readers of the change feed know, also those of queues and exchanges.
     """
 
     def __init__(self) -> None:
-        self.told = ToldPairs()
+        self.reported = ReportedPairs()
         self._channels: dict[ChannelCounters, None] = {}
 
     def __iter__(self) -> Iterator[ChannelCounters]:

@@ -22,7 +22,7 @@ class DeadLetterCounts:
         self.cycles = 0
         self._counts: dict[tuple[str, str, str], int] = {}
 
-    def note(self, settings: QueueSettings, reason: str, count: int) -> None:
+    def count(self, settings: QueueSettings, reason: str, count: int) -> None:
         """Count messages of a queue with these settings; `reason` is a constant of `deaths`."""
         if settings.dead_letter_exchange is None:
             strategy = "disabled"
@@ -31,7 +31,7 @@ class DeadLetterCounts:
         key = settings.type.value, strategy, reason
         self._counts[key] = self._counts.get(key, 0) + count
 
-    def note_cycle(self) -> None:
+    def count_cycle(self) -> None:
         """Count a dead letter that was not put into a queue again."""
         self.cycles += 1
 

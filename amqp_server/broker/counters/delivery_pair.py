@@ -26,13 +26,13 @@ class DeliveryPair(DeliveryCounters):
         number: See `CountedPair`, like the three that follow.
     """
 
-    __slots__ = ("_folded", "changed_in", "channel", "known_in", "number", "queue", "told_sum")
+    __slots__ = ("_folded", "changed_in", "channel", "known_in", "number", "queue", "reported_sum")
 
     def __init__(self, channel: ChannelCounters, queue: CountedQueue | None) -> None:
         super().__init__()
         self.channel = channel
         self.queue = queue
-        self.number = self.known_in = self.changed_in = self.told_sum = 0
+        self.number = self.known_in = self.changed_in = self.reported_sum = 0
         self._folded: DeliveryCounters | None = None
 
     @property
@@ -55,4 +55,4 @@ class DeliveryPair(DeliveryCounters):
             vhost = self.channel.virtual_host.counters
             vhost.deliveries[self.queue.settings.type].add(new)
             if not self.queue.is_deleted:
-                self.queue.note_observed()
+                self.queue.mark_changed()

@@ -24,12 +24,12 @@ class IncomingPair:
         number: See `CountedPair`, like the three that follow.
     """
 
-    __slots__ = ("_folded", "changed_in", "count", "exchange", "known_in", "number", "told_sum")
+    __slots__ = ("_folded", "changed_in", "count", "exchange", "known_in", "number", "reported_sum")
 
     def __init__(self, exchange: CountedExchange | None) -> None:
         self.exchange = exchange
         self.count = self._folded = 0
-        self.number = self.known_in = self.changed_in = self.told_sum = 0
+        self.number = self.known_in = self.changed_in = self.reported_sum = 0
 
     @property
     def sum(self) -> int:

@@ -33,6 +33,6 @@ class MessageSizes:
         self.counts = [0] * (len(BOUNDS_BYTES) + 1)
         self.total_bytes = 0
 
-    def note(self, messages: list[bytes]) -> None:
+    def count(self, messages: list[bytes]) -> None:
         """Count published messages."""
         self.total_bytes += count_bodies(messages, self.counts)

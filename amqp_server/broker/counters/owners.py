@@ -65,5 +65,5 @@ class CountedQueue(Protocol):
     def remove_delivery_pair(self, pair: DeliveryPair) -> None:
         """Remove the counters of deliveries to a channel; `counters` has what they counted."""
 
-    def note_observed(self) -> None:
-        """Note that what is shown of the queue has changed."""
+    def mark_changed(self) -> None:
+        """Mark the queue as changed: what is shown of it has changed."""

@@ -35,14 +35,14 @@ class PublishPair(PublishCounters):
         "exchange",
         "known_in",
         "number",
-        "told_sum",
+        "reported_sum",
     )
 
     def __init__(self, channel: ChannelCounters, exchange: CountedExchange) -> None:
         super().__init__()
         self.channel = channel
         self.exchange: CountedExchange | None = exchange
-        self.number = self.known_in = self.changed_in = self.told_sum = 0
+        self.number = self.known_in = self.changed_in = self.reported_sum = 0
         self._folded: PublishCounters | None = None
 
     @property

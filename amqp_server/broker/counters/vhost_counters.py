@@ -13,7 +13,7 @@ class VhostCounters:
     Attributes:
         publishes: Publishes of all clients.
         deliveries: Deliveries by type of queue.
-        recv_oct: Octets that clients have sent, as far as `Census` has counted them.
+        recv_oct: Octets that clients have sent, as far as `ChangedObjects` has counted them.
         send_oct: Octets that were sent to clients, likewise.
     """
 

@@ -1,1 +1,1 @@
-"""What happens in the broker, told to whoever listens: an exchange, and followers."""
+"""What happens in the broker, reported to an exchange and to followers."""

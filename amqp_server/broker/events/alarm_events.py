@@ -21,8 +21,8 @@ class AlarmEvents:
         self._events = events
         self._low: Sequence[str] = ()
 
-    def note(self, low: Sequence[str]) -> None:
-        """Tell what has changed.
+    def report(self, low: Sequence[str]) -> None:
+        """Report what has changed.
 
         Args:
             low: Names of the resources that are low now.
@@ -30,7 +30,7 @@ class AlarmEvents:
         before, self._low = self._low, tuple(low)
         for source in self._low:
             if source not in before:
-                self._events.note("alarm.set", object_name=source)
+                self._events.report("alarm.set", object_name=source)
         for source in before:
             if source not in self._low:
-                self._events.note("alarm.cleared", object_name=source)
+                self._events.report("alarm.cleared", object_name=source)

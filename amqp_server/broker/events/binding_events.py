@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from amqp_server.broker.events.events import Events
 
 
-def note_unbound(events: Events, vhost: str, binding: Binding) -> None:
+def report_unbound(events: Events, vhost: str, binding: Binding) -> None:
     """Tell that a binding is gone, because one of its ends is."""
-    events.note(
+    events.report(
         "binding.deleted",
         vhost=vhost,
         object_name=binding.destination.name,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 
-class ToldChannel(Protocol):
+class ObservedChannel(Protocol):
     """A channel, as its events see it."""
 
     @property
@@ -32,19 +32,19 @@ class ToldChannel(Protocol):
         """Events of the broker."""
 
 
-def channel_name(channel: ToldChannel) -> str:
+def channel_name(channel: ObservedChannel) -> str:
     """Return the name of a channel, as RabbitMQ shows it."""
     return f"{channel.client.name} ({channel.number})"
 
 
-def note_channel_created(channel: ToldChannel) -> None:
+def report_channel_created(channel: ObservedChannel) -> None:
     """Tell that a client has opened a channel."""
     events = channel.events
     if events.is_followed:
         name = channel_name(channel)
         client = channel.client
         details = {"number": channel.number}
-        events.note(
+        events.report(
             "channel.created",
             client.actor,
             vhost=channel.virtual_host.name,
@@ -61,12 +61,12 @@ def note_channel_created(channel: ToldChannel) -> None:
         )
 
 
-def note_channel_closed(channel: ToldChannel) -> None:
+def report_channel_closed(channel: ObservedChannel) -> None:
     """Tell that a channel is gone, with its consumers."""
     events = channel.events
     if events.is_followed:
         name = channel_name(channel)
-        events.note(
+        events.report(
             "channel.closed",
             channel.client.actor,
             vhost=channel.virtual_host.name,
@@ -75,7 +75,7 @@ def note_channel_closed(channel: ToldChannel) -> None:
         )
 
 
-def note_consumer_created(channel: ToldChannel, consumer: Consumer, arguments: Table) -> None:
+def report_consumer_created(channel: ObservedChannel, consumer: Consumer, arguments: Table) -> None:
     """Tell that a client has started a consumer."""
     events = channel.events
     if events.is_followed:
@@ -87,7 +87,7 @@ def note_consumer_created(channel: ToldChannel, consumer: Consumer, arguments: T
             "exclusive": consumer.exclusive,
         }
         vhost = channel.virtual_host.name
-        events.note(
+        events.report(
             "consumer.created",
             channel.client.actor,
             vhost=vhost,
@@ -102,13 +102,13 @@ def note_consumer_created(channel: ToldChannel, consumer: Consumer, arguments: T
         )
 
 
-def note_consumer_deleted(channel: ToldChannel, consumer: Consumer) -> None:
+def report_consumer_deleted(channel: ObservedChannel, consumer: Consumer) -> None:
     """Tell that a consumer has ended."""
     events = channel.events
     if events.is_followed:
         details = {"queue": consumer.queue.name, "channel": channel_name(channel)}
         vhost = channel.virtual_host.name
-        events.note(
+        events.report(
             "consumer.deleted",
             channel.client.actor,
             vhost=vhost,

@@ -73,14 +73,14 @@ class Events:
 
     def __init__(self, turn: Turn, vhosts: Mapping[str, EventHost]) -> None:
         self.dropped = 0
-        self.line = turn.upkeep
+        self.task_queue = turn.upkeep
         self._turn = turn
         self._vhosts = vhosts
         self._followers: dict[Follower, None] = {}
         self._waiting: deque[tuple[Event, int]] = deque()
         self._waiting_bytes = 0
         self._steps: Iterator[None] | None = None
-        self._is_held_up = False
+        self._is_blocked = False
         self._logged_dropped = 0
         self._next_log_seconds = 0.0
 
@@ -97,7 +97,7 @@ class Events:
         """Tell a follower nothing more."""
         self._followers.pop(follower, None)
 
-    def note(
+    def report(
         self,
         name: str,
         actor: Actor = SERVER,
@@ -107,7 +107,7 @@ class Events:
         details: Mapping[str, object] | None = None,
         facts: Facts | None = None,
     ) -> None:
-        """Tell that something has happened. Never waits.
+        """Report that something has happened. Never waits.
 
         Args:
             name: The thing and what happened to it: `queue.deleted`.
@@ -142,15 +142,15 @@ class Events:
             len(self._waiting) >= WAITING_MAX
             or self._waiting_bytes + size_bytes > WAITING_BYTES_MAX
         ):
-            self._note_dropped()
+            self._count_dropped()
         else:
             self._waiting.append((event, size_bytes))
             self._waiting_bytes += size_bytes
-        # A queue that held it up may have been deleted.
-        self._is_held_up = False
-        self._turn.mark(self, self.line)
+        # A queue that blocked it may have been deleted.
+        self._is_blocked = False
+        self._turn.mark(self, self.task_queue)
 
-    def _note_dropped(self) -> None:
+    def _count_dropped(self) -> None:
         self.dropped += 1
         now_seconds = self._turn.clock.monotonic()
         if now_seconds >= self._next_log_seconds:
@@ -164,14 +164,14 @@ class Events:
             self._steps = self._send_all()
         try:
             for _ in self._steps:
-                if self._is_held_up:
+                if self._is_blocked:
                     return
                 if self._turn.time_slice.is_over:
-                    self._turn.mark(self, self.line)
+                    self._turn.mark(self, self.task_queue)
                     return
         except Exception:
             # One event that cannot be sent must not keep back the others.
-            self._turn.mark(self, self.line)
+            self._turn.mark(self, self.task_queue)
             self._steps = None
             raise
         self._steps = None
@@ -207,22 +207,22 @@ class Events:
 
     def _until_room(self, queue: Queue) -> Iterator[None]:
         while queue.is_stalled and not queue.is_deleted:
-            self._is_held_up = True
+            self._is_blocked = True
             queue.waiting_confirms.add(self)
             yield
-            self._is_held_up = False
+            self._is_blocked = False
 
     # amqp_server.broker.publishing.target_queue.ConfirmWaiter
 
     @property
     def awaits_confirms(self) -> bool:
         """Whether events wait for room in a queue."""
-        return self._is_held_up
+        return self._is_blocked
 
     def release_confirms(self) -> None:
         """Go on: there may be room in the queue."""
-        self._is_held_up = False
-        self._turn.mark(self, self.line)
+        self._is_blocked = False
+        self._turn.mark(self, self.task_queue)
 
     def refuse_confirms(self, queue: TargetQueue) -> None:
         """Go on without a queue whose log has failed."""

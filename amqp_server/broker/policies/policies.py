@@ -159,7 +159,7 @@ class Policies:
         await self._finish(self._clear(vhost, name, kind))
 
     @asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
+    async def lock(self) -> AsyncIterator[None]:
         """Let nothing be changed during the block but by the block itself."""
         async with self._one_at_a_time:
             yield
@@ -336,7 +336,7 @@ class Policies:
         changed = (policy.definition, policy.is_unknown) != (before.definition, before.is_unknown)
         queue.policy = policy
         queue.has_new_facts = True
-        queue.note_observed()
+        queue.mark_changed()
         if changed:
             settings = settings_with_policy(queue.arguments, kind, policy)
             kept = storage_with_policy(self._broker.storage, queue.arguments, kind, policy)

@@ -64,7 +64,7 @@ def settings_with_policy(
         return settings
     return replace(
         settings,
-        holds_dead_letters=settings.dead_letter_exchange is None,
+        awaits_dead_letter_rule=settings.dead_letter_exchange is None,
         # Without the argument it is the default, which a policy might raise.
         delivery_limit=settings.delivery_limit if "x-delivery-limit" in arguments else None,
     )

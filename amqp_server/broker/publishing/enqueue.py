@@ -40,9 +40,9 @@ def enqueue(
             continue
         if queue.is_failed or (queue.refuses_when_full and queue.refuses(messages[0], flags)):
             refusing.append(queue)
-            queue.note_incoming(len(messages), exchange)
+            queue.count_incoming(len(messages), exchange)
             if queue.is_failed:
-                queue.note_refused(len(messages))
+                queue.count_and_log_refused(len(messages))
             continue
         end_offset = queue.publish(messages, flags, exchange)
         if queue.awaits(end_offset, flags):

@@ -188,7 +188,7 @@ class PublishTargets:
         if route is None:
             return None
         target = self._target_of(head, route)
-        self._note(method_payload, target)
+        self._remember(method_payload, target)
         return target
 
     def _target_of(self, head: _Head, route: Route) -> PublishTarget:
@@ -275,10 +275,10 @@ class PublishTargets:
         )
         target = self._target_of(head, route) if is_known else head.target_of(route)
         if routing.forgotten_count == forgotten_count:
-            self._note(method_payload, target)
+            self._remember(method_payload, target)
         return target
 
-    def _note(self, method_payload: bytes, target: PublishTarget) -> None:
+    def _remember(self, method_payload: bytes, target: PublishTarget) -> None:
         """Remember the target of a frame that came before."""
         value = hash(method_payload)
         if self._seen[value & _SEEN_MASK] == value:

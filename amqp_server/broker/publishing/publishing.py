@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.steps import Steps
     from amqp_server.broker.storing.storage import QueueStorage
-    from amqp_server.broker.transactions.commit_line import CommitLine
+    from amqp_server.broker.transactions.pending_commits import PendingCommits
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
@@ -92,10 +92,10 @@ class PublishingBroker(Protocol):
 
     @property
     def storage(self) -> QueueStorage:
-        """Opens the logs of queues, and knows whether any queue is held."""
+        """Opens the logs of queues, and knows which queues are in a commit."""
 
     @property
-    def commits(self) -> CommitLine:
+    def commits(self) -> PendingCommits:
         """Carries out transactions, one at a time."""
 
 
@@ -141,7 +141,7 @@ class Publishing:
 
     Attributes:
         confirms: Confirms of the channel; None until the client selects them.
-        line: The client's line in the turn.
+        task_queue: Task queue of the client.
         is_refusing: Whether every publish is answered with `basic.nack`, if confirms are on.
     """
 
@@ -155,7 +155,7 @@ class Publishing:
         # Of publishes to the exchange that was used last.
         self._pair: PublishPair | None = None
         self._client = channel.client
-        self.line = channel.client.line
+        self.task_queue = channel.client.task_queue
         self._broker = channel.broker
         self._rights = channel.client.rights
         self._rules = self._rights.rules
@@ -479,7 +479,7 @@ class Publishing:
             deferred = DeferredPublish(target, queues, reply_keys, messages, flags)
             self._channel.transaction.publish(deferred)
             return None
-        if self._broker.storage.held and any(queue.is_held for queue in queues):
+        if self._broker.storage.queues_in_commit and any(queue.is_in_commit for queue in queues):
             return self._enqueue_later(target, queues, reply_keys, messages, flags)
         if len(messages) > 1 and any(queue.refuses_when_full for queue in queues):
             return self._enqueue_apart(target, queues, reply_keys, messages, flags)
@@ -489,7 +489,7 @@ class Publishing:
             return self._enqueue_in_steps(target, queues, reply_keys, messages, flags)
         barriers, refusing = enqueue(queues, messages, flags, target.exchange)
         self.throttle_if_full(queues)
-        self._note_enqueued(
+        self._record_enqueued(
             target, queues, reply_keys, messages, barriers, is_refused=bool(refusing)
         )
         return None
@@ -502,7 +502,7 @@ class Publishing:
         messages: list[bytes],
         flags: int,
     ) -> Iterator[None]:
-        """Put messages into queues of which a commit holds some, when it has ended."""
+        """Put messages into queues of which some are in a commit, when it has ended."""
         yield from self._broker.commits.until_released(self._client, queues)
         yield from self._enqueue(target, queues, reply_keys, messages, flags) or ()
 
@@ -544,17 +544,17 @@ class Publishing:
         barriers: list[Barrier] = []
         is_refused = False
         for queue in queues:
-            if queue.is_held:
+            if queue.is_in_commit:
                 yield from self._broker.commits.until_released(self._client, (queue,))
             awaited, refusing = enqueue((queue,), messages, flags, target.exchange)
             barriers += awaited
             is_refused |= bool(refusing)
             self.throttle_if_full((queue,))
             yield
-        self._note_enqueued(target, queues, reply_keys, messages, barriers, is_refused=is_refused)
-        self._note_progress_between({barrier.queue for barrier in barriers})
+        self._record_enqueued(target, queues, reply_keys, messages, barriers, is_refused=is_refused)
+        self._apply_progress_between({barrier.queue for barrier in barriers})
 
-    def _note_enqueued(
+    def _record_enqueued(
         self,
         target: PublishTarget,
         queues: Sequence[Queue],
@@ -618,8 +618,8 @@ class Publishing:
             shares.append((self._pair, len(messages)))
         return shares
 
-    def _note_progress_between(self, queues: Iterable[TargetQueue]) -> None:
-        """Apply what the disk reported between the steps of a publish, before it was noted."""
+    def _apply_progress_between(self, queues: Iterable[TargetQueue]) -> None:
+        """Apply what the disk reported between the steps of a publish, before it was recorded."""
         for queue in queues:
             if queue.is_failed:
                 self.refuse_confirms(queue)
@@ -689,7 +689,7 @@ class Publishing:
             return self._enqueue_groups_in_steps(groups, row.flags)
         if may_refuse(queued):
             return self._enqueue_groups_apart(groups, row.flags)
-        if self._broker.storage.held and any(queue.is_held for queue in queued):
+        if self._broker.storage.queues_in_commit and any(queue.is_in_commit for queue in queued):
             return self._enqueue_groups_in_steps(groups, row.flags)
         starts: dict[Queue, int] = {}
         for queue, messages in queued.items():
@@ -730,7 +730,7 @@ class Publishing:
             exchange = None
         starts: dict[Queue, int] = {}
         for queue, messages in queued.items():
-            if queue.is_held:
+            if queue.is_in_commit:
                 yield from self._broker.commits.until_released(self._client, (queue,))
             put_into(queue, messages, flags, starts, exchange)
             self.throttle_if_full((queue,))
@@ -749,7 +749,7 @@ class Publishing:
             self._await_barriers(count, barriers, refused=bool(refusing), shares=shares)
         else:
             self._await_row(groups, count, barriers, refusing, shares)
-        self._note_progress_between(starts)
+        self._apply_progress_between(starts)
 
     def basic_return(self, messages: list[bytes]) -> None:
         """Return mandatory messages that no queue takes."""

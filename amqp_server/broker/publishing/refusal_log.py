@@ -23,7 +23,7 @@ class RefusalLog:
         self._count = 0
         self._logged_seconds = 0.0
 
-    def note(self, vhost: str, queue: str, count: int) -> None:
+    def count(self, vhost: str, queue: str, count: int) -> None:
         """Count refused messages, and log all of them if that is due.
 
         Args:

@@ -136,8 +136,8 @@ def put_into(
         return
     if queue.is_failed:
         # Its log failed after `may_refuse` was asked.
-        queue.note_refused(len(messages))
-        queue.note_incoming(len(messages), exchange)
+        queue.count_and_log_refused(len(messages))
+        queue.count_incoming(len(messages), exchange)
         return
     starts[queue] = queue.publish(messages, flags, exchange) - len(messages)
 
@@ -145,13 +145,13 @@ def put_into(
 def count_incoming(groups: Iterable[Group]) -> Steps[None]:
     """Count for each queue what it got of several exchanges, a thousand queues in each step.
 
-    `put_into` was told of no exchange.
+    `put_into` got no exchange.
     """
     looked_at = 0
     for target, messages in groups:
         for queue in target.queues:
             if not queue.is_deleted:
-                queue.note_incoming(len(messages), target.exchange)
+                queue.count_incoming(len(messages), target.exchange)
             looked_at += 1
             if looked_at % STEP_QUEUES == 0:
                 yield

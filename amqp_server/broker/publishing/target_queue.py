@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from amqp_server.broker.counters.owners import CountedExchange
-    from amqp_server.broker.turn import Line
+    from amqp_server.broker.turn import TaskQueue
 
 
 class ConfirmWaiter(Protocol):
     """Channel, or other sender, that waits until its messages are safe in a queue.
 
     Attributes:
-        line: Line in which the queue goes on with what it waits for.
+        task_queue: Task queue in which the queue goes on with what it waits for.
     """
 
-    line: Line
+    task_queue: TaskQueue
 
     @property
     def awaits_confirms(self) -> bool:
@@ -71,10 +71,10 @@ class TargetQueue(Protocol):
     def refuses(self, message: bytes, flags: int) -> bool:
         """Return whether the queue is too full for a message."""
 
-    def note_refused(self, count: int) -> None:
+    def count_and_log_refused(self, count: int) -> None:
         """Count messages that the queue refused because its log has failed, and log it."""
 
-    def note_incoming(self, count: int, exchange: CountedExchange | None) -> None:
+    def count_incoming(self, count: int, exchange: CountedExchange | None) -> None:
         """Count messages that were routed to the queue and that `publish` has not counted."""
 
     def withdraw(self, start: int, end: int) -> None:

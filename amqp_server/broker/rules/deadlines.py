@@ -195,7 +195,7 @@ class Deadlines:
         heapq.heapify(heap)
         page.runs, page.heap = runs, heap
         if heap:
-            self._note_soonest(page)
+            self._push_soonest(page)
         if not runs:
             del self._pages[at]
 
@@ -218,9 +218,9 @@ class Deadlines:
         heapq.heappush(page.heap, run)
         self._armed_count += 1
         if page.heap[0] is run:
-            self._note_soonest(page)
+            self._push_soonest(page)
 
-    def _note_soonest(self, page: _Page) -> None:
+    def _push_soonest(self, page: _Page) -> None:
         heapq.heappush(self._soonest, (page.heap[0], next(self._entries), page))
         if len(self._soonest) > 2 * len(self._pages) + _SPARE_ENTRIES:
             self._list_soonest()

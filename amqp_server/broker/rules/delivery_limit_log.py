@@ -7,7 +7,7 @@ import logging
 logger = logging.getLogger("amqp_server.broker.rules.delivery_limit_log")
 
 
-def note_past_limit(vhost: str, queue: str, limit: int | None, count: int) -> None:
+def log_past_limit(vhost: str, queue: str, limit: int | None, count: int) -> None:
     """Warn that messages passed their delivery limit and are lost; once for each queue and start.
 
     Args:

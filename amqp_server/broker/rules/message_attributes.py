@@ -28,7 +28,7 @@ class MessageAttributes:
 
     Args:
         settings: Settings that decide which attributes are needed.
-        start: Offset of the first message that will be noted.
+        start: Offset of the first message that will be recorded.
 
     Attributes:
         deadlines: When the messages expire.
@@ -47,11 +47,11 @@ class MessageAttributes:
 
     @property
     def is_needed(self) -> bool:
-        """Whether every message must be noted, not only one with an expiration."""
+        """Whether every message must be recorded, not only one with an expiration."""
         return not (self.priorities is None and self.sizes is None and self._ttl_ms is None)
 
     def change_ttl(self, ttl_ms: int | None) -> None:
-        """Change the lifetime of the messages that are noted from now on; None: they have none."""
+        """Change the lifetime of messages that are recorded from now on; None: they have none."""
         self._ttl_ms = ttl_ms
 
     def limit_ttl(self, since_ms: int, earlier_ttl_ms: int | None) -> None:
@@ -70,12 +70,12 @@ class MessageAttributes:
         self.sizes.fill(end)
         return self.sizes
 
-    def note(self, start: int, messages: list[bytes], flags: int, now_ms: int) -> None:
+    def record(self, start: int, messages: list[bytes], flags: int, now_ms: int) -> None:
         """Note messages with consecutive offsets from `start` on, published at `now_ms`.
 
         Args:
-            start: First offset, above all noted ones; offsets between hold no message.
-            messages: Messages to note.
+            start: First offset, above all recorded ones; offsets between hold no message.
+            messages: Messages to record.
             flags: Flags octet that all the messages have; `HAS_HEADERS` may differ.
             now_ms: Time by the steady clock, in milliseconds.
         """

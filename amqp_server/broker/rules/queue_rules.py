@@ -80,9 +80,9 @@ class QueueRules:
         """Change the length limits; the next turn drops what exceeds them."""
         self._limit = limit
 
-    def note(self, start: int, messages: list[bytes], flags: int) -> None:
-        """Note messages that the queue is about to append at the offset `start`."""
-        self.attributes.note(start, messages, flags, self._now_ms())
+    def record(self, start: int, messages: list[bytes], flags: int) -> None:
+        """Record messages that the queue is about to append at the offset `start`."""
+        self.attributes.record(start, messages, flags, self._now_ms())
 
     def before_delivery(self) -> bool:
         """Expire due messages, but not newly published ones: consumers are offered these first.

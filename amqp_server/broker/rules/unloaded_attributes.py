@@ -56,7 +56,7 @@ class UnloadedAttributes:
         offset = max(self._offset, self._ranges[self._at][0])
         result = self._log.read(offset, READ_BYTES, READ_RECORDS)
         for start, messages, since_ms in self._runs(result):
-            self.attributes.note(start, messages, messages[0][0], since_ms)
+            self.attributes.record(start, messages, messages[0][0], since_ms)
         self._offset = result.next_offset
         self._go_to(self._offset)
         return self._at < len(self._ranges)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ class GroupCommit:
     def is_worth_waiting(self, start: int, end: int, message_bytes: float) -> bool:
         """Return whether the messages of `[start, end)` should wait while publishers send.
 
-        They should while all of this holds: the last write held several messages; the queue has
+        They should while all of this holds: the last write had several messages; the queue has
         grown lately; they are less than `flush_bytes`; and they have not waited for
         `flush_interval_seconds`.
 
@@ -96,11 +96,11 @@ class WaitingStore(Protocol):
         """Whether they should wait on while publishers send."""
 
     def wake_for_write(self) -> None:
-        """Let the queue write in the line of the client that published."""
+        """Let the queue write in the task queue of the client that published."""
 
 
 class WaitingWrites:
-    """The stores whose messages wait for others. A task in a line of its own.
+    """The stores whose messages wait for others. A task in a task queue of its own.
 
     It looks at all of them in each turn, which costs less than a turn of each queue.
 
@@ -110,13 +110,13 @@ class WaitingWrites:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._line = Line()
+        self._task_queue = TaskQueue()
         # A dict keeps the order.
         self._stores: dict[WaitingStore, None] = {}
         self._arrival_count = 0
         self._seen_count = 0
 
-    def note_arrival(self) -> None:
+    def count_arrival(self) -> None:
         """Count messages that were appended to a store, whichever it is."""
         self._arrival_count += 1
 
@@ -126,7 +126,7 @@ class WaitingWrites:
             self._seen_count = self._arrival_count
         if store not in self._stores:
             self._stores[store] = None
-            self._turn.mark(self, self._line)
+            self._turn.mark(self, self._task_queue)
 
     def run_turn(self) -> None:
         """Wake the queues that need not wait any more."""
@@ -145,4 +145,4 @@ class WaitingWrites:
                         self._stores[each] = None
                 break
         if self._stores:
-            self._turn.mark(self, self._line)
+            self._turn.mark(self, self._task_queue)

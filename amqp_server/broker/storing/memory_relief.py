@@ -1,11 +1,11 @@
-"""Makes rings release memory, the fullest first, in steps and in a line of their own."""
+"""Makes rings release memory, the fullest first, in steps and in a task queue of their own."""
 
 from __future__ import annotations
 
 from heapq import heapify, heappop
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ class MemoryRelief:
         self._turn = turn
         self._pool = pool
         self._stores = stores
-        self._line = Line()
+        self._task_queue = TaskQueue()
         self._enough_bytes = 0
         self._steps: Iterator[None] | None = None
 
@@ -48,7 +48,7 @@ class MemoryRelief:
         if self._steps is None:
             self._enough_bytes = enough_bytes
             self._steps = self._relieve()
-            self._turn.mark(self, self._line)
+            self._turn.mark(self, self._task_queue)
         else:
             self._enough_bytes = min(self._enough_bytes, enough_bytes)
 
@@ -60,7 +60,7 @@ class MemoryRelief:
         try:
             for _ in steps:
                 if self._turn.time_slice.is_over:
-                    self._turn.mark(self, self._line)
+                    self._turn.mark(self, self._task_queue)
                     return
         except Exception:
             # The next publish above the limit begins again.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.store_settings import StoreSettings
     from amqp_server.broker.storing.window_budget import WindowBudget
     from amqp_server.broker.storing.window_reader import ReadInWorker, WindowReader
-    from amqp_server.broker.turn import Line
+    from amqp_server.broker.turn import TaskQueue
     from appendlog import FlushResult, Log, LogFailedError, ReadResult
     from offsets.settlement import Settlement
     from ring import Ring
@@ -77,8 +77,8 @@ class MessageStore:
         has_progressed: Whether the owner should call `take_progress` in its turn. What the disk
             answers is handed over at once; everything else waits for that turn, because it may
             happen while the owner is in the middle of a change.
-        payer: Line of the client that published last; the writes of the log are on its behalf.
-            None: no client has published yet.
+        charged_task_queue: Task queue of the client that published last; the writes of the log are
+            charged to it. None: no client has published yet.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class MessageStore:
         self.ring = ring
         self.is_failed = False
         self.has_progressed = False
-        self.payer: Line | None = None
+        self.charged_task_queue: TaskQueue | None = None
         self.awaits_definition = False
         self.failure: LogFailedError | None = None
         self.written_end = log.log_end_offset
@@ -211,7 +211,7 @@ class MessageStore:
         else:
             self._overflow.add(messages)
         if self._is_journaled:
-            self._waiting_writes.note_arrival()
+            self._waiting_writes.count_arrival()
         if persistent:
             self._persistent_end = self.end_offset
         return self.end_offset
@@ -268,7 +268,7 @@ class MessageStore:
         self._settings = replace(self._settings, durability=durability)
         if durability is Durability.FSYNC:
             self.request_sync()
-        self._note_progress()
+        self._mark_progress()
 
     def window_reader(self) -> WindowReader:
         """Return windows on the log for one more reader of `read`; the reader closes them."""
@@ -282,7 +282,7 @@ class MessageStore:
                 self.ring.release(end)
                 if self._spilling.is_delayed:
                     self._spilling.spill_delay.settled()
-                    self._note_resumed()
+                    self._mark_resumed()
         if ack_floor >= self._reader.end_offset:
             # No consumer reads the window again, and it may keep a removed segment on the disk.
             self._reader.clear()
@@ -290,7 +290,7 @@ class MessageStore:
         if self._overflow.count and not self._is_journaled:
             if self.gating_sequence > self.ring.cursor:
                 # Already settled messages pass through the ring from the next turn on.
-                self._note_progress()
+                self._mark_progress()
             else:
                 self._fill_free_slots()
 
@@ -348,7 +348,7 @@ class MessageStore:
                 self._spill()
             else:
                 self._is_spill_due = True
-                self._owner.wake(self.payer)
+                self._owner.wake(self.charged_task_queue)
         return False
 
     def request_sync(self) -> None:
@@ -399,7 +399,7 @@ class MessageStore:
                 self._is_spill_due = False
                 self._spill()
             if was_delayed:
-                self._note_resumed()
+                self._mark_resumed()
             return False
         start, end = self.written_end, self.ring.cursor
         if start == end:
@@ -423,9 +423,9 @@ class MessageStore:
         return self._group.is_worth_waiting(start, end, self.ring.held_bytes / len(self.ring))
 
     def wake_for_write(self) -> None:
-        """Let the queue write what waits, in the line of the client that published."""
+        """Let the queue write what waits, in the task queue of the client that published."""
         self._group.end_wait()
-        self._owner.wake(self.payer)
+        self._owner.wake(self.charged_task_queue)
 
     def flushed(self, result: FlushResult) -> None:
         """Apply the flusher's result of this store's request."""
@@ -494,7 +494,7 @@ class MessageStore:
             tuple(lost),
         )
 
-    def _note_progress(self) -> None:
+    def _mark_progress(self) -> None:
         """Let the owner take the progress in its turn; it may be in the middle of a change now."""
         self.has_progressed = True
         self._owner.wake()
@@ -503,15 +503,15 @@ class MessageStore:
         """Let the owner apply the progress at once: confirms wait for no turn."""
         self._owner.store_answered(self.take_progress())
 
-    def _note_resumed(self) -> None:
+    def _mark_resumed(self) -> None:
         """Notify the owner if a spill is not delayed any more."""
         if not self._spilling.is_delayed:
-            self._note_progress()
+            self._mark_progress()
 
     def _end_spill_delay(self) -> None:
         if self._spilling.is_delayed:
             self._spilling.spill_delay.end()
-            self._note_resumed()
+            self._mark_resumed()
 
     def _fill_free_slots(self) -> bool:
         """Move waiting messages into free slots of the ring; return whether there were any."""
@@ -523,7 +523,7 @@ class MessageStore:
             # No other event may release these settled messages.
             self.ring.release(self.gating_sequence)
         # Perhaps no flush is under way that would notify the owner later.
-        self._note_progress()
+        self._mark_progress()
         return True
 
     def _use_room(self) -> None:
@@ -543,7 +543,7 @@ class MessageStore:
             self.written_end = end
             self.ring.release(self.gating_sequence)
             self._use_room()
-            self._note_progress()
+            self._mark_progress()
 
     def _start_request(self, ranges: list[tuple[int, int]]) -> None:
         """Encode `ranges`, ascending, and submit them as one request; none may be under way."""
@@ -559,11 +559,11 @@ class MessageStore:
     def _submit(self, request: FlushRequest) -> None:
         self._request = request
         self._is_sync_due = self._is_sync_due and not request.append.sync
-        self._flusher.submit(request, self.payer)
+        self._flusher.submit(request, self.charged_task_queue)
 
     def _window_arrived_ahead(self) -> None:
         if not self._is_discarded:
-            self._note_progress()
+            self._mark_progress()
 
     def _window_arrived(self, start: int, result: ReadResult | Exception) -> None:
         if self._is_discarded:
@@ -578,4 +578,4 @@ class MessageStore:
             first = result.parts[0].offsets[0] if result.parts else result.next_offset
             if first > start:
                 self._lost.append((start, first))
-        self._note_progress()
+        self._mark_progress()

@@ -120,7 +120,7 @@ class SharedWindows:
         if self._windows.get(window.start) is window:
             del self._windows[window.start]
             del self._starts[bisect_left(self._starts, window.start)]
-            self._budget.note(window, 0)
+            self._budget.record(window, 0)
 
     def _covering(self, offset: int) -> _SharedWindow | None:
         # Most windows end where the next begins. Where two overlap, the earlier may end later.
@@ -206,7 +206,7 @@ class SharedWindows:
         # Expect only half of it, as the next window may be shorter: a reader that waits for
         # the wrong read waits twice.
         self._likely_records = max(1, (window.end - start) // 2)
-        self._budget.note(window, window.held_bytes)
+        self._budget.record(window, window.held_bytes)
 
 
 class _Read:

@@ -21,7 +21,7 @@ from amqp_server.base.limits import KIB, MIB
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.broker.turn import Line, TurnTask
+    from amqp_server.broker.turn import TaskQueue, TurnTask
     from offsets.settlement import Settlement
     from ring import Ring
 
@@ -45,11 +45,11 @@ class SpillDelayOwner(Protocol):
     def is_being_read(self) -> bool:
         """Whether there is a consumer whose own client is not throttled."""
 
-    def wake(self, line: Line | None = None) -> None:
+    def wake(self, task_queue: TaskQueue | None = None) -> None:
         """Take a turn: the store may have progressed, or may throttle no longer.
 
         Args:
-            line: Line to wait in; None: that of the task that runs now.
+            task_queue: Task queue to wait in; None: that of the task that runs now.
         """
 
 

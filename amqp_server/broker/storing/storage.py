@@ -77,7 +77,8 @@ class QueueStorage:
         changed_queues: Which queues have changed since somebody asked.
         counted_channels: What channels have counted of the traffic.
         clock: Time that the append times and deadlines of messages go by.
-        held: Queues that a commit holds: until its end nothing else changes what clients see there.
+        queues_in_commit: Queues that a commit changes. Until its end nothing else changes what
+            clients see there.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class QueueStorage:
     ) -> None:
         self.pool = PagePool(config.ring_bytes_total)
         self.flusher = flusher
-        self.held: Collection[StoreOwner] = ()
+        self.queues_in_commit: Collection[StoreOwner] = ()
         self.clock = turn.clock
         self._config = config
         self._read_in_worker = read_in_worker

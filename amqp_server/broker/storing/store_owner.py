@@ -8,7 +8,7 @@ from amqp_server.broker.storing.spill_delay import SpillDelayOwner
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.store_progress import StoreProgress
-    from amqp_server.broker.turn import Line
+    from amqp_server.broker.turn import TaskQueue
 
 
 class StoreOwner(SpillDelayOwner, Protocol):
@@ -31,7 +31,7 @@ class NoOwner:
         """Return False: a deleted queue has no consumer."""
         return False
 
-    def wake(self, line: Line | None = None) -> None:
+    def wake(self, task_queue: TaskQueue | None = None) -> None:
         """Do nothing."""
 
     def store_answered(self, progress: StoreProgress) -> None:

@@ -23,7 +23,7 @@ class Holder(Protocol):
         """Time at which the last window arrived, by the monotonic clock."""
 
     def clear(self) -> None:
-        """Release the windows, and note that."""
+        """Release the windows, and record that."""
 
 
 class WindowBudget:
@@ -50,7 +50,7 @@ class WindowBudget:
         """Whether there is room for windows that no reader waits for yet."""
         return self.held_bytes < self._bytes_max // 2
 
-    def note(self, holder: Holder, held_bytes: int) -> None:
+    def record(self, holder: Holder, held_bytes: int) -> None:
         """Record how many bytes a holder has now, and that it was used last."""
         self.held_bytes += held_bytes - self._holders.pop(holder, 0)
         if held_bytes:

@@ -72,7 +72,7 @@ class WindowReader:
         windows = self._windows
         while len(windows) > 1 and start >= windows[1].start:
             windows.popleft()
-            self._note_held()
+            self._record_held()
         if not windows or not windows[0].start <= start < windows[0].end:
             return None
         if not windows[0].is_fresh:
@@ -124,7 +124,7 @@ class WindowReader:
         """Release the windows in memory."""
         if self._windows:
             self._windows.clear()
-            self._note_held()
+            self._record_held()
 
     def close(self) -> None:
         """Release the windows for good, including the result of a read that is under way.
@@ -154,10 +154,10 @@ class WindowReader:
     def _take(self, start: int, result: ReadResult) -> None:
         if result.parts and not self._is_closed:
             self._windows.append(LogWindow(start, result))
-        self._note_held()
+        self._record_held()
 
-    def _note_held(self) -> None:
-        self._budget.note(self, self.held_bytes)
+    def _record_held(self) -> None:
+        self._budget.record(self, self.held_bytes)
 
 
 def wake(waiters: list[asyncio.Future[None]]) -> None:

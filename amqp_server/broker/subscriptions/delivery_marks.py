@@ -32,7 +32,7 @@ class DeliveryMarks:
         self._begun = [monotonic()]
         self._seconds = [monotonic()]
 
-    def note(self, end: int) -> None:
+    def record(self, end: int) -> None:
         """Record that all messages below `end` are delivered by now; `end` never decreases."""
         now = self._monotonic()
         if now - self._begun[-1] < MARK_SECONDS:

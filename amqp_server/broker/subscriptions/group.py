@@ -129,7 +129,7 @@ class Group:
         """Number of consumers in the group."""
         return len(self.subscription.consumers)
 
-    def note_dirty(self) -> None:
+    def mark_dirty(self) -> None:
         """Include the group in the next checkpoint if it has changed."""
         if self.offsets.changed and not self.is_dirty:
             self.is_dirty = True
@@ -170,7 +170,7 @@ class Group:
             self.subscription.begin_at(offset)
         else:
             self._serve_from(offset)
-        self.note_dirty()
+        self.mark_dirty()
         return newly
 
     def seek(self, offset: int, *, force: bool) -> None:
@@ -221,7 +221,7 @@ class Group:
                 log_start,
             )
         self.subscription.begin_at(log_start)
-        self.note_dirty()
+        self.mark_dirty()
         return dropped
 
     def lost(self, start: int, end: int) -> None:
@@ -237,7 +237,7 @@ class Group:
                 taken.end,
             )
             self.offsets.settle(taken.start, taken.end, self.now_ns())
-        self.note_dirty()
+        self.mark_dirty()
 
     def stop(self) -> None:
         """Stop deliveries, because the group is deleted."""
@@ -297,7 +297,7 @@ class Group:
             member.move(self.subscription)
             self.subscription.add_consumer(member)
         before.stop()
-        self.note_dirty()
+        self.mark_dirty()
 
     def _oldest_unacked_seconds(self) -> float:
         settlement = self.offsets.settlement

@@ -87,11 +87,11 @@ class GroupSubscription(Subscription):
             if self.counts is not None:
                 delivered = self.counts.with_headers(start, messages)
         else:
-            self.marks.note(start + len(messages))
+            self.marks.record(start + len(messages))
         if offsets.dropped_since_last_poll:
             dropped = FieldValue(b"l", offsets.take_dropped())
             delivered = _with_first_header(delivered, DROPPED_HEADER, dropped)
-            group.note_dirty()
+            group.mark_dirty()
         return StampedRun(delivered, start)
 
     def settle(self, start: int, end: int) -> None:
@@ -101,7 +101,7 @@ class GroupSubscription(Subscription):
 
     def _settle(self, start: int, end: int) -> None:
         self.group.offsets.settle(start, end, self.group.now_ns())
-        self.group.note_dirty()
+        self.group.mark_dirty()
 
     def drop(self, start: int, end: int, reason: str) -> None:
         """Settle what a member rejected, for the whole group, and count it."""
@@ -124,7 +124,7 @@ class GroupSubscription(Subscription):
             self.counts.add(returned)
             self.counts.prune(settlement)
         self.ready.requeue_all(returned)
-        self.group.note_dirty()
+        self.group.mark_dirty()
         self.wake()
 
     def lost(self, start: int, end: int) -> None:
@@ -134,7 +134,7 @@ class GroupSubscription(Subscription):
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Remove a member; the group exists without any. Never deletes the queue."""
         self.consumers.remove(consumer)
-        self.queue.note_observed()
+        self.queue.mark_changed()
         if not len(self.consumers):
             self.queue.subscriptions.set_aside(self)
         else:

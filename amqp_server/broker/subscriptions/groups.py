@@ -38,7 +38,7 @@ class GroupsRound(NamedTuple):
 class GroupedQueue(SubscribedQueue, Protocol):
     """A stream, as its groups see it."""
 
-    def note_changed(self) -> None:
+    def mark_for_checkpoint(self) -> None:
         """Include the queue in the next round of checkpoints."""
 
 
@@ -116,7 +116,7 @@ class Groups(QueuePart[GroupedQueue]):
         """
         assert name not in self._all, "the group exists already"
         self.check_limit(name)
-        group = Group(self._queue, self._turn, GroupOffsets(name), self._note_dirty)
+        group = Group(self._queue, self._turn, GroupOffsets(name), self._mark_dirty)
         self._all[name] = group
         return group
 
@@ -158,7 +158,7 @@ class Groups(QueuePart[GroupedQueue]):
         group.check_unused(force=force)
         self.discard(group)
         self._removed[name] = None
-        self._queue.note_changed()
+        self._queue.mark_for_checkpoint()
         return group
 
     def discard(self, group: Group) -> None:
@@ -185,13 +185,13 @@ class Groups(QueuePart[GroupedQueue]):
             self._queue,
             self._turn,
             offsets,
-            self._note_dirty,
+            self._mark_dirty,
             delivered_end,
             _below(checkpoint.redeliveries, log_end),
         )
         self._all[group.name] = group
         group.drop_below(self._queue.first_offset)
-        group.note_dirty()
+        group.mark_dirty()
 
     def stop(self) -> None:
         """Stop all deliveries, because the queue is deleted."""
@@ -256,9 +256,9 @@ class Groups(QueuePart[GroupedQueue]):
         for group in taken.groups:
             if self._all.get(group.name) is group:
                 group.offsets.changed = True
-                group.note_dirty()
+                group.mark_dirty()
         if taken.removed:
-            self._queue.note_changed()
+            self._queue.mark_for_checkpoint()
 
     def _place(self, name: str, place: Callable[[Group], object]) -> Group:
         """Set a group's position; create the group if needed, and undo that after an error."""
@@ -274,9 +274,9 @@ class Groups(QueuePart[GroupedQueue]):
             raise
         return group
 
-    def _note_dirty(self, group: Group) -> None:
+    def _mark_dirty(self, group: Group) -> None:
         self._dirty[group] = None
-        self._queue.note_changed()
+        self._queue.mark_for_checkpoint()
 
 
 def _below(returns: Iterable[tuple[int, int, int]], end: int) -> list[tuple[int, int, int]]:

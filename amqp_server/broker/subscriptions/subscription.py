@@ -44,8 +44,8 @@ class SubscribedQueue(ReadableQueue, Protocol):
     def subscriptions(self) -> SubscriptionList:
         """Subscriptions that have consumers."""
 
-    def note_observed(self) -> None:
-        """Note that what is shown of the queue has changed."""
+    def mark_changed(self) -> None:
+        """Mark the queue as changed: what is shown of it has changed."""
 
 
 class Subscription:
@@ -79,19 +79,19 @@ class Subscription:
     def wake(self) -> None:
         """Deliver at the end of the turn: there may be more messages or more credit."""
         if len(self.consumers):
-            self._turn.mark(self, self.consumers.first.channel.client.line)
+            self._turn.mark(self, self.consumers.first.channel.client.task_queue)
 
     def run_turn(self) -> None:
         """Deliver visible messages to consumers with credit."""
         if self.is_deleted:
             return
-        self.queue.note_observed()
+        self.queue.mark_changed()
         self.ready.extend(max(self.ready.end, self.queue.visible_end))
         if self.queue.is_paused and self.is_counted:
             return
         consumer = self._serve()
         if consumer is not None:
-            self._turn.mark(self, consumer.channel.client.line)
+            self._turn.mark(self, consumer.channel.client.task_queue)
 
     def _serve(self) -> Consumer | None:
         """Deliver ready messages; return a consumer for which there is more to do at once."""
@@ -145,7 +145,7 @@ class Subscription:
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Stop serving a consumer; the subscription ends with the last. Never deletes the queue."""
         self.consumers.remove(consumer)
-        self.queue.note_observed()
+        self.queue.mark_changed()
         if not len(self.consumers):
             self.queue.subscriptions.remove(self)
         return False

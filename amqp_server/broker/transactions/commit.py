@@ -2,7 +2,7 @@
 
 The broker first writes what must survive a restart as one record of the redo journal (`record`).
 Then it applies everything (`carry_out`). This may take many steps, between which other clients are
-served; the `CommitLine` hides a part of it from them. If the server dies before the last step, the
+served; `PendingCommits` hides a part of it from them. If the server dies before the last step, the
 next start applies the record.
 """
 
@@ -43,7 +43,7 @@ class _Route:
         journaled: Those of them in which persistent messages survive a restart.
         streams: Those of these that make every message persistent.
         refusing: Those of them that refuse messages when they are full.
-        is_unroutable: Whether none of the queues was there when the commit began to hold them.
+        is_unroutable: Whether none of the queues was there when the commit began to isolate them.
     """
 
     __slots__ = ("is_unroutable", "journaled", "queues", "refusing", "streams")
@@ -100,9 +100,9 @@ class Commit:
         # route share it, so that thousands of them to thousands of queues are looked at once.
         self._routes: dict[int, _Route] = {}
         self._targets: dict[Queue, None] = {}
-        # What no other client may see a part of: the targets, and the queues that messages return
-        # to.
-        self._held: dict[Queue, None] = {}
+        # Queues that no other client may see a part of the commit in: the targets, and the queues
+        # that messages return to.
+        self._isolated: dict[Queue, None] = {}
         # Messages and their octets for each queue that refuses them when it is full.
         self._wanted: dict[Queue, tuple[int, int]] = {}
         # The offsets that the record settles end here.
@@ -125,7 +125,7 @@ class Commit:
             if deferred.outcome is Outcome.REQUEUED:
                 for run in deferred.runs:
                     if isinstance(run.source, Queue):
-                        self._held[run.source] = None
+                        self._isolated[run.source] = None
             for queue, _, end in _journaled_runs(deferred):
                 self._settled_ends[queue] = max(end, self._settled_ends.get(queue, 0))
             yield
@@ -140,7 +140,7 @@ class Commit:
                 queue = vhost_of(routed).queues.get(routed.name)
             if queue is not None:
                 route.add(queue)
-                self._targets[queue] = self._held[queue] = None
+                self._targets[queue] = self._isolated[queue] = None
             if at % STEP_QUEUES == 0:
                 yield
         return route
@@ -231,8 +231,8 @@ class Commit:
         )
         return record, hints
 
-    def add_to_line(self, steps: Iterator[None]) -> None:
-        """Let the steps that carry out the commit be taken, after those of earlier commits."""
+    def schedule(self, steps: Iterator[None]) -> None:
+        """Take the steps that carry out the commit, after those of earlier commits."""
         self._channel.broker.commits.add(self.client, steps)
 
     def carry_out(self) -> Iterator[None]:
@@ -245,7 +245,7 @@ class Commit:
             PreconditionFailed: A queue became full or failed while an unrecorded commit waited for
                 others; nothing was done, and the deliveries return as if the channel had closed.
         """
-        self._channel.broker.commits.hold(self._held)
+        self._channel.broker.commits.isolate(self._isolated)
         if not self.needs_record:
             try:
                 yield from self.check()

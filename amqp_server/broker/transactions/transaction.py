@@ -146,7 +146,7 @@ class Transaction:
 
     def defer(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
         """Defer an outcome of deliveries; they stay counted as outstanding."""
-        self._unacked.hold(runs)
+        self._unacked.keep_counting(runs)
         self.answer_count += sum(run.count for run in runs)
         for at in range(0, len(runs), STEP_RUNS):
             piece = runs[at : at + STEP_RUNS]

@@ -92,7 +92,7 @@ class DeadLetters:
         queue: Name of the queue.
         settings: Settings of the queue, which name a dead-letter exchange.
         time_ns: Returns the time of day, in nanoseconds since 1970 UTC.
-        note_cycle: Called for each dead letter that is not put into a queue again.
+        count_cycle: Called for each dead letter that is not put into a queue again.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class DeadLetters:
         queue: str,
         settings: QueueSettings,
         time_ns: Callable[[], int],
-        note_cycle: Callable[[], None],
+        count_cycle: Callable[[], None],
     ) -> None:
         assert settings.dead_letter_exchange is not None, "the queue has no dead-letter exchange"
         self.keeps_unroutable = settings.dead_letters_at_least_once
@@ -110,7 +110,7 @@ class DeadLetters:
         self._queue_name = queue
         self._virtual_host = virtual_host
         self._time_ns = time_ns
-        self._note_cycle = note_cycle
+        self._count_cycle = count_cycle
         self._is_cycle_logged = False
         # Messages that die together often differ in their bodies only, so the last stamp is kept
         # while messages are forwarded.
@@ -142,15 +142,15 @@ class DeadLetters:
         if reason != REJECTED:
             others = [queue for queue in queues if queue.name not in stamped.cycle]
             if len(others) < len(queues):
-                self._note_dropped(death, others)
+                self._count_circulating(death, others)
             queues = others
         return Copy(tuple(queues), letter[0], letter)
 
-    def _note_dropped(self, death: Death, others: Sequence[object]) -> None:
+    def _count_circulating(self, death: Death, others: Sequence[object]) -> None:
         """Count a dead letter that would circulate, and log the first of the queue."""
         if others or not self.keeps_unroutable:
             # One that is kept is tried again and again.
-            self._note_cycle()
+            self._count_cycle()
         if self._is_cycle_logged:
             return
         self._is_cycle_logged = True

@@ -44,7 +44,7 @@ class DelayAttributes(MessageAttributes):
     """When each message is forwarded: `x-delay` milliseconds after it was published.
 
     Args:
-        start: Offset of the first message that will be noted.
+        start: Offset of the first message that will be recorded.
     """
 
     def __init__(self, start: int) -> None:
@@ -52,10 +52,10 @@ class DelayAttributes(MessageAttributes):
 
     @property
     def is_needed(self) -> bool:
-        """Whether every message must be noted: each has a delay."""
+        """Whether every message must be recorded: each has a delay."""
         return True
 
-    def note(self, start: int, messages: list[bytes], flags: int, now_ms: int) -> None:
+    def record(self, start: int, messages: list[bytes], flags: int, now_ms: int) -> None:
         """Note the deadlines of messages from the offset `start` on, published at `now_ms`."""
         for offset, message in enumerate(messages, start):
             deadline_ms = now_ms + delay_ms(Envelope(("",), message).headers)

@@ -108,7 +108,8 @@ class Forwarder:
         clock_seconds: See `Sender`.
         message_count: Messages that are being forwarded, or wait for a retry.
         is_retired: Whether the queue forwards nothing more, but what is forwarded already.
-        is_held: Whether all messages wait, because it is not known where they go.
+        awaits_rule: Whether all messages wait, because the rule that says where they go is not
+            known.
     """
 
     def __init__(
@@ -122,11 +123,11 @@ class Forwarder:
         self._rule = forwarding
         self._turn = turn
         self._order = order
-        self.line = turn.transfers
+        self.task_queue = turn.transfers
         self.clock_seconds = 0.0
         self.message_count = 0
         self.is_retired = False
-        self.is_held = False
+        self.awaits_rule = False
         self._waiting: deque[_Transfer] = deque()
         self._kept: deque[_Transfer] = deque()
         self._under_way: deque[_UnderWay] = deque()
@@ -157,7 +158,7 @@ class Forwarder:
         """Forward by another rule from now on, also messages that wait already."""
         self._rule = forwarding
         self.is_retired = False
-        self.is_held = False
+        self.awaits_rule = False
 
     @property
     def is_idle(self) -> bool:
@@ -323,7 +324,7 @@ class Forwarder:
     @property
     def _is_busy(self) -> bool:
         """Whether messages can be read and sent, or are being sent in steps."""
-        return self._steps is not None or (bool(self._waiting) and not self.is_held)
+        return self._steps is not None or (bool(self._waiting) and not self.awaits_rule)
 
     def _has_room_again(self) -> bool:
         """Forget the full queues that have room; return whether all have. Each notifies us."""

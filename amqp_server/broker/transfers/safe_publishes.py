@@ -11,7 +11,7 @@ from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.storing.window_reader import wake
-from amqp_server.broker.turn import Line
+from amqp_server.broker.turn import TaskQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class SafePublishes:
     def __init__(self, target: Queue, check: Callable[[], None], *, may_drop: bool = True) -> None:
         self.is_refused = False
         self._may_drop = may_drop
-        self.line = Line()
+        self.task_queue = TaskQueue()
         self._target = target
         self._check = check
         self._confirms = PublisherConfirms()

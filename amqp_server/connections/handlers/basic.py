@@ -11,7 +11,7 @@ from amqp_server.broker.channel import MANY_RUNS
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.declaring.names import find_queue, queue_name
-from amqp_server.broker.events.channel_events import note_consumer_created
+from amqp_server.broker.events.channel_events import report_consumer_created
 from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.browsing import browses
 from amqp_server.broker.subscriptions.finding import find_source, needs_search, search_source
@@ -153,7 +153,7 @@ def _begin(channel: Channel, queue: Queue, source: Source, tag: str, method: Bas
     if not method.no_wait:
         channel.send(BasicConsumeOk(consumer_tag=tag))
     source.add_consumer(consumer)
-    note_consumer_created(channel, consumer, method.arguments)
+    report_consumer_created(channel, consumer, method.arguments)
 
 
 def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:

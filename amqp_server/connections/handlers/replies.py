@@ -72,7 +72,7 @@ async def _reply_when_durable(
 def _send_after(channel: Channel, notices: Sequence[Method]) -> None:
     if notices:
         steps = _send_in_steps(channel, notices)
-        Job(channel.broker.turn, channel.client.line, steps, "notices after a reply").start()
+        Job(channel.broker.turn, channel.client.task_queue, steps, "notices after a reply").start()
 
 
 def _send_in_steps(channel: Channel, notices: Sequence[Method]) -> Iterator[None]:

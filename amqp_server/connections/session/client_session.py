@@ -130,7 +130,7 @@ class ClientSession:
         )
         self._turn = server.broker.turn
         self._message_sizes = server.broker.message_sizes
-        self.line = self._turn.new_line()
+        self.task_queue = self._turn.new_task_queue()
         self.on_alarms_changed()
         self.write(method_frame(0, machine.greeting))
 
@@ -212,7 +212,7 @@ class ClientSession:
     def on_commit_ended(self) -> None:
         """Go on after `wait_for_commit`."""
         self._states.change_work(WorkEvent.WAIT_ENDED)
-        self._turn.mark(self, self.line)
+        self._turn.mark(self, self.task_queue)
 
     def wait_for_answer(self, answer: asyncio.Future[None]) -> bool:
         """Handle nothing more until a back end has answered; return False if that cannot wait."""
@@ -229,7 +229,7 @@ class ClientSession:
         The session keeps no reference to the buffer.
         """
         self._input.begin(buffer, at, end)
-        self._turn.run_now(self, self.line)
+        self._turn.run_now(self, self.task_queue)
         self._input.buffer = None
         at = self._input.at
         if self._is_busy:
@@ -272,12 +272,12 @@ class ClientSession:
     def resume_handling(self) -> None:
         """Handle the events that wait, in the next turn: a reply is sent, or there is room."""
         if self._is_busy:
-            self._turn.mark(self, self.line)
+            self._turn.mark(self, self.task_queue)
 
     def wake_consumers(self) -> None:
         """Resume deliveries, a channel in each step: the write buffer has room again."""
         steps = self._wake_channels()
-        Job(self._turn, self.line, steps, f"consumers of client {self.name!r}").start()
+        Job(self._turn, self.task_queue, steps, f"consumers of client {self.name!r}").start()
 
     def _wake_channels(self) -> Iterator[None]:
         for channel in tuple(self.channels.values()):
@@ -302,7 +302,7 @@ class ClientSession:
         self.parked.end()
         self._states.advance(StageEvent.LOST)
         self._login.end()
-        self.line = self._turn.endings
+        self.task_queue = self._turn.endings
         self._turn.jobs.add(self)
         self._go_on_to_end(self._turn.new_slice() if self._turn.cuts_jobs else None)
 
@@ -441,7 +441,7 @@ class ClientSession:
             if states.work is Work.BLOCKED:
                 return True
             if time_slice is not None and self._is_busy and time_slice.is_over:
-                self._turn.mark(self, self.line)
+                self._turn.mark(self, self.task_queue)
                 return True
 
     def _begin(self, steps: Iterator[None], kind: WorkEvent, time_slice: TimeSlice | None) -> None:
@@ -535,12 +535,12 @@ class ClientSession:
         publishing = channel.publishing
         match event:
             case PublishRun():
-                self._message_sizes.note(event.messages)
+                self._message_sizes.count(event.messages)
                 return publishing.publish_run(
                     event.method_payload, event.messages, event.checked_flags, event.shared_flags
                 )
             case PublishRow():
-                self._message_sizes.note(event.messages)
+                self._message_sizes.count(event.messages)
                 return publishing.publish_row(
                     event.method_payloads, event.messages, event.checked_flags, event.shared_flags
                 )

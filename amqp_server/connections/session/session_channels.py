@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.channel import Channel
-from amqp_server.broker.events.channel_events import note_channel_created
+from amqp_server.broker.events.channel_events import report_channel_created
 from amqp_server.protocol.channel_machine import ChannelMachine, ChannelState
 from amqp_server.protocol.errors import NotAllowed
 from amqp_server.protocol.methods import ChannelCloseOk, ChannelOpenOk, method_frame
@@ -79,7 +79,7 @@ class SessionChannels:
         channel = self.opened[number] = Channel(number, client, vhost, self._server.broker)
         limits.note_channel_opened(client.user)
         channel.send(ChannelOpenOk())
-        note_channel_created(channel)
+        report_channel_created(channel)
 
     def awaits_content(self, number: int) -> bool:
         """Return whether the content of a publish is incomplete on a channel."""

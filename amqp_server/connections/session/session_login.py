@@ -196,7 +196,7 @@ class SessionLogin:
         )
 
     def _record_login(self, session: LoginSession) -> None:
-        self._server.broker.auth_attempts.note(AMQP, accepted=True)
+        self._server.broker.auth_attempts.count(AMQP, accepted=True)
         machine = self._machine
         session.actor = Actor(machine.user, session.actor.peer, machine.client_name)
         self._server.broker.audit.record(
@@ -219,7 +219,7 @@ class SessionLogin:
         actor = Actor(machine.claimed_user, session.actor.peer, machine.client_name)
         is_login = isinstance(error, AccessRefused) and not machine.user
         if is_login:
-            self._server.broker.auth_attempts.note(AMQP, accepted=False)
+            self._server.broker.auth_attempts.count(AMQP, accepted=False)
         reason = (is_login and machine.refusal) or error.reply_text
         facts = partial(self._login_facts, session.name)
         self._server.broker.audit.record_refusal(actor, reason, facts=facts)
@@ -264,4 +264,4 @@ class SessionLogin:
         self.expiry.watch(session)
         steps = chain.from_iterable(map(end_refused_consumers, tuple(session.channels.values())))
         name = f"new secret of client {session.name!r}"
-        Job(self._server.broker.turn, session.line, steps, name).start()
+        Job(self._server.broker.turn, session.task_queue, steps, name).start()

@@ -1,9 +1,9 @@
 """Asks the broker about logins, so that those whose check takes long keep no others waiting.
 
 A check takes long when the password has a slow hash, or when another back end has to be asked,
-which may not answer at all. Such checks have connections to the broker and a line of their own. A
-login that was accepted before is asked about on other connections, on which every answer comes at
-once.
+which may not answer at all. Such checks have connections to the broker and a waiting list of their
+own. A login that was accepted before is asked about on other connections, on which every answer
+comes at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from random import uniform
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.base.socket_names import share_of
-from amqp_server.base.waiting_line import CrowdedError, WaitingLine
+from amqp_server.base.waiting_list import CrowdedError, WaitingList
 from amqp_server.management.broker_client import BrokerClient
 from amqp_server.management.http.answers import ApiError
 
@@ -45,7 +45,7 @@ class LoginChecks:
     def __init__(self, storage_path: Path) -> None:
         self._quick = BrokerClient(storage_path, QUICK_CONNECTIONS)
         self._slow = BrokerClient(storage_path, PLACES)
-        self._line = WaitingLine(PLACES, PLACES_PER_ADDRESS)
+        self._waiting_list = WaitingList(PLACES, PLACES_PER_ADDRESS)
         # Whether the login is still right is for the broker to say.
         self._accepted: dict[bytes, None] = {}
 
@@ -83,7 +83,7 @@ class LoginChecks:
 
     async def _check_in_turn(self, arguments: dict[str, str], peer_host: str) -> dict[str, Any]:
         try:
-            async with self._line.place(share_of(peer_host)):
+            async with self._waiting_list.place(share_of(peer_host)):
                 found: dict[str, Any] = await self._slow.call("logins.check", arguments)
                 return found
         except CrowdedError as error:

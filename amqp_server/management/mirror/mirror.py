@@ -114,7 +114,7 @@ class Mirror:
     async def refresh(self, max_age_seconds: float = 0.0) -> None:
         """Return when the mirror shows the broker at a moment after this call.
 
-        So it shows what its caller has changed before. Where a look costs the broker much, the
+        So it shows what its caller has changed before. Where a poll costs the broker much, the
         next one is up to a second away: a caller that polls does not wait for it.
 
         Args:

@@ -86,7 +86,7 @@ class Pairs:
         # By each end: the numbers of its pairs.
         self._of: tuple[dict[Key, dict[int, None]], dict[Key, dict[int, None]]] = ({}, {})
         self._changed: dict[Pair, None] = {}
-        self._told: set[int] | None = None
+        self._reported: set[int] | None = None
 
     def __iter__(self) -> Iterator[Pair]:
         """Iterate over all pairs."""
@@ -106,10 +106,10 @@ class Pairs:
     def take(
         self, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, is_first: bool
     ) -> None:
-        """Change what a report tells; the arguments are those of `Table.take`."""
+        """Change what a report says; the arguments are those of `Table.take`."""
         for number, facts, *values in rows:
-            if self._told is not None:
-                self._told.add(number)
+            if self._reported is not None:
+                self._reported.add(number)
             pair = self._by_number.get(number)
             if pair is None:
                 if facts is None:
@@ -140,19 +140,19 @@ class Pairs:
         self.remove(tuple(self._of[self._ends.index(end)].get(key, ())))
 
     def begin_whole(self) -> None:
-        """Note which pairs are told until `end_whole`, because all are told."""
-        self._told = set()
+        """Record which pairs are reported until `end_whole`, because all are reported."""
+        self._reported = set()
 
     def end_whole(self) -> None:
-        """Remove the pairs that were not told since `begin_whole`."""
-        if self._told is not None:
-            told, self._told = self._told, None
-            self.remove([number for number in self._by_number if number not in told])
+        """Remove the pairs that were not reported since `begin_whole`."""
+        if self._reported is not None:
+            reported, self._reported = self._reported, None
+            self.remove([number for number in self._by_number if number not in reported])
 
     def clear(self) -> None:
-        """Remove everything: the broker began anew."""
+        """Remove everything: the broker has started again."""
         self.remove(tuple(self._by_number))
-        self._told = None
+        self._reported = None
 
     def take_samples(self) -> None:
         """Take samples of the pairs that have changed since the last call."""

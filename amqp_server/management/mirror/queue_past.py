@@ -48,8 +48,8 @@ def show_utilisation(row: Row, before: Mapping[str, Any], now_seconds: float) ->
         now_seconds: The present, Unix time.
     """
     fields = row.fields
-    seconds = now_seconds - row.told_seconds
-    row.told_seconds = now_seconds
+    seconds = now_seconds - row.reported_seconds
+    row.reported_seconds = now_seconds
     share = 0.0
     if fields["consumers"]:
         waited = fields["consumer_wait_seconds"] - before.get("consumer_wait_seconds", 0.0)

@@ -68,7 +68,7 @@ class Row:
     Attributes:
         fields: What is shown of the object, by RabbitMQ's names and ours.
         number: Number of the object in the broker's reports.
-        told_seconds: When the broker has told of a queue last, Unix time.
+        reported_seconds: When the broker has reported a queue last, Unix time.
         key: Name or names by which the mirror finds it.
     """
 
@@ -82,7 +82,7 @@ class Row:
         "fields",
         "key",
         "number",
-        "told_seconds",
+        "reported_seconds",
     )
 
     def __init__(
@@ -96,7 +96,7 @@ class Row:
         self.fields: dict[str, Any] = {}
         self.number = 0
         self.key: Any = None
-        self.told_seconds = 0.0
+        self.reported_seconds = 0.0
         self._first_seconds = ticks.last_seconds and ticks.last_seconds + STEP_SECONDS
         self._counted = counted
         self._history: History | None = None

@@ -51,31 +51,31 @@ class Table:
         self._ticks = ticks
         self._by_number: dict[int, Row] = {}
         self._facts: dict[int, dict[str, Any]] = {}
-        self._told: set[int] | None = None
+        self._reported: set[int] | None = None
         # The rows that had changed at the last samples, and when these were taken.
         self._active: dict[Row, None] = {}
         self._active_seconds = 0
 
     def begin_whole(self) -> None:
-        """Note which objects are told until `end_whole`, because all are told."""
-        self._told = set()
+        """Record which objects are reported until `end_whole`, because all are reported."""
+        self._reported = set()
 
     def end_whole(self) -> list[Row]:
-        """Remove and return the objects that were not told since `begin_whole`."""
-        if self._told is None:
+        """Remove and return the objects that were not reported since `begin_whole`."""
+        if self._reported is None:
             return []
-        told, self._told = self._told, None
-        return self.remove([number for number in self._by_number if number not in told])
+        reported, self._reported = self._reported, None
+        return self.remove([number for number in self._by_number if number not in reported])
 
     def clear(self) -> None:
-        """Remove everything: the broker began anew."""
+        """Remove everything: the broker has started again."""
         self.remove(tuple(self._by_number))
-        self._told = None
+        self._reported = None
 
     def take(
         self, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, is_first: bool
     ) -> Iterator[tuple[Row, dict[str, Any], dict[str, Any]]]:
-        """Change what a report tells; return each row with its values and its fields before.
+        """Change what a report says; return each row with its values and its fields before.
 
         Args:
             columns: Names of the values.
@@ -84,8 +84,8 @@ class Table:
                 began.
         """
         for number, facts, *values in rows:
-            if self._told is not None:
-                self._told.add(number)
+            if self._reported is not None:
+                self._reported.add(number)
             if facts is None:
                 facts = self._facts.get(number)
                 if facts is None:

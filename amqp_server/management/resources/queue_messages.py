@@ -144,12 +144,12 @@ class _QueueMessages:
                 self._long_requests -= 1
         run = _Run(self._broker, command, arguments, call.actor)
         self._long_requests += 1
-        run.task.add_done_callback(self._note_end)
+        run.task.add_done_callback(self._on_run_ended)
         # What is refused at once gets a status of its own.
         await run.until_begun()
         return Stream(CONTENT_TYPE, run.parts(), HEADERS)
 
-    def _note_end(self, _task: asyncio.Task[Any]) -> None:
+    def _on_run_ended(self, _task: asyncio.Task[Any]) -> None:
         self._long_requests -= 1
 
 

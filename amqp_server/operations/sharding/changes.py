@@ -207,7 +207,7 @@ async def _taken(channel: Channel, steps: AppliedSteps[Any]) -> None:
     def and_keep() -> Iterator[None]:
         found.append((yield from steps))
 
-    await done_in_turns(channel.broker.turn, channel.client.line, and_keep(), _WHO)
+    await done_in_turns(channel.broker.turn, channel.client.task_queue, and_keep(), _WHO)
     (applied,) = found
     if applied is not None and applied.durable is not None:
         await applied.durable

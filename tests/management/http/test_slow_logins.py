@@ -17,7 +17,7 @@ import pytest
 
 from amqp_server.access.passwords import PasswordHash
 from amqp_server.access.user import User
-from amqp_server.base.waiting_line import WAITING_PER_ADDRESS_MAX
+from amqp_server.base.waiting_list import WAITING_PER_ADDRESS_MAX
 from amqp_server.management.http.exchange import REQUESTS_MAX
 from amqp_server.management.http.login_checks import PLACES_PER_ADDRESS
 from tests.limits import HANG_SECONDS

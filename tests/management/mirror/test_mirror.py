@@ -169,7 +169,7 @@ async def test_names_may_have_any_characters(observed: Observed) -> None:
 
 
 async def test_idle_queues_are_not_told_again(observed: Observed) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with a_client(observed) as client:
         for number in range(300):
             client.call(Queue.Declare(queue=f"q{number}"), Queue.DeclareOk)
@@ -181,16 +181,16 @@ async def test_idle_queues_are_not_told_again(observed: Observed) -> None:
         def note(report: dict[str, object]) -> None:
             rows = report.get("rows")
             if report.get("kind") == "queues" and isinstance(rows, list):
-                told.extend(rows)
+                reported.extend(rows)
 
         since = observed.mirror._generation
         arguments = {"since": since, "kinds": ["queues"]}
         result = await observed.client.call("management.changes", arguments, on_progress=note)
-        assert len(told) == 1
-        told.clear()
+        assert len(reported) == 1
+        reported.clear()
         arguments["since"] = result["generation"]
         await observed.client.call("management.changes", arguments, on_progress=note)
-        assert told == []
+        assert reported == []
 
 
 async def test_two_readers_see_the_same(observed: Observed) -> None:
@@ -375,7 +375,7 @@ async def test_an_idle_queue_shows_since_when(observed: Observed) -> None:
 
 
 class CostlyClient(BrokerClient):
-    """Says of each look that it took the broker long, as one at many busy queues does."""
+    """Says of each poll that it took the broker long, as one at many busy queues does."""
 
     async def call(self, command: str, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as the client's
         result = await super().call(command, *arguments, **options)

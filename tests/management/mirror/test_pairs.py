@@ -9,7 +9,7 @@ import pytest
 from pamqp.commands import Basic, Channel, Confirm, Exchange, Queue, Tx
 
 from amqp_server.broker import queue as broker_queue
-from amqp_server.broker.counters import told_pairs
+from amqp_server.broker.counters import reported_pairs
 from amqp_server.control.client import ask
 from amqp_server.control.queue_client import QueueClient
 from amqp_server.management.mirror import Mirror
@@ -270,7 +270,7 @@ async def test_a_queue_counts_few_exchanges_apart_and_loses_nothing(
 async def test_pairs_beyond_the_bound_count_in_the_sums_until_there_is_room(
     observed: Observed, client: AmqpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(told_pairs, "PAIRS_MAX", 3)
+    monkeypatch.setattr(reported_pairs, "PAIRS_MAX", 3)
     names = ["x0", "x1", "x2", "x3", "x4"]
     for name in names:
         declare = Exchange.Declare(exchange=name, exchange_type="fanout")

@@ -70,7 +70,7 @@ class ConsistentHashMatcher(Matcher):
         self._bindings[binding] = None
         self._ends = None
 
-    def note_deletion(self) -> None:
+    def on_destination_deleted(self) -> None:
         """Number the buckets again before the next message, without those of the destination."""
         self._ends = None
 

@@ -37,9 +37,9 @@ class DelayedMatcher(Matcher):
         """Take in a binding."""
         self._routed_as.add(binding)
 
-    def note_deletion(self) -> None:
+    def on_destination_deleted(self) -> None:
         """Note the deletion as the other type does."""
-        self._routed_as.note_deletion()
+        self._routed_as.on_destination_deleted()
 
     def remove(self, binding: MatchedBinding) -> None:
         """Forget a binding."""

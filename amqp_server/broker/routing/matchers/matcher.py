@@ -67,8 +67,8 @@ class Matcher(Protocol):
     def add(self, binding: MatchedBinding) -> None:
         """Take in a binding that is not there yet."""
 
-    def note_deletion(self) -> None:
-        """Note that a destination is gone from now on; its bindings are removed later.
+    def on_destination_deleted(self) -> None:
+        """Leave out a destination that is gone from now on; its bindings are removed later.
 
         O(1). A type that divides messages between destinations divides them again: at the deletion,
         because the place of a message must not depend on the messages before it.

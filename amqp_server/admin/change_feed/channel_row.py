@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.admin.views.values import text_json
 
 if TYPE_CHECKING:
-    from amqp_server.admin.census.row import Facts
+    from amqp_server.admin.change_feed.row import Facts
     from amqp_server.broker.channel import Channel
 
 CHANNEL_COLUMNS: Final = (

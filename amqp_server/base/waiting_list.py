@@ -28,10 +28,10 @@ class CrowdedError(Exception):
         self.is_of_address = is_of_address
 
 
-class WaitingLine:
+class WaitingList:
     """Gives out a number of places; who waits gets one in turn for each address.
 
-    So many logins from one address delay those of others by one request each, and never hold all
+    So many logins from one address delay those of others by one request each, and never take all
     places. The event loop owns it.
 
     Args:
@@ -42,7 +42,7 @@ class WaitingLine:
     def __init__(self, places: int, places_per_address: int) -> None:
         self._free = places
         self._places_per_address = places_per_address
-        self._held: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._count = 0
 
@@ -52,7 +52,7 @@ class WaitingLine:
 
     @asynccontextmanager
     async def place(self, address: str) -> AsyncIterator[None]:
-        """Hold a place during the block; a cancelled caller leaves the line.
+        """Take a place during the block; a cancelled caller leaves the list.
 
         Args:
             address: Whose request it is.
@@ -62,7 +62,7 @@ class WaitingLine:
         """
         if self._may_begin(address):
             self._free -= 1
-            self._held[address] += 1
+            self._taken[address] += 1
         else:
             await self._wait(address)
         try:
@@ -71,11 +71,11 @@ class WaitingLine:
             self._release(address)
 
     def _may_begin(self, address: str) -> bool:
-        return self._free > 0 and self._held[address] < self._places_per_address
+        return self._free > 0 and self._taken[address] < self._places_per_address
 
     async def _wait(self, address: str) -> None:
-        line = self._waiting.get(address, ())
-        if len(line) >= WAITING_PER_ADDRESS_MAX:
+        waiting = self._waiting.get(address, ())
+        if len(waiting) >= WAITING_PER_ADDRESS_MAX:
             raise CrowdedError(is_of_address=True)
         if self._count >= WAITING_MAX:
             raise CrowdedError(is_of_address=False)
@@ -93,20 +93,20 @@ class WaitingLine:
             raise
 
     def _leave(self, address: str, turn: asyncio.Future[None]) -> None:
-        line = self._waiting.get(address)
-        if line is None or turn not in line:
+        waiting = self._waiting.get(address)
+        if waiting is None or turn not in waiting:
             return
-        line.remove(turn)
+        waiting.remove(turn)
         self._count -= 1
-        if not line:
+        if not waiting:
             del self._waiting[address]
 
     def _release(self, address: str) -> None:
         """Take a place back, and give it to the first one of the next address that may have it."""
         self._free += 1
-        self._held[address] -= 1
-        if not self._held[address]:
-            del self._held[address]
+        self._taken[address] -= 1
+        if not self._taken[address]:
+            del self._taken[address]
         while not self._give_place():
             pass
 
@@ -116,15 +116,15 @@ class WaitingLine:
         address = next(filter(self._may_begin, self._waiting), None)
         if address is None:
             return True
-        line = self._waiting.pop(address)
-        turn = line.popleft()
+        waiting = self._waiting.pop(address)
+        turn = waiting.popleft()
         self._count -= 1
-        if line:
+        if waiting:
             # To the end: the others come first.
-            self._waiting[address] = line
+            self._waiting[address] = waiting
         if turn.done():
             return False
         self._free -= 1
-        self._held[address] += 1
+        self._taken[address] += 1
         turn.set_result(None)
         return True

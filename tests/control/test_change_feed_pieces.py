@@ -1,4 +1,4 @@
-"""A census of many queues is taken in short pieces, however fast its client reads."""
+"""A poll of many queues is done in short pieces, however fast its client reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from amqp_server.admin.census.row import STEP_ROWS
+from amqp_server.admin.change_feed.row import STEP_ROWS
 from amqp_server.control import changes, listener
 from amqp_server.control.client import follow
 from tests.amqp_client import connect
@@ -18,10 +18,10 @@ QUEUES: Final = 2_000
 REPORTS_MIN: Final = 15
 
 
-def turns_of_a_look(
+def turns_of_a_poll(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_seconds: float
 ) -> list[str]:
-    """Return what the loop did during a look: `report` was sent, others had their `turn`."""
+    """Return what the loop did during a poll: `report` was sent, others had their `turn`."""
     monkeypatch.setattr(changes, "SLICE_SECONDS", slice_seconds)
     turns: list[str] = []
     write = listener._write
@@ -48,10 +48,10 @@ def test_others_have_their_turn_between_two_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No slice ever ends: each report is one piece.
-    turns = turns_of_a_look(tmp_path, monkeypatch, 60.0)
+    turns = turns_of_a_poll(tmp_path, monkeypatch, 60.0)
 
     assert turns.count("report") >= REPORTS_MIN
-    # The first one only says that a look begins.
+    # The first one only says that a poll begins.
     assert " ".join(turns).count("report report") <= 1
 
 
@@ -59,7 +59,7 @@ def test_others_have_their_turn_within_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each step is a slice of its own.
-    turns = turns_of_a_look(tmp_path, monkeypatch, 0.0)
+    turns = turns_of_a_poll(tmp_path, monkeypatch, 0.0)
 
     first = turns.index("report")
     last = len(turns) - turns[::-1].index("report")

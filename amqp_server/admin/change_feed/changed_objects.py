@@ -1,8 +1,8 @@
-"""The census: finds what has changed in the broker since a reader looked last.
+"""The change feed: the objects of the broker that have changed since a reader polled last.
 
-Queues note by themselves that they have changed, so idle ones cost nothing. Objects of other kinds
-are compared with their last rows. Each message counts once, for the pair of a channel and an
-exchange or a queue; a look begins with bringing the sums up to date, of which all rows are made.
+A queue records its own changes, so an idle queue costs nothing. Objects of other kinds are compared
+with their last rows. Each message counts once, for the pair of a channel and an exchange or a
+queue. A poll first brings these sums up to date: all rows are made of them.
 """
 
 from __future__ import annotations
@@ -12,17 +12,24 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from amqp_server.admin.census.channel_row import CHANNEL_COLUMNS, channel_facts, channel_values
-from amqp_server.admin.census.connection_row import (
+from amqp_server.admin.change_feed.channel_row import CHANNEL_COLUMNS, channel_facts, channel_values
+from amqp_server.admin.change_feed.connection_row import (
     CONNECTION_COLUMNS,
     connection_facts,
     connection_values,
 )
-from amqp_server.admin.census.consumer_row import CONSUMER_COLUMNS, consumer_facts, consumer_values
-from amqp_server.admin.census.exchange_row import EXCHANGE_COLUMNS, exchange_facts, exchange_values
-from amqp_server.admin.census.known_objects import KnownObjects
-from amqp_server.admin.census.look import Look
-from amqp_server.admin.census.pair_rows import (
+from amqp_server.admin.change_feed.consumer_row import (
+    CONSUMER_COLUMNS,
+    consumer_facts,
+    consumer_values,
+)
+from amqp_server.admin.change_feed.exchange_row import (
+    EXCHANGE_COLUMNS,
+    exchange_facts,
+    exchange_values,
+)
+from amqp_server.admin.change_feed.known_objects import KnownObjects
+from amqp_server.admin.change_feed.pair_rows import (
     DELIVERIES_COLUMNS,
     INCOMING_COLUMNS,
     PUBLISHES_COLUMNS,
@@ -33,14 +40,15 @@ from amqp_server.admin.census.pair_rows import (
     publishes_facts,
     publishes_values,
 )
-from amqp_server.admin.census.queue_row import QUEUE_COLUMNS, queue_facts, queue_values
-from amqp_server.admin.census.row import reports
-from amqp_server.admin.census.vhost_row import VHOST_COLUMNS, vhost_facts, vhost_values
+from amqp_server.admin.change_feed.poll import Poll
+from amqp_server.admin.change_feed.queue_row import QUEUE_COLUMNS, queue_facts, queue_values
+from amqp_server.admin.change_feed.row import reports
+from amqp_server.admin.change_feed.vhost_row import VHOST_COLUMNS, vhost_facts, vhost_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from amqp_server.admin.census.row import Report
+    from amqp_server.admin.change_feed.row import Report
     from amqp_server.base.clock import Timer
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.changed_queues import ObservedQueue
@@ -68,11 +76,11 @@ KINDS: Final = (
 
 
 FORGET_SECONDS: Final = 60.0
-"""Seconds without a look after which the census forgets what readers know."""
+"""Seconds without a poll after which the feed forgets what its readers know."""
 
 
-class Census:
-    """What readers know of the objects of one broker. The event loop owns it.
+class ChangedObjects:
+    """The feed of the changed objects of one broker. The event loop owns it.
 
     Args:
         broker: Broker with the objects.
@@ -80,7 +88,7 @@ class Census:
 
     Attributes:
         run: Number that differs from that of the server's other runs.
-        generation: Number of the latest look.
+        generation: Number of the latest poll.
     """
 
     def __init__(self, broker: Broker, connections: OpenConnections) -> None:
@@ -108,41 +116,41 @@ class Census:
         )
 
     def run_turn(self) -> None:
-        """Forget what readers know: nobody asks any more, and closed channels take memory."""
+        """Forget what readers know: none has polled for long, and closed channels take memory."""
         self._forgetting = None
         for known in self._compared:
             known.forget_all(self.generation)
 
-    def begin(self, since: int) -> Look:
-        """Begin a look for a reader that knows the result of an earlier one.
+    def begin(self, since: int) -> Poll:
+        """Begin a poll for a reader that knows the result of an earlier one.
 
         Args:
-            since: Generation of that look, or 0. If too much has gone since, or it is of another
-                run, the look tells everything: its `since` is 0.
+            since: Generation of that poll, or 0. If too much has gone since, or it is of another
+                run, the poll reports all objects: its `since` is 0.
         """
         self.generation += 1
-        self._queues.generation = self._counted.told.generation = self.generation
+        self._queues.generation = self._counted.reported.generation = self.generation
         if self._forgetting is not None:
             self._forgetting.cancel()
         self._forgetting = self._broker.turn.mark_after_real(FORGET_SECONDS, self)
         known = self._compared
         lost_until = max(
             self._queues.lost_until,
-            self._counted.told.lost_until,
+            self._counted.reported.lost_until,
             *(each.lost_until for each in known),
         )
         if not self.run < since < self.generation or since <= lost_until:
             since = 0
-        return Look(self.generation, since, lambda: self.generation)
+        return Poll(self.generation, since, lambda: self.generation)
 
-    def reports(self, look: Look, kinds: Collection[str]) -> Iterator[Report | None]:
+    def reports(self, poll: Poll, kinds: Collection[str]) -> Iterator[Report | None]:
         """Look at all objects of some kinds, in steps; some steps return a report.
 
         Args:
-            look: The look, from `begin`.
+            poll: The poll, from `begin`.
             kinds: Some of `KINDS`.
         """
-        makers: dict[str, Callable[[Look], Iterator[Report | None]]] = {
+        makers: dict[str, Callable[[Poll], Iterator[Report | None]]] = {
             "vhosts": self._of_vhosts,
             "exchanges": self._of_exchanges,
             "queues": self._of_queues,
@@ -154,22 +162,22 @@ class Census:
             "incoming": self._of_incoming,
         }
         yield from self._counted.fold()
-        for queue in self._queues.take(look):
+        for queue in self._queues.take(poll):
             cast("Queue", queue).fold_incoming()
             yield None
         for kind in KINDS:
             if kind in kinds:
-                yield from makers[kind](look)
+                yield from makers[kind](poll)
 
-    def _of_queues(self, look: Look) -> Iterator[Report | None]:
+    def _of_queues(self, poll: Poll) -> Iterator[Report | None]:
         rows = (
-            self._queue_row(cast("Queue", queue), look.since)
-            for queue in self._queues.changed_since(look.since)
+            self._queue_row(cast("Queue", queue), poll.since)
+            for queue in self._queues.changed_since(poll.since)
         )
         yield from reports("queues", QUEUE_COLUMNS, rows, ())
-        if look.since:
+        if poll.since:
             yield from reports(
-                "queues", QUEUE_COLUMNS, iter(()), self._queues.gone_since(look.since)
+                "queues", QUEUE_COLUMNS, iter(()), self._queues.gone_since(poll.since)
             )
 
     def _queue_row(self, queue: Queue, since: int) -> list[Any] | None:
@@ -178,116 +186,118 @@ class Census:
         facts = queue_facts(queue) if queue.facts_in > since else None
         return [queue.number, facts, *queue_values(queue)]
 
-    def _of_vhosts(self, look: Look) -> Iterator[Report | None]:
+    def _of_vhosts(self, poll: Poll) -> Iterator[Report | None]:
         rows = (
-            self._vhosts.see(vhost, vhost_facts, vhost_values(vhost), look)
+            self._vhosts.see(vhost, vhost_facts, vhost_values(vhost), poll)
             for vhost in tuple(self._broker.vhosts.values())
         )
-        return _told("vhosts", VHOST_COLUMNS, chain(self._count_octets(), rows), self._vhosts, look)
+        return _object_reports(
+            "vhosts", VHOST_COLUMNS, chain(self._count_octets(), rows), self._vhosts, poll
+        )
 
     def _count_octets(self) -> Iterator[None]:
         for connection in self._connections:
             connection.count_octets()
             yield
 
-    def _of_exchanges(self, look: Look) -> Iterator[Report | None]:
+    def _of_exchanges(self, poll: Poll) -> Iterator[Report | None]:
         rows = (
             self._exchanges.see(
-                exchange, partial(exchange_facts, vhost=vhost), exchange_values(exchange), look
+                exchange, partial(exchange_facts, vhost=vhost), exchange_values(exchange), poll
             )
             for vhost in tuple(self._broker.vhosts.values())
             for exchange in tuple(vhost.exchanges.values())
             if not exchange.is_deleted
         )
-        return _told("exchanges", EXCHANGE_COLUMNS, rows, self._exchanges, look)
+        return _object_reports("exchanges", EXCHANGE_COLUMNS, rows, self._exchanges, poll)
 
-    def _of_connections(self, look: Look) -> Iterator[Report | None]:
+    def _of_connections(self, poll: Poll) -> Iterator[Report | None]:
         known = self._known_connections
         rows = (
-            known.see(each, connection_facts, connection_values(each), look)
+            known.see(each, connection_facts, connection_values(each), poll)
             for each in self._connections
             if each.vhost
         )
-        return _told("connections", CONNECTION_COLUMNS, rows, known, look)
+        return _object_reports("connections", CONNECTION_COLUMNS, rows, known, poll)
 
-    def _of_channels(self, look: Look) -> Iterator[Report | None]:
+    def _of_channels(self, poll: Poll) -> Iterator[Report | None]:
         rows = (
-            self._channels.see(channel, channel_facts, channel_values(channel), look)
+            self._channels.see(channel, channel_facts, channel_values(channel), poll)
             for channel in self._open_channels()
         )
-        return _told("channels", CHANNEL_COLUMNS, rows, self._channels, look)
+        return _object_reports("channels", CHANNEL_COLUMNS, rows, self._channels, poll)
 
-    def _of_consumers(self, look: Look) -> Iterator[Report | None]:
+    def _of_consumers(self, poll: Poll) -> Iterator[Report | None]:
         rows = (
             self._consumers.see(
-                consumer, partial(consumer_facts, channel=channel), consumer_values(consumer), look
+                consumer, partial(consumer_facts, channel=channel), consumer_values(consumer), poll
             )
             for channel in self._open_channels()
             for consumer in tuple(channel.consumers.values())
             if consumer.tag in channel.consumers
         )
-        return _told("consumers", CONSUMER_COLUMNS, rows, self._consumers, look)
+        return _object_reports("consumers", CONSUMER_COLUMNS, rows, self._consumers, poll)
 
-    def _of_publishes(self, look: Look) -> Iterator[Report | None]:
-        told = self._counted.told
+    def _of_publishes(self, poll: Poll) -> Iterator[Report | None]:
+        pairs = self._counted.reported
         rows = (
             [
                 pair.number,
-                publishes_facts(channel, pair.exchange) if pair.known_in > look.since else None,
+                publishes_facts(channel, pair.exchange) if pair.known_in > poll.since else None,
                 *publishes_values(pair),
             ]
             if pair.exchange is not None
             and not pair.is_unused
-            and told.see(pair, look.since, look.found_in)
+            and pairs.see(pair, poll.since, poll.found_in)
             else None
             for channel in self._counted
             for pair in tuple(channel.publish_pairs.values())
         )
-        return self._told_pairs("publishes", PUBLISHES_COLUMNS, rows, look)
+        return self._pair_reports("publishes", PUBLISHES_COLUMNS, rows, poll)
 
-    def _of_deliveries(self, look: Look) -> Iterator[Report | None]:
-        told = self._counted.told
+    def _of_deliveries(self, poll: Poll) -> Iterator[Report | None]:
+        pairs = self._counted.reported
         rows = (
             [
                 pair.number,
-                deliveries_facts(channel, pair.queue) if pair.known_in > look.since else None,
+                deliveries_facts(channel, pair.queue) if pair.known_in > poll.since else None,
                 *deliveries_values(pair),
             ]
             if pair.queue is not None
             and not pair.is_unused
-            and told.see(pair, look.since, look.found_in)
+            and pairs.see(pair, poll.since, poll.found_in)
             else None
             for channel in self._counted
             for pair in tuple(channel.delivery_pairs.values())
         )
-        return self._told_pairs("deliveries", DELIVERIES_COLUMNS, rows, look)
+        return self._pair_reports("deliveries", DELIVERIES_COLUMNS, rows, poll)
 
-    def _of_incoming(self, look: Look) -> Iterator[Report | None]:
-        told = self._counted.told
+    def _of_incoming(self, poll: Poll) -> Iterator[Report | None]:
+        pairs = self._counted.reported
         rows = (
             [
                 pair.number,
-                incoming_facts(queue, pair.exchange) if pair.known_in > look.since else None,
+                incoming_facts(queue, pair.exchange) if pair.known_in > poll.since else None,
                 *incoming_values(pair),
             ]
             if pair.exchange is not None
             and not pair.is_unused
-            and told.see(pair, look.since, look.found_in)
+            and pairs.see(pair, poll.since, poll.found_in)
             else None
-            for queue in map(_as_queue, self._queues.changed_since(look.since))
+            for queue in map(_as_queue, self._queues.changed_since(poll.since))
             if not (queue.is_deleted or queue.is_hidden)
             for pair in queue.incoming_pairs()
         )
-        return self._told_pairs("incoming", INCOMING_COLUMNS, rows, look)
+        return self._pair_reports("incoming", INCOMING_COLUMNS, rows, poll)
 
-    def _told_pairs(
-        self, kind: str, columns: tuple[str, ...], rows: Rows, look: Look
+    def _pair_reports(
+        self, kind: str, columns: tuple[str, ...], rows: Rows, poll: Poll
     ) -> Iterator[Report | None]:
-        """Tell the rows of pairs that have changed, then which pairs have gone."""
+        """Report the rows of pairs that have changed, then which pairs have gone."""
         yield from reports(kind, columns, rows, ())
-        if look.since:
+        if poll.since:
             # Pairs of all kinds share their numbers.
-            gone = self._counted.told.gone_since(look.since)
+            gone = self._counted.reported.gone_since(poll.since)
             yield from reports(kind, columns, iter(()), gone)
 
     def _open_channels(self) -> Iterator[Channel]:
@@ -302,10 +312,10 @@ def _as_queue(queue: ObservedQueue) -> Queue:
     return cast("Queue", queue)
 
 
-def _told(
-    kind: str, columns: tuple[str, ...], rows: Rows, known: KnownObjects[Any], look: Look
+def _object_reports(
+    kind: str, columns: tuple[str, ...], rows: Rows, known: KnownObjects[Any], poll: Poll
 ) -> Iterator[Report | None]:
-    """Tell the rows of all objects that were looked at, then those that were not seen."""
-    yield from reports(kind, columns, chain(rows, known.forget_unseen(look)), ())
-    if look.since:
-        yield from reports(kind, columns, iter(()), known.gone_since(look.since))
+    """Report the rows of the objects that have changed, then which objects have gone."""
+    yield from reports(kind, columns, chain(rows, known.forget_unseen(poll)), ())
+    if poll.since:
+        yield from reports(kind, columns, iter(()), known.gone_since(poll.since))

@@ -14,8 +14,8 @@ from appendlog.layout.message import body_position
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.admin.census.row import Facts
-    from amqp_server.broker.queue import Queue
+    from amqp_server.admin.change_feed.row import Facts
+    from amqp_server.broker.observed_queue import ObservedQueue
     from appendlog.segments.segment import Segment
 
 _TIMESTAMP: Final = 1 << 6
@@ -58,7 +58,7 @@ QUEUE_COLUMNS: Final = (
 """Names of the values in the row of a queue; docs/control.md explains them."""
 
 
-def queue_facts(queue: Queue) -> Facts:
+def queue_facts(queue: ObservedQueue) -> Facts:
     """Return what seldom changes of a queue."""
     owner = queue.exclusive_owner
     return {
@@ -75,7 +75,7 @@ def queue_facts(queue: Queue) -> Facts:
     }
 
 
-def queue_values(queue: Queue) -> list[Any]:
+def queue_values(queue: ObservedQueue) -> list[Any]:
     """Return the values of a queue, in the order of `QUEUE_COLUMNS`. Costs microseconds."""
     store = queue.store
     log = store.log
@@ -150,7 +150,7 @@ def queue_values(queue: Queue) -> list[Any]:
     ]
 
 
-def _state(queue: Queue) -> str:
+def _state(queue: ObservedQueue) -> str:
     if queue.is_failed:
         return "crashed"
     if queue.is_paused:
@@ -175,7 +175,7 @@ def _segment_ns(segments: Sequence[Segment], floor: int) -> int | None:
     return None
 
 
-def _head_timestamp(queue: Queue) -> int | None:
+def _head_timestamp(queue: ObservedQueue) -> int | None:
     """Return the property `timestamp` of the first ready message; None if it is not in memory."""
     first = queue.ready.peek()
     ring = queue.store.ring
@@ -191,7 +191,7 @@ def _head_timestamp(queue: Queue) -> int | None:
     return int.from_bytes(properties[start:end], "big")
 
 
-def _groups(queue: Queue) -> list[dict[str, Any]] | None:
+def _groups(queue: ObservedQueue) -> list[dict[str, Any]] | None:
     """Return the consumer groups of a stream; None if it has none."""
     groups = queue.groups
     if groups is None or not len(groups):

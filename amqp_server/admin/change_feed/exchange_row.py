@@ -8,7 +8,7 @@ from amqp_server.admin.views.values import text_json
 from amqp_server.definitions_file.json_arguments import plain_from_table
 
 if TYPE_CHECKING:
-    from amqp_server.admin.census.row import Facts
+    from amqp_server.admin.change_feed.row import Facts
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.virtual_host import VirtualHost
 

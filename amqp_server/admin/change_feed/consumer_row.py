@@ -9,7 +9,7 @@ from amqp_server.broker.consuming.single_active_consumer import SingleActiveCons
 from amqp_server.definitions_file.json_arguments import plain_from_table
 
 if TYPE_CHECKING:
-    from amqp_server.admin.census.row import Facts
+    from amqp_server.admin.change_feed.row import Facts
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.consumer import Consumer
 

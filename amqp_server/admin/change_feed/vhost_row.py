@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.admin.census.totals import message_stats
+from amqp_server.admin.change_feed.totals import message_stats
 from amqp_server.admin.views.values import text_json
 
 if TYPE_CHECKING:
-    from amqp_server.admin.census.row import Facts
+    from amqp_server.admin.change_feed.row import Facts
     from amqp_server.broker.virtual_host import VirtualHost
 
 VHOST_COLUMNS: Final = ("metadata", "tracing", "connections", "recv_oct", "send_oct", "stats")

@@ -1,9 +1,9 @@
 """Carries out commits one at a time, each in slices, so that no client sees a part of one.
 
-A commit *holds* the queues that it publishes or requeues to, from its first step to its last:
+A commit *isolates* the queues that it publishes or requeues to, from its first step to its last:
 nothing else delivers, expires, counts, purges or deletes there, and no other client publishes to
-them. It takes and releases all of them at the same moment. As commits run one at a time, none waits
-for a queue that another one holds.
+them. It isolates and releases all of them at the same moment. As commits run one at a time, none
+waits for a queue that another one isolates.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ class _Waiting(NamedTuple):
     done: asyncio.Future[None]
 
 
-class CommitLine:
+class PendingCommits:
     """The commits that are ready to be carried out, first in, first out. The event loop owns it.
 
     Args:
         turn: Turn that runs them.
-        storage: What all queues share; knows which of them are held.
+        storage: What all queues share; knows which of them are in a commit.
     """
 
     def __init__(self, turn: Turn, storage: QueueStorage) -> None:
         self._turn = turn
         self._storage = storage
         self._waiting: deque[_Waiting] = deque()
-        self._held: Collection[Queue] = ()
+        self._isolated: Collection[Queue] = ()
         self._blocked: dict[Client, None] = {}
 
     def add(self, client: Client, steps: Iterator[None]) -> asyncio.Future[None]:
         """Carry out a commit after those that came before; begin at once if there is none.
 
         Args:
-            client: Client whose line pays for it.
+            client: Client that is charged for it.
             steps: The commit; each step does a part.
 
         Returns:
@@ -63,24 +63,24 @@ class CommitLine:
             self._run(self._turn.new_slice() if self._turn.cuts_jobs else None)
         return done
 
-    def hold(self, queues: Collection[Queue]) -> None:
+    def isolate(self, queues: Collection[Queue]) -> None:
         """Let nothing but the commit that is under way change what clients see of some queues.
 
         Args:
             queues: Queues, which no longer change.
         """
-        self._storage.held = self._held = queues
+        self._storage.queues_in_commit = self._isolated = queues
 
     def _whole(self, steps: Iterator[None]) -> Iterator[None]:
         """Take the steps of a commit; then release its queues, and let them go on."""
         error: Exception | None = None
         try:
             yield from steps
-        except Exception as raised:  # noqa: BLE001 - raised again when nothing is held
+        except Exception as raised:  # noqa: BLE001 - raised again when no queue is isolated
             error = raised
-        held, self._held, self._storage.held = self._held, (), ()
-        for at, queue in enumerate(held, 1):
-            queue.end_hold()
+        isolated, self._isolated, self._storage.queues_in_commit = self._isolated, (), ()
+        for at, queue in enumerate(isolated, 1):
+            queue.on_commit_ended()
             if at % STEP_QUEUES == 0:
                 yield
         if error is not None:
@@ -89,13 +89,13 @@ class CommitLine:
     # For the others
 
     def until_released(self, client: Client, queues: Iterable[Queue]) -> Iterator[None]:
-        """Take steps until no commit holds one of the queues; the client handles nothing else.
+        """Take steps until none of the queues is in a commit; the client handles nothing else.
 
         Args:
             client: Client that is about to change the queues, or to count in them.
             queues: Queues; the caller looks again which of them are still there.
         """
-        while any(queue.is_held for queue in queues):
+        while any(queue.is_in_commit for queue in queues):
             if client.wait_for_commit():
                 self._blocked[client] = None
                 yield
@@ -126,14 +126,14 @@ class CommitLine:
             try:
                 for _ in commit.steps:
                     if time_slice is not None and time_slice.is_over:
-                        self._turn.mark(self, commit.client.line)
+                        self._turn.mark(self, commit.client.task_queue)
                         return
             except Exception as raised:  # noqa: BLE001 - who waits for the commit gets it
                 error = raised
             self._waiting.popleft()
             self._end(commit, error)
             if time_slice is not None and self._waiting and time_slice.is_over:
-                self._turn.mark(self, self._waiting[0].client.line)
+                self._turn.mark(self, self._waiting[0].client.task_queue)
                 return
         self._turn.jobs.discard(self)
 

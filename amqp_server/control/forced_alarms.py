@@ -1,4 +1,4 @@
-"""The command `alarms.hold`: keeps an alarm on, to see what clients do while it is."""
+"""The command `alarms.hold`: an operator forces an alarm on, to see what clients do during it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger("amqp_server.control.held_alarms")
 _RESOURCES: Final = ("memory", "disk")
 
 
-async def hold(alarms: Alarms, resource: str, is_on: bool) -> None:
+async def force(alarms: Alarms, resource: str, is_on: bool) -> None:
     """Keep an alarm on whatever is measured, or let it follow the measurements again.
 
     Args:
@@ -31,7 +31,7 @@ async def hold(alarms: Alarms, resource: str, is_on: bool) -> None:
     if resource not in _RESOURCES:
         reason = f"resource '{resource}' has no alarm: it is one of {', '.join(_RESOURCES)}"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
-    alarms.hold(resource, is_on=is_on)
+    alarms.force(resource, is_on=is_on)
     logger.warning("alarm held resource=%s is_on=%s", resource, is_on)
 
 
@@ -40,7 +40,7 @@ def alarm_commands(alarms: Alarms) -> tuple[Command, ...]:
     return (
         Command(
             "alarms.hold",
-            partial(hold, alarms),
+            partial(force, alarms),
             {"resource": str, "is_on": bool},
             audited=Audited("alarm.held", name="resource", details=("is_on",)),
         ),

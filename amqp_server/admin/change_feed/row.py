@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Facts = dict[str, Any]
-"""What seldom changes of an object, by name: told with its first row, and when it changes."""
+"""What seldom changes of an object, by name: reported with its first row, and when it changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def reports(
     Args:
         kind: Kind of the objects.
         columns: Names of the values in each row.
-        rows: The rows; None is a step that found nothing to tell.
+        rows: The rows; None is a step that found nothing to report.
         gone: Numbers of objects that are gone.
     """
     some: list[list[Any]] = []

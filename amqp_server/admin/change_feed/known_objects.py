@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from amqp_server.admin.census.look import Look
-    from amqp_server.admin.census.row import Facts
+    from amqp_server.admin.change_feed.poll import Poll
+    from amqp_server.admin.change_feed.row import Facts
 
 ObjectT = TypeVar("ObjectT")
 GONE_MAX: Final = 20_000
@@ -17,7 +17,7 @@ GONE_MAX: Final = 20_000
 
 
 class _Known:
-    """One object, as it was told last."""
+    """One object, as it was reported last."""
 
     __slots__ = ("changed_in", "known_in", "number", "seen_in", "values")
 
@@ -31,7 +31,7 @@ class _Known:
 class KnownObjects(Generic[ObjectT]):
     """The objects of one kind: connections, channels and the like. The event loop owns it.
 
-    Each look compares the values of all objects with those of the look before.
+    Each poll compares the values of all objects with those of the poll before.
 
     Attributes:
         lost_until: Objects that went in this generation, or before, may be forgotten.
@@ -48,40 +48,40 @@ class KnownObjects(Generic[ObjectT]):
         seen: ObjectT,
         facts: Callable[[ObjectT], Facts],
         values: list[Any],
-        look: Look,
+        poll: Poll,
     ) -> list[Any] | None:
-        """Return the row of an object if it has changed since its reader looked last, else None.
+        """Return the row of an object if it has changed since its reader polled last, else None.
 
         Args:
             seen: The object.
             facts: Returns its facts, which never change.
             values: Its values now.
-            look: The look that sees it.
+            poll: The poll that sees it.
         """
         known = self._known.get(seen)
         if known is None:
             self._last_number += 1
-            known = self._known[seen] = _Known(self._last_number, look.found_in)
-        known.seen_in = max(known.seen_in, look.generation)
+            known = self._known[seen] = _Known(self._last_number, poll.found_in)
+        known.seen_in = max(known.seen_in, poll.generation)
         if known.values != values:
             known.values = values
-            known.changed_in = look.found_in
-        if known.changed_in <= look.since:
+            known.changed_in = poll.found_in
+        if known.changed_in <= poll.since:
             return None
-        return [known.number, facts(seen) if known.known_in > look.since else None, *values]
+        return [known.number, facts(seen) if known.known_in > poll.since else None, *values]
 
-    def forget_unseen(self, look: Look) -> Iterator[None]:
-        """Forget, in steps, the objects that a whole look has not seen: they are gone."""
+    def forget_unseen(self, poll: Poll) -> Iterator[None]:
+        """Forget, in steps, the objects that a whole poll has not seen: they are gone."""
         for seen, known in tuple(self._known.items()):
-            if known.seen_in < look.generation and self._known.pop(seen, None) is not None:
+            if known.seen_in < poll.generation and self._known.pop(seen, None) is not None:
                 last_in = self._gone[-1][0] if self._gone else 0
-                self._gone.append((max(last_in, look.found_in), known.number))
+                self._gone.append((max(last_in, poll.found_in), known.number))
                 if len(self._gone) > GONE_MAX:
                     self.lost_until, _ = self._gone.popleft()
             yield
 
     def forget_all(self, generation: int) -> None:
-        """Forget everything that was told in a look, and before."""
+        """Forget everything that a poll reported, and before."""
         self._known.clear()
         self._gone.clear()
         self.lost_until = generation

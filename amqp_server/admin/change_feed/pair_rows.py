@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.admin.views.values import text_json
 
 if TYPE_CHECKING:
-    from amqp_server.admin.census.row import Facts
+    from amqp_server.admin.change_feed.row import Facts
     from amqp_server.broker.counters.channel_counters import ChannelCounters
     from amqp_server.broker.counters.delivery_pair import DeliveryPair
     from amqp_server.broker.counters.incoming_pair import IncomingPair
     from amqp_server.broker.counters.owners import CountedExchange, CountedQueue
     from amqp_server.broker.counters.publish_pair import PublishPair
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.observed_queue import ObservedQueue
 
 PUBLISHES_COLUMNS: Final = ("publish", "confirm", "return_unroutable", "drop_unroutable")
 """Names of the values of what a channel has published to an exchange."""
@@ -59,7 +59,7 @@ def deliveries_values(pair: DeliveryPair) -> list[Any]:
     ]
 
 
-def incoming_facts(queue: Queue, exchange: CountedExchange) -> Facts:
+def incoming_facts(queue: ObservedQueue, exchange: CountedExchange) -> Facts:
     """Return which queue has got messages from which exchange."""
     return {
         **text_json("vhost", queue.virtual_host.name),

@@ -1,11 +1,11 @@
-"""Queues note that they have changed; each reader gets each change once, or again, never not."""
+"""Queues record that they have changed; each reader gets each change once, or again, never not."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
 
-from amqp_server.admin.census.look import Look
+from amqp_server.admin.change_feed.poll import Poll
 from amqp_server.broker import changed_queues
 from amqp_server.broker.changed_queues import ChangedQueues
 
@@ -16,7 +16,7 @@ class NamedQueue:
 
     name: str
     changes: ChangedQueues
-    is_noted: bool = False
+    is_marked_changed: bool = False
     has_new_facts: bool = True
     changed_in: int = 0
     facts_in: int = 0
@@ -24,9 +24,9 @@ class NamedQueue:
     is_deleted: bool = False
 
     def change(self) -> None:
-        if not self.is_noted:
-            self.is_noted = True
-            self.changes.note(self)
+        if not self.is_marked_changed:
+            self.is_marked_changed = True
+            self.changes.record(self)
 
     def delete(self) -> None:
         self.is_deleted = True
@@ -34,25 +34,25 @@ class NamedQueue:
 
 
 class Reader:
-    """A reader that looks at changes in steps."""
+    """A reader that polls changes in steps."""
 
     def __init__(self, changes: ChangedQueues) -> None:
         self._changes = changes
         self.since = 0
 
-    def begin(self) -> Look:
+    def begin(self) -> Poll:
         self._changes.generation += 1
-        return Look(self._changes.generation, self.since, lambda: self._changes.generation)
+        return Poll(self._changes.generation, self.since, lambda: self._changes.generation)
 
     def names(self) -> set[str]:
-        look = self.begin()
-        deque(self._changes.take(look), maxlen=0)
-        found = self.found(look)
-        self.since = look.generation
+        poll = self.begin()
+        deque(self._changes.take(poll), maxlen=0)
+        found = self.found(poll)
+        self.since = poll.generation
         return found
 
-    def found(self, look: Look) -> set[str]:
-        changed = self._changes.changed_since(look.since)
+    def found(self, poll: Poll) -> set[str]:
+        changed = self._changes.changed_since(poll.since)
         return {each.name for each in changed if isinstance(each, NamedQueue)}
 
 
@@ -64,7 +64,7 @@ def three_queues() -> tuple[ChangedQueues, list[NamedQueue]]:
     return changes, queues
 
 
-def test_a_change_is_told_once() -> None:
+def test_a_change_is_reported_once() -> None:
     changes, queues = three_queues()
     reader = Reader(changes)
     assert reader.names() == {"a", "b", "c"}
@@ -87,7 +87,7 @@ def test_each_reader_has_its_own_place() -> None:
     assert first.names() == {"c"}
 
 
-def test_a_look_that_is_given_up_loses_nothing() -> None:
+def test_a_poll_that_is_given_up_loses_nothing() -> None:
     changes, _ = three_queues()
     reader = Reader(changes)
     steps = changes.take(reader.begin())
@@ -96,30 +96,30 @@ def test_a_look_that_is_given_up_loses_nothing() -> None:
     assert reader.names() == {"a", "b", "c"}
 
 
-def test_a_change_during_a_look_is_told_by_the_next_one() -> None:
+def test_a_change_during_a_poll_is_reported_by_the_next_one() -> None:
     changes, queues = three_queues()
     reader = Reader(changes)
-    look = reader.begin()
-    for _ in changes.take(look):
+    poll = reader.begin()
+    for _ in changes.take(poll):
         queues[0].change()
-    reader.since = look.generation
+    reader.since = poll.generation
     assert reader.names() == {"a"}
 
 
-def test_a_look_that_overtakes_another_tells_what_both_found() -> None:
+def test_a_poll_that_overtakes_another_reports_what_both_found() -> None:
     changes, _ = three_queues()
     slow, quick = Reader(changes), Reader(changes)
-    slow_look = slow.begin()
-    steps = changes.take(slow_look)
+    slow_poll = slow.begin()
+    steps = changes.take(slow_poll)
     next(steps)
     assert quick.names() == {"a", "b", "c"}
     deque(steps, maxlen=0)
-    found = slow.found(slow_look)
-    slow.since = slow_look.generation
+    found = slow.found(slow_poll)
+    slow.since = slow_poll.generation
     assert found | slow.names() == {"a", "b", "c"}
 
 
-def test_a_deleted_queue_is_told_by_its_number_and_not_kept() -> None:
+def test_a_deleted_queue_is_reported_by_its_number_and_not_kept() -> None:
     changes, queues = three_queues()
     reader = Reader(changes)
     reader.names()
@@ -131,7 +131,7 @@ def test_a_deleted_queue_is_told_by_its_number_and_not_kept() -> None:
     assert changes.gone_since(reader.since) == []
 
 
-def test_a_queue_that_is_deleted_before_a_look_is_never_told() -> None:
+def test_a_queue_that_is_deleted_before_a_poll_is_never_reported() -> None:
     changes, queues = three_queues()
     queues[0].delete()
     assert Reader(changes).names() == {"b", "c"}
@@ -148,15 +148,15 @@ def test_of_many_deletions_the_oldest_are_forgotten() -> None:
     assert changes.gone_since(0)[-1] == 2
 
 
-def test_facts_are_told_again_when_they_change() -> None:
+def test_facts_are_reported_again_when_they_change() -> None:
     changes, queues = three_queues()
     reader = Reader(changes)
     reader.names()
-    told_in = queues[0].facts_in
+    reported_in = queues[0].facts_in
     queues[0].change()
     reader.names()
-    assert queues[0].facts_in == told_in
+    assert queues[0].facts_in == reported_in
     queues[0].has_new_facts = True
     queues[0].change()
     reader.names()
-    assert queues[0].facts_in == queues[0].changed_in > told_in
+    assert queues[0].facts_in == queues[0].changed_in > reported_in
