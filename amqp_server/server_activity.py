@@ -36,7 +36,7 @@ class ServerActivity:
         # The flusher before its results: a result is among these before the flusher is idle.
         kinds = (
             (not server.broker.turn.is_idle, "turns of queues and channels"),
-            (not server.flusher.is_idle or not server.arrived.is_empty, "writes of logs"),
+            (not server.flusher.is_idle or not server.completed_writes.is_empty, "writes of logs"),
             (server.reads.under_way > 0, "reads of logs"),
             (len(server.tasks) > 0, "declares, deletions and transactions"),
             (server.checkpointer.is_writing, "a round of checkpoints"),

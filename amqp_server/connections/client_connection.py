@@ -213,7 +213,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     # For the session
 
     @property
-    def is_clogged(self) -> bool:
+    def is_backlogged(self) -> bool:
         """Whether so much is unsent that the session should send no more replies."""
         return _UNSENT in self._pauses
 
@@ -350,7 +350,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         counters.send_oct += len(octets)
         counters.send_cnt += 1
         self._outbox.write(octets)
-        self._pause_if_clogged()
+        self._pause_if_backlogged()
 
     def write_large(self, frames: LargeFrames) -> None:
         """Send the frames of a large message, a part at a time; what is sent later comes after."""
@@ -362,9 +362,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._outbox.write_large(frames)
         if self._outbox.waiting_bytes:
             self.is_writable = False
-        self._pause_if_clogged()
+        self._pause_if_backlogged()
 
-    def _pause_if_clogged(self) -> None:
+    def _pause_if_backlogged(self) -> None:
         if (
             not self.is_writable
             and self.unsent_bytes > self._limits.write_buffer_bytes_per_connection_max

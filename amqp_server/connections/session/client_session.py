@@ -55,7 +55,7 @@ from amqp_server.protocol.methods import (
     method_frame,
     method_name,
 )
-from amqp_server.protocol.misplaced_publish import misplaced_publish
+from amqp_server.protocol.unexpected_publish import unexpected_publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -235,14 +235,14 @@ class ClientSession:
         if self._is_busy:
             self._input.pause_while(is_busy=True)
             return at
-        return end if self._handle_misplaced(buffer, at, end) else at
+        return end if self._handle_unexpected(buffer, at, end) else at
 
-    def _handle_misplaced(self, octets: bytes | bytearray, at: int, end: int) -> bool:
+    def _handle_unexpected(self, octets: bytes | bytearray, at: int, end: int) -> bool:
         """Handle a publish that is wrong before its content arrives; return whether there was one.
 
         Every event before it must be handled.
         """
-        publish = misplaced_publish(octets, at, end, self._channels.machines)
+        publish = unexpected_publish(octets, at, end, self._channels.machines)
         if publish is None:
             return False
         self._input.events.append(publish)
@@ -375,7 +375,7 @@ class ClientSession:
         self._handle_events(self._turn.time_slice)
         if was_paused and not self._is_busy:
             rest = self._connection.rest
-            if self._handle_misplaced(rest, 0, len(rest)):
+            if self._handle_unexpected(rest, 0, len(rest)):
                 self._connection.rest = b""
 
     @property
@@ -419,7 +419,7 @@ class ClientSession:
                     if channels.closings:
                         closing = channels.closings.popleft()
                         self._begin(closing, WorkEvent.BEGIN_CLOSE, time_slice)
-                    elif connection.is_clogged:
+                    elif connection.is_backlogged:
                         return False
                     elif not events and not waiting.is_scanned:
                         waiting.scan_some()

@@ -129,7 +129,7 @@ class SessionInput:
         Args:
             is_busy: Whether something that it has sent is not handled yet.
         """
-        is_waiting = is_busy and not self._connection.is_clogged
+        is_waiting = is_busy and not self._connection.is_backlogged
         if is_waiting == self.is_paused:
             return
         self.is_paused = is_waiting

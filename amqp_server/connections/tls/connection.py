@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.base.socket_names import SocketNames
-    from amqp_server.connections.arrivals import Arrivals
+    from amqp_server.connections.accepted_connections import AcceptedConnections
     from amqp_server.connections.tls.handshakes import Handshakes
     from amqp_server.connections.tls.reloading import CurrentContext
 
@@ -42,7 +42,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         names_of: Returns the names of both ends, for log lines.
         current: What new handshakes use.
         handshakes: The handshakes of the server.
-        arrivals: Sockets that are not connections of clients yet.
+        accepted: Sockets that are not connections of clients yet.
         seconds_max: Seconds that the handshake may take.
         buffer: Buffer for encrypted octets, shared by all connections of the server.
 
@@ -56,7 +56,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         names_of: Callable[[asyncio.BaseTransport], SocketNames],
         current: CurrentContext,
         handshakes: Handshakes,
-        arrivals: Arrivals,
+        accepted: AcceptedConnections,
         seconds_max: float,
         buffer: memoryview,
     ) -> None:
@@ -64,7 +64,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._names_of = names_of
         self._current = current
         self._handshakes = handshakes
-        self._arrivals = arrivals
+        self._accepted = accepted
         self._seconds_max = seconds_max
         self._buffer = buffer
         self._incoming = ssl.MemoryBIO()
@@ -93,7 +93,7 @@ class TlsConnection(asyncio.BufferedProtocol):
             # It was reset before the server looked, as load balancers end their checks.
             socket.abort()
             return
-        if not self._arrivals.admit(self):
+        if not self._accepted.admit(self):
             self._has_failed = True
             logger.warning("connection refused peer=%s reason=too many connections", self._name)
             socket.abort()
@@ -140,7 +140,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         """Release everything, and pass it on."""
         self._cancel_timer()
         self._handshakes.remove(self)
-        self._arrivals.remove(self)
+        self._accepted.remove(self)
         if self._transport is not None:
             self._transport.lost()
             self._protocol.connection_lost(exc)
@@ -195,7 +195,7 @@ class TlsConnection(asyncio.BufferedProtocol):
             self._send_sealed()
             self._connect(self._ssl_object, self._socket)
 
-    # amqp_server.connections.arrivals.Arrival
+    # amqp_server.connections.accepted_connections.AcceptedConnection
 
     def abort(self) -> None:
         """Close the socket at once: the server stops."""
@@ -216,7 +216,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         """Connect the client's protocol: the handshake is done."""
         self._cancel_timer()
         self._handshakes.remove(self)
-        self._arrivals.remove(self)
+        self._accepted.remove(self)
         self._transport = TlsTransport(
             socket,
             ssl_object,
