@@ -66,7 +66,7 @@ class InnerClient:
         """Return False: commands take all steps at once."""
         return False
 
-    def on_commit_ended(self) -> None:
+    def on_wait_ended(self) -> None:
         """Do nothing: it never waits."""
 
     def wait_for_answer(self, answer: asyncio.Future[None]) -> bool:

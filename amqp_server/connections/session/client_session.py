@@ -209,8 +209,8 @@ class ClientSession:
         """Handle nothing more until a commit has ended; return False if that cannot wait."""
         return self._states.change_work(WorkEvent.WAIT) is Work.BLOCKED
 
-    def on_commit_ended(self) -> None:
-        """Go on after `wait_for_commit`."""
+    def on_wait_ended(self) -> None:
+        """Go on after `wait_for_commit` or `wait_for_answer`."""
         self._states.change_work(WorkEvent.WAIT_ENDED)
         self._turn.mark(self, self.line)
 
@@ -218,7 +218,7 @@ class ClientSession:
         """Handle nothing more until a back end has answered; return False if that cannot wait."""
         is_blocked = self.wait_for_commit()
         if is_blocked:
-            answer.add_done_callback(lambda _: self.on_commit_ended())
+            answer.add_done_callback(lambda _: self.on_wait_ended())
         return is_blocked
 
     # For the connection
