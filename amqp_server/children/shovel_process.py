@@ -65,7 +65,7 @@ class _Shovel:
         self.starts = starts
         self.value = value
         self.serial = serial
-        self.facts = _facts(name, value)
+        self.details = _details(name, value)
         self.state: dict[str, Any] = {}
         self.since = ""
         self.begin()
@@ -147,7 +147,7 @@ class ShovelProcess:
             "vhost": key[0],
             "type": "dynamic",
             "timestamp": shovel.since,
-            **shovel.facts,
+            **shovel.details,
             **shovel.state,
         }
 
@@ -300,17 +300,17 @@ class ShovelProcess:
         self._broker.events.note(event, vhost=key[0], object_name=key[1], details=details)
 
 
-def _facts(name: str, value: object) -> dict[str, Any]:
+def _details(name: str, value: object) -> dict[str, Any]:
     """Return what a definition shows of itself, without any password."""
     try:
         definition = parse_shovel(name, value)
     except ShovelError:
         return {}
     source, destination = definition.source, definition.destination
-    return {**_side_facts("src", source), **_side_facts("dest", destination)}
+    return {**_side_details("src", source), **_side_details("dest", destination)}
 
 
-def _side_facts(prefix: str, side: Side) -> dict[str, Any]:
+def _side_details(prefix: str, side: Side) -> dict[str, Any]:
     found = {
         "uri": side.uris[0].without_login,
         "protocol": side.protocol,

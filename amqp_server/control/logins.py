@@ -15,7 +15,7 @@ from amqp_server.audit.actor import Actor
 from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.counters.auth_attempts import HTTP
 from amqp_server.connections.authentication import ONLY_FROM_HERE
-from amqp_server.connections.connection_facts import backend_details
+from amqp_server.connections.connection_attributes import backend_details
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 

@@ -50,7 +50,7 @@ def note_channel_created(channel: ToldChannel) -> None:
             vhost=channel.virtual_host.name,
             object_name=name,
             details=details,
-            facts=lambda: {
+            attributes=lambda: {
                 **details,
                 "pid": name,
                 "name": name,
@@ -71,7 +71,7 @@ def note_channel_closed(channel: ToldChannel) -> None:
             channel.client.actor,
             vhost=channel.virtual_host.name,
             object_name=name,
-            facts=lambda: {"pid": name},
+            attributes=lambda: {"pid": name},
         )
 
 
@@ -93,7 +93,7 @@ def note_consumer_created(channel: ToldChannel, consumer: Consumer, arguments: T
             vhost=vhost,
             object_name=consumer.tag,
             details=details,
-            facts=lambda: {
+            attributes=lambda: {
                 **details,
                 "consumer_tag": consumer.tag,
                 "vhost": vhost,
@@ -114,5 +114,5 @@ def note_consumer_deleted(channel: ToldChannel, consumer: Consumer) -> None:
             vhost=vhost,
             object_name=consumer.tag,
             details=details,
-            facts=lambda: {**details, "consumer_tag": consumer.tag, "vhost": vhost},
+            attributes=lambda: {**details, "consumer_tag": consumer.tag, "vhost": vhost},
         )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.routing.routing import Routing
     from amqp_server.broker.turn import Turn
 
-    Facts = Callable[[], Mapping[str, object]]
+    Attributes = Callable[[], Mapping[str, object]]
     """Returns what the message of an event has besides its details."""
 
 logger = logging.getLogger("amqp_server.broker.events.events")
@@ -105,7 +105,7 @@ class Events:
         vhost: str = "",
         object_name: str = "",
         details: Mapping[str, object] | None = None,
-        facts: Facts | None = None,
+        attributes: Attributes | None = None,
     ) -> None:
         """Tell that something has happened. Never waits.
 
@@ -115,14 +115,14 @@ class Events:
             vhost: Virtual host of the object; empty if it has none.
             object_name: Name of the object; empty if there is none.
             details: More about it, never a secret.
-            facts: Called only if somebody listens; returns what else the message has.
+            attributes: Called only for a listener; returns further headers of the message.
         """
         is_published = self._exchange is not None
         if not is_published and not self._followers:
             return
         time_ns = self._turn.clock.time_ns()
         known = details or {}
-        more = {} if facts is None else facts()
+        more = {} if attributes is None else attributes()
         line = encode_entry(time_ns, name, actor, vhost, object_name, known)[:-1]
         for follower in self._followers:
             follower.put(line)
@@ -230,6 +230,6 @@ class Events:
         self.release_confirms()
 
 
-def _table_bytes(facts: Mapping[str, object]) -> int:
-    """Return about how long the field tables among some facts are."""
-    return sum(len(encode_table(each)) for each in facts.values() if isinstance(each, dict))
+def _table_bytes(attributes: Mapping[str, object]) -> int:
+    """Return about how many bytes the field tables among some attributes have."""
+    return sum(len(encode_table(each)) for each in attributes.values() if isinstance(each, dict))

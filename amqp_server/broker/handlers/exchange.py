@@ -112,7 +112,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Outcome:
             "internal": method.internal,
             "arguments": audited_table(method.arguments),
         },
-        facts=lambda: {"arguments": exchange.arguments},
+        attributes=lambda: {"arguments": exchange.arguments},
     )
     if exchange.type == DELAYED_KIND:
         channel.broker.create_delay_queue(vhost, exchange)

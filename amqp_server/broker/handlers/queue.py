@@ -153,7 +153,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Outcome:
             "arguments": audited_table(method.arguments),
         },
         is_session=method.exclusive,
-        facts=lambda: {
+        attributes=lambda: {
             "arguments": queue.arguments,
             "owner_pid": channel.client.name if method.exclusive else "",
             "type": queue.settings.type.value,

@@ -20,8 +20,8 @@ from amqp_server.audit.actor import Actor
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.job import Job
 from amqp_server.broker.rights import NO_RIGHTS, AnswerAwaited, when_answered
-from amqp_server.connections.connection_facts import (
-    closed_facts,
+from amqp_server.connections.connection_attributes import (
+    closed_attributes,
 )
 from amqp_server.connections.parked_publishes import ParkedPublishes
 from amqp_server.connections.reply_queue import ReplyQueue
@@ -297,7 +297,7 @@ class ClientSession:
                 vhost=self._machine.vhost,
                 details={"reason": self._closing.reason or reason},
                 is_session=True,
-                facts=lambda: closed_facts(self.name, self._machine),
+                attributes=lambda: closed_attributes(self.name, self._machine),
             )
         self.parked.end()
         self._states.advance(StageEvent.LOST)
