@@ -541,7 +541,7 @@ class ClientSession:
                 )
             case PublishRow():
                 self._message_sizes.note(event.messages)
-                return publishing.publish_row(
+                return publishing.publish_batch(
                     event.method_payloads, event.messages, event.checked_flags, event.shared_flags
                 )
             case AckRun():
