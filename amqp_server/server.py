@@ -28,7 +28,7 @@ from amqp_server.broker.turn_watch import TurnWatch
 from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.connections.authentication import Authentication
 from amqp_server.connections.connection_limits import ConnectionLimits
-from amqp_server.connections.handshakes import Handshakes
+from amqp_server.connections.handshake_factory import HandshakeFactory
 from amqp_server.connections.heartbeats import HeartbeatWheel
 from amqp_server.connections.lingering import Lingering
 from amqp_server.connections.open_connections import OpenConnections
@@ -266,7 +266,7 @@ def assemble(
         connections=connections,
         access=access,
         connection_limits=connection_limits,
-        handshakes=Handshakes(config, authentication),
+        handshake_factory=HandshakeFactory(config, authentication),
         alarms=alarms,
         parked_budget=parked_budget,
         heartbeats=HeartbeatWheel(),

@@ -396,7 +396,7 @@ async def _start_backends(
     server: Server, backends: Mapping[str, OutsideBackend], opened: AsyncExitStack
 ) -> None:
     """Let users in whom other back ends know; ends by closing these."""
-    authentication = server.context.handshakes.authentication
+    authentication = server.context.handshake_factory.authentication
     if backends:
         authentication.use(words(server.config.auth_backends), backends)
     opened.push_async_callback(authentication.chain.close)

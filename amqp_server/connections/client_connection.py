@@ -566,8 +566,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.write(PROTOCOL_HEADER)
             self.close()
             return end
-        authenticator = self._server.handshakes.authenticator(self._peer_host)
-        machine = self._server.handshakes.start(authenticator, self._certificate_user)
+        authenticator = self._server.handshake_factory.authenticator(self._peer_host)
+        machine = self._server.handshake_factory.start(authenticator, self._certificate_user)
         self._session = ClientSession(self._server, self, machine, authenticator)
         return 8
 

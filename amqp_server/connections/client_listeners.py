@@ -12,7 +12,7 @@ from amqp_server.connections.proxy_protocol.connection import ProxiedConnection
 from amqp_server.connections.proxy_protocol.trusted import TrustedProxies
 from amqp_server.connections.tls.configured import amqp_tls
 from amqp_server.connections.tls.connection import TlsConnection
-from amqp_server.connections.tls.handshakes import Handshakes
+from amqp_server.connections.tls.handshake_queue import HandshakeQueue
 from amqp_server.connections.tls.reloading import CurrentContext
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ClientListeners:
         self.context = CurrentContext(amqp_tls(config)) if config.tls_certificate else None
         self._config = config
         self._trusted = TrustedProxies(config)
-        self._handshakes = Handshakes(config.limits.tls_handshakes_max)
+        self._handshake_queue = HandshakeQueue(config.limits.tls_handshakes_max)
         self._accepted: AcceptedConnections | None = None
         self._plain: list[BoundAddress] = []
         self._tls: list[BoundAddress] = []
@@ -108,7 +108,7 @@ class ClientListeners:
                     connection,
                     connection.names_of,
                     self.context,
-                    self._handshakes,
+                    self._handshake_queue,
                     accepted,
                     limits.handshake_seconds_max,
                     buffer,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from amqp_server.base.socket_names import SocketNames
     from amqp_server.connections.accepted_connections import AcceptedConnections
-    from amqp_server.connections.tls.handshakes import Handshakes
+    from amqp_server.connections.tls.handshake_queue import HandshakeQueue
     from amqp_server.connections.tls.reloading import CurrentContext
 
 logger = logging.getLogger("amqp_server.tls.connection")
@@ -41,7 +41,7 @@ class TlsConnection(asyncio.BufferedProtocol):
             handshake is done.
         names_of: Returns the names of both ends, for log lines.
         current: What new handshakes use.
-        handshakes: The handshakes of the server.
+        handshake_queue: The TLS handshakes of the server.
         accepted: Sockets that are not connections of clients yet.
         seconds_max: Seconds that the handshake may take.
         buffer: Buffer for encrypted octets, shared by all connections of the server.
@@ -55,7 +55,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         protocol: asyncio.BufferedProtocol,
         names_of: Callable[[asyncio.BaseTransport], SocketNames],
         current: CurrentContext,
-        handshakes: Handshakes,
+        handshake_queue: HandshakeQueue,
         accepted: AcceptedConnections,
         seconds_max: float,
         buffer: memoryview,
@@ -63,7 +63,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._protocol = protocol
         self._names_of = names_of
         self._current = current
-        self._handshakes = handshakes
+        self._handshake_queue = handshake_queue
         self._accepted = accepted
         self._seconds_max = seconds_max
         self._buffer = buffer
@@ -100,7 +100,7 @@ class TlsConnection(asyncio.BufferedProtocol):
             return
         self._timer = asyncio.get_running_loop().call_later(self._seconds_max, self._time_out)
         socket.pause_reading()
-        self._handshakes.add(self)
+        self._handshake_queue.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the shared buffer; a handshake needs little."""
@@ -139,7 +139,7 @@ class TlsConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything, and pass it on."""
         self._cancel_timer()
-        self._handshakes.remove(self)
+        self._handshake_queue.remove(self)
         self._accepted.remove(self)
         if self._transport is not None:
             self._transport.lost()
@@ -159,7 +159,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.on_socket_ready()
 
-    # amqp_server.connections.tls.handshakes.Handshake
+    # amqp_server.connections.tls.handshake_queue.Handshake
 
     def start(self) -> None:
         """Read the client's part of the handshake."""
@@ -210,12 +210,12 @@ class TlsConnection(asyncio.BufferedProtocol):
             self._is_due = True
             if self._socket is not None:
                 self._socket.pause_reading()
-            self._handshakes.step_later(self)
+            self._handshake_queue.step_later(self)
 
     def _connect(self, ssl_object: ssl.SSLObject, socket: asyncio.Transport) -> None:
         """Connect the client's protocol: the handshake is done."""
         self._cancel_timer()
-        self._handshakes.remove(self)
+        self._handshake_queue.remove(self)
         self._accepted.remove(self)
         self._transport = TlsTransport(
             socket,
