@@ -234,7 +234,7 @@ def assemble(
 
     slow_readers = SlowReaders(
         connections,
-        int(memory_bytes_max * limits.unread_share_max),
+        int(memory_bytes_max * limits.unread_fraction_max),
         limits.slow_reader_checks_max,
     )
 

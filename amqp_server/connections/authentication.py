@@ -14,7 +14,7 @@ from amqp_server.access.backends.internal import InternalBackend
 from amqp_server.access.backends.login import INTERNAL
 from amqp_server.access.grants import UnansweredError
 from amqp_server.access.login_line import FullLineError
-from amqp_server.base.socket_names import is_loopback, share_of
+from amqp_server.base.socket_names import address_key, is_loopback
 from amqp_server.broker.rights import AnswerAwaited
 from amqp_server.protocol.errors import NotAllowed
 
@@ -179,7 +179,7 @@ class PeerAuthenticator:
     async def _refuse(self, user: str, reason: str) -> bool:
         self._log(user, reason)
         with suppress(FullLineError):
-            await self._rules.logins.refuse(share_of(self._peer))
+            await self._rules.logins.refuse(address_key(self._peer))
         return False
 
     def _accept(self, login: Login) -> None:

@@ -49,7 +49,7 @@ _REFUSED = "refused"
 _UNSENT = "unsent"
 """Reason not to read: the client does not read the replies to its own requests."""
 _SERVED = "served"
-"""Reason not to read: the client used its share of this turn of the event loop."""
+"""Reason not to read: the client used its time slice of this turn."""
 _MOMENTARY = frozenset({_SERVED, WAITING})
 """Reasons that end within a few turns."""
 
@@ -374,7 +374,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def pause_reading(self, reason: object) -> None:
         """Stop reading the socket until every reason is lifted.
 
-        An ending connection pauses only after its share of a turn: the server must read to its end.
+        An ending connection pauses only after its time slice: the server must read to its end.
         """
         if self._is_ending and reason is not _SERVED:
             return

@@ -1,4 +1,4 @@
-"""Handshakes get a share of each turn of the loop, and a bounded number is under way."""
+"""Handshakes get a time slice of each turn of the loop, and a bounded number is under way."""
 
 from __future__ import annotations
 

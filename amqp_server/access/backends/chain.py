@@ -17,7 +17,7 @@ from amqp_server.access.backends.backend import Deciding, Identity, Refusal, Wor
 from amqp_server.access.backends.decided_rules import DecidedRules
 from amqp_server.access.backends.login import Login
 from amqp_server.access.backends.questions import CLOSING_SECONDS_MAX, Questions
-from amqp_server.base.socket_names import share_of
+from amqp_server.base.socket_names import address_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +140,7 @@ class OutsideBackend:
             partial(self._backend.authenticate, user, password, peer),
             Identity,
             f"login of user {user}",
-            share_of(peer),
+            address_key(peer),
         )
 
     def _decided(self, answer: Answer, peer: str) -> Login | Refusal:

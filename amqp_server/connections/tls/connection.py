@@ -6,7 +6,7 @@ the other. It does the same on every event loop. Compared with the TLS of asynci
 - a failed handshake is one line in the log, and the client gets the alert that says why;
 - all unsent octets are counted, encrypted ones too, so that the bounds of a connection hold;
 - all connections share one buffer to read encrypted octets: an idle one has none of its own;
-- handshakes get a share of the loop, and no more than a bounded number is under way.
+- handshakes get a time slice of each turn, and no more than a bounded number is under way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Final, cast
 
-from amqp_server.base.socket_names import share_of
+from amqp_server.base.socket_names import address_key
 from amqp_server.connections.tls.failures import failure_text
 from amqp_server.connections.tls.transport import TlsTransport
 
@@ -88,7 +88,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._socket = socket = cast("asyncio.Transport", transport)
         names = self._names_of(transport)
         self._name = names.text
-        self.address = share_of(names.peer_host)
+        self.address = address_key(names.peer_host)
         if names.peer is None:
             # It was reset before the server looked, as load balancers end their checks.
             socket.abort()
