@@ -8,7 +8,7 @@
 The file is `names.list` in the `metadata` directory. A name is added when its document is on the
 disk, before the caller hears of it, and removed before the document is. So whatever a crash cuts, a
 listed document that is not there was lost. One that is there and not listed is of a change that
-nobody was told of: the next start lists it.
+no caller was told of: the next start lists it.
 
 The first record was written with the file, by an atomic rename; others are appended. The last one
 may be torn by a crash. Any other invalid record is damage: then the list proves nothing.

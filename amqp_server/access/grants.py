@@ -137,7 +137,7 @@ class Grants:
     def allows_topic(self, right: Right, exchange: str, key: str) -> bool:
         """Return whether the user may publish or bind with a routing key at a topic exchange.
 
-        Everybody may who has no permission for this exchange.
+        A user without a permission for this exchange may use every key.
 
         Args:
             right: `Right.WRITE` or `Right.READ`.

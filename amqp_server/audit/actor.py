@@ -24,7 +24,7 @@ SERVER: Final = Actor("")
 """The server itself, for example when a queue's last consumer ends."""
 
 acting: Final[ContextVar[Actor]] = ContextVar("acting", default=SERVER)
-"""Who the present task acts for; whoever serves a request of a command or a program sets it.
+"""Who the present task acts for; the handler of a command's or a program's request sets it.
 
 Tasks that it starts inherit it.
 """

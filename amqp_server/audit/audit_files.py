@@ -23,8 +23,8 @@ _MODE: Final = 0o600
 class AuditFiles:
     """Appends lines to the newest of some numbered files; removes the oldest ones.
 
-    A file is never renamed: whoever follows it continues with the next number. One thread at a time
-    may use it; it opens nothing before the first line.
+    A file is never renamed: a program that follows it continues with the next number. One thread at
+    a time may use it; it opens nothing before the first line.
 
     Args:
         directory: Directory of the files; created if it is missing.

@@ -70,7 +70,7 @@ class InnerClient:
         """Do nothing: it never waits."""
 
     def wait_for_answer(self, answer: asyncio.Future[None]) -> bool:
-        """Return False: whoever runs the command waits, and runs it again."""
+        """Return False: the caller of the command waits, and runs it again."""
         return False
 
     def close_channel(self, number: int, error: SoftError) -> None:

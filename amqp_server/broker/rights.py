@@ -70,7 +70,7 @@ def when_answered(
 
 
 class AccessRules(Protocol):
-    """Whoever knows the permissions of all users."""
+    """The permissions of all users."""
 
     @property
     def generation(self) -> int:
@@ -204,7 +204,7 @@ class _Everybody:
     """Rules that never change, and are the same for all.
 
     Args:
-        permissions: Permissions of everybody everywhere; None: nothing is allowed.
+        permissions: Permissions of every user everywhere; None: nothing is allowed.
     """
 
     generation = 0

@@ -108,7 +108,7 @@ class ShovelProcess:
         """Begin to follow the parameters; returns at once."""
         self._broker.on_parameters_changed = self._changed.set
         self._changed.set()
-        # Here and not at the first change: what it does, nobody has asked for.
+        # Here and not at the first change: no user asked for what the task does.
         self._following = asyncio.create_task(self._follow(), name="shovels")
 
     async def stop(self) -> None:

@@ -91,7 +91,7 @@ class ShovelListener:
 
 
 class _AllRights:
-    """Rules by which everybody may do everything."""
+    """Rules by which every client may do everything."""
 
     generation = 0
 
@@ -119,7 +119,7 @@ class _SecretHandshakeFactory(HandshakeFactory):
 
 
 class _SecretAuthenticator(PeerAuthenticator):
-    """Lets in who knows the secret, and nobody else."""
+    """Accepts only clients that know the secret."""
 
     def __init__(self, peer: str, factory: _SecretHandshakeFactory) -> None:
         super().__init__(peer, factory.authentication)

@@ -219,7 +219,7 @@ class ControlListener:
 
 @contextmanager
 def _acting_for(actor: RequestActor | None) -> Iterator[None]:
-    """Let the block act for a user of the server; for None, for whoever has connected."""
+    """Let the block act for a user of the server; for None, for the connected user."""
     if actor is None:
         yield
         return

@@ -186,7 +186,7 @@ class LoginChecks:
             if tasks:
                 await asyncio.wait(tasks, timeout=VHOSTS_SECONDS_MAX)
         finally:
-            # Also if nobody waits any more: the program has gone, or the server stops.
+            # Also if no request waits any more: the program has gone, or the server stops.
             for task in tasks:
                 task.cancel()
         asked = zip(names, tasks, strict=True)

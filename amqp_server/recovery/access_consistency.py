@@ -2,7 +2,7 @@
 
 Every start of a server writes a record of the first user (`access/first_user`), and permissions are
 written for users that exist only. Without this check, a directory that has lost its users would
-get the user `guest` with all rights and a password that everybody knows.
+get the user `guest` with all rights and a well-known password.
 """
 
 from __future__ import annotations

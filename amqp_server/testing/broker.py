@@ -464,7 +464,7 @@ class Broker:
 
 
 def _guest_settings() -> dict[str, Any]:
-    """Return the settings of a broker that nobody but the tests uses."""
+    """Return the settings of a broker that only the tests use."""
     return {
         "port": 0,
         "disk_free_limit_bytes": 0,

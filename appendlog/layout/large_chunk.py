@@ -1,4 +1,4 @@
-"""The chunk of one large message, in parts, so that nobody copies the message to write it.
+"""The chunk of one large message, in parts, so that a write needs no copy of the message.
 
 `encode_chunk` copies its messages into one object, with a CRC over all of it. That is right for
 small messages. A large one, which twenty queues write at the same time, would be in memory

@@ -181,7 +181,7 @@ class Moves:
             move.state, move.note = State.HELD, "another consumer gets the messages"
 
     async def _use_expiring(self) -> None:
-        """Use the queues here that expire, in good time: nobody consumes from them yet."""
+        """Use the queues here that expire, in good time: they have no consumers yet."""
         now = asyncio.get_running_loop().time()
         for move in self.moves:
             key = move.vhost, move.name

@@ -206,12 +206,12 @@ class _Migration:
             try:
                 self._publishers = await loop.run_in_executor(self._executor, api.publishers)
             except SourceError:
-                # The source is away, which the moves say; nobody publishes there now.
+                # The source is away, which the moves say; no client publishes there now.
                 self._publishers = None
             await asyncio.sleep(PUBLISHERS_SECONDS)
 
     async def _until_empty(self, moves: Moves, stop: asyncio.Event) -> None:
-        """End the moves when nothing has come for a while, and nobody is there to publish."""
+        """End the moves when nothing has come for a while, and no client is there to publish."""
         loop = asyncio.get_running_loop()
         since, moved, is_told = loop.time(), moves.moved, False
         while True:

@@ -141,7 +141,7 @@ def _hash(call: Call, password: str) -> dict[str, Any]:
         algorithm = "rabbit_password_hashing_sha256"
         return {"password_hash": password, "hashing_algorithm": algorithm}
     if not password:
-        # As in RabbitMQ: a blank password is taken, and logs nobody in.
+        # As in RabbitMQ: a blank password is taken, and allows no login.
         return _NO_PASSWORD
     hashed: dict[str, Any] = call.ask("passwords.hash", password=password)
     return hashed

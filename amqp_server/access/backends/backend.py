@@ -99,7 +99,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class Deciding(Protocol):
-    """A back end that decides about permissions by itself, at once: nobody has to be asked."""
+    """A back end that decides about permissions at once, without asking a server."""
 
     async def authenticate(self, user: str, password: str | None, peer: str) -> Identity | Refusal:
         """Decide about a login; see `Backend`."""

@@ -133,7 +133,7 @@ class OutsideBackend:
         """Do nothing: the questions remember every answer."""
 
     def _question(self, user: str, password: str | None, peer: str) -> _LoginQuestion:
-        # A digest also of the name: anybody can send thousands of long ones.
+        # A digest also of the name: any client can send thousands of long ones.
         who = self.questions.digest(user, *([] if password is None else [password]))
         return _LoginQuestion(
             ("user", who, peer),

@@ -1,9 +1,9 @@
 """The events of one broker: sent to an exchange and to followers, if there are any.
 
-An event costs nothing while nobody listens: no binding leads from the exchange, and nobody follows.
-Otherwise its line for followers is made at once, and its messages in a turn of the event loop. So
-the broker never waits for a reader of its events. What waits is bounded; later events are dropped
-and counted.
+An event costs nothing without listeners: no binding leads from the exchange, and no follower
+exists. Otherwise its line for followers is made at once, and its messages in a turn of the event
+loop. So the broker never waits for a reader of its events. What waits is bounded; later events are
+dropped and counted.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Events:
 
     @property
     def is_followed(self) -> bool:
-        """Whether anybody hears of what happens."""
+        """Whether the events have a listener: a follower or a binding."""
         return bool(self._followers) or self._exchange is not None
 
     def add(self, follower: Follower) -> None:

@@ -1,7 +1,7 @@
 """The firehose of one virtual host: messages about messages, to its exchange `amq.rabbitmq.trace`.
 
 There is one only while an operator traces the virtual host; otherwise no code of this package runs.
-Whoever publishes or consumes pays: traces are made in the line of its client, between its own
+The publishing or consuming client pays: traces are made in its line of tasks, between its own
 messages. And it waits where a queue of traces has no room, as any publisher does. So nothing piles
 up, and no trace is dropped.
 """

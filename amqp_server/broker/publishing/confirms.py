@@ -47,7 +47,7 @@ class _Waiting:
     reached_count: int = 0
     # Of a batch: what each part went into, in order, and how many publishes it has.
     parts: Sequence[tuple[Sequence[TargetQueue], int]] = ()
-    # Counts those that are confirmed; None: nobody asks.
+    # Counts those that are confirmed; None: they are not counted.
     counters: PublishPair | None = None
     # Instead, of publishes to several exchanges: how many each counter counts, in order.
     shares: Sequence[Share] = ()
@@ -97,7 +97,7 @@ class PublisherConfirms:
             count: Publishes, 1 or more.
             barriers: What they wait for.
             refused: Whether they are refused, when all barriers are reached.
-            counters: Counts those that are confirmed; None: nobody asks.
+            counters: Counts those that are confirmed; None: they are not counted.
             shares: Count them instead, if they were published to several exchanges.
         """
         assert count > 0, "an answer to no publish would be one to all"

@@ -111,7 +111,7 @@ class SessionLogin:
         if method.class_id != ClassId.CONNECTION:
             raise machine.unexpected(method.class_id, method.method_id)
         if isinstance(method, ConnectionUpdateSecret) and self._states.stage in LOST:
-            # Nobody would stop the check of the secret, or watch when it expires.
+            # Nothing would stop the check of the secret, or watch when it expires.
             return
         try:
             answer = machine.receive(method)

@@ -192,7 +192,7 @@ class LinkConnection(asyncio.BufferedProtocol):
                 try:
                     await asyncio.wait([self._ended], timeout=CLOSE_SECONDS_MAX)
                 finally:
-                    # Also if the caller is cancelled: nobody else would close the socket.
+                    # Also if the caller is cancelled: nothing else would close the socket.
                     self.abort()
                 return
         self.abort()

@@ -48,7 +48,7 @@ class Pump:
 
     With `ON_CONFIRM` a message is acked when the destination has confirmed it. A message that the
     destination refuses, or cannot route, goes back to its queue; the pump then waits for
-    `rest_seconds`, and goes on. Both channels are the pump's, and of nobody else.
+    `rest_seconds`, and goes on. Both channels belong to the pump alone.
 
     Args:
         source: Channel of the queue.

@@ -69,7 +69,7 @@ class PausedConsumers(ConsumerRotation):
 
     @property
     def lines(self) -> Sequence[Collection[Consumer]]:
-        """Nobody is served."""
+        """No consumer is served."""
         return ()
 
     @property

@@ -99,7 +99,7 @@ def keys_from_set(octets: bytes) -> dict[str, SigningKey]:
 
 
 def _key_of_row(row: dict[str, Any]) -> SigningKey:
-    # Only these kinds: an `oct` would be a secret that everybody can read.
+    # Only these kinds: an `oct` would be a secret that every client can read.
     if row.get("kty") not in ("RSA", "EC", "OKP") or row.get("use", "sig") != "sig":
         raise BadKeyError("it does not sign tokens")
     public = {name: value for name, value in row.items() if name not in ("d", "alg", "x5c")}
