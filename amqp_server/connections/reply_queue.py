@@ -102,7 +102,7 @@ class ReplyQueue:
         self.put(send)
 
     def cancel(self) -> None:
-        """Cancel what the waiting replies wait for: the client has gone, and no other client waits."""
+        """Cancel what the waiting replies wait for: their client has gone."""
         for reply in tuple(self._line):
             if reply.after is not None:
                 reply.after.cancel()

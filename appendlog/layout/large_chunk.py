@@ -82,5 +82,5 @@ Chunk = bytes | LargeChunk
 
 
 def joined_chunk(chunk: Chunk) -> bytes:
-    """Return a chunk in one piece. O(size) for a large one: not for the event loop."""
+    """Return a chunk as one object. O(size) for a large one: not for the event loop."""
     return b"".join(chunk.parts()) if isinstance(chunk, LargeChunk) else chunk

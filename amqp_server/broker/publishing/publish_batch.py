@@ -72,7 +72,7 @@ class PublishBatch:
             self.has_unroutable = True
 
     def take(self) -> list[Group]:
-        """Return the groups, and begin anew without messages."""
+        """Return the groups, and remove them from the batch."""
         groups, self._groups, self._queues, self.exchange = self._groups, [], None, None
         self.has_more_exchanges = self.has_unroutable = False
         return groups

@@ -1,7 +1,7 @@
 """Hands messages of one queue over to another one: none is lost, whatever happens in between.
 
-A message is taken out of its queue before its copy is published, so no consumer gets it meanwhile,
-and is settled when the copy is safe. After a crash between the two there are both.
+A message is taken out of its queue before its copy is published, so no consumer gets it during that
+time, and is settled when the copy is safe. After a crash between the two there are both.
 """
 
 from __future__ import annotations

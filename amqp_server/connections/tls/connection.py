@@ -126,7 +126,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._read()
 
     def eof_received(self) -> bool:
-        """End the connection in order; return whether the socket stays open meanwhile."""
+        """End the connection in order; return whether the socket stays open until then."""
         if self._transport is None:
             self._fail_by_end()
             return False

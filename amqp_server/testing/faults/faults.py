@@ -204,7 +204,7 @@ class Faults:
         self._call(lambda _: filters.append(held))
 
         async def release(_server: Server) -> None:
-            # In one piece: a later confirm must not be sent before these.
+            # Synchronously: a later confirm must not be sent before these.
             filters.remove(held)
             held.release()
 

@@ -76,7 +76,7 @@ def keys_from_set(octets: bytes) -> dict[str, SigningKey]:
         BadKeyError: It is no key set, or has no key that signs tokens.
     """
     try:
-        # Ten times as fast as `json`, which holds up the event loop too: all threads wait for it.
+        # Ten times as fast as `json`, which blocks the event loop too: all threads wait for it.
         found = orjson.loads(octets)
     except orjson.JSONDecodeError:
         raise BadKeyError("the answer is not JSON") from None
