@@ -1,4 +1,4 @@
-"""What one user may do in one virtual host, as long as nothing changes."""
+"""Rights of one user in one virtual host, valid until a permission changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class UnansweredError(Exception):
 
 
 class Granted(Protocol):
-    """What one user may do in one virtual host.
+    """Rights of one user in one virtual host.
 
     Attributes:
         may_impersonate: Whether the user may publish with the `user-id` of another one.

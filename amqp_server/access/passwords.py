@@ -41,7 +41,7 @@ class InvalidHashError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PasswordHash:
-    """What is kept of a password.
+    """Hash of a password, as it is stored.
 
     Attributes:
         algorithm: One of `ALGORITHMS`.

@@ -117,7 +117,7 @@ class PeerAuthenticator:
 
     @property
     def rules(self) -> LoginRules:
-        """What the user who has logged in may do."""
+        """Rules for what the logged-in user may do."""
         return self.accepted.rules if self._current is None else self._current
 
     @property

@@ -456,12 +456,12 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def tls(self) -> TlsDescription | None:
-        """What is shown of the connection's TLS; None without TLS, or after its end."""
+        """Description of the connection's TLS; None without TLS, or after its end."""
         return None if self._tls is None or self._is_lost else describe_tls(self._tls.ssl_object)
 
     @property
     def shown_tls(self) -> dict[str, object]:
-        """What is shown of the connection's TLS, by RabbitMQ's names; empty without TLS."""
+        """Description of the connection's TLS, by RabbitMQ's names; empty without TLS."""
         described = self.tls
         return {} if described is None else described._asdict()
 
@@ -494,7 +494,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def handshake(self) -> ConnectionMachine | None:
-        """What was negotiated; None before the client has sent anything, and after the end."""
+        """Handshake of the connection; None before the first octets, and after the end."""
         return None if self._session is None else self._session.handshake
 
     @property

@@ -25,7 +25,7 @@ class ClientSocket(Protocol):
 
     @property
     def tls(self) -> TlsDescription | None:
-        """What is shown of the connection's TLS; None without TLS, or after its end."""
+        """Description of the connection's TLS; None without TLS, or after its end."""
 
     @property
     def is_backlogged(self) -> bool:

@@ -1,4 +1,4 @@
-"""What one connection sends, on its way to the transport.
+"""Outbox: octets of one connection on their way to the transport.
 
 Octets go straight there. Only the frames of a large message are handed over a part at a time, in
 turns of the event loop, and what is sent after them waits behind them.

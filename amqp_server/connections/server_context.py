@@ -1,4 +1,4 @@
-"""What every connection of a server uses of it."""
+"""Parts of a server that its connections share."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Reader(Protocol):
 
 
 class _Look(NamedTuple):
-    """What the last check saw of a reader.
+    """State of a reader at the last check.
 
     Attributes:
         taken_bytes: Its `taken_bytes`.

@@ -57,7 +57,7 @@ class State(StrEnum):
 
 
 class TransferKind(StrEnum):
-    """What a transfer does."""
+    """Kind of a transfer."""
 
     REPLAY = "replay"
     RETURN = "return"

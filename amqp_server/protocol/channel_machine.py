@@ -126,7 +126,7 @@ _TABLE: Final[dict[ChannelState, dict[type[object], ChannelState | _Refusal]]] =
         ContentBody: ChannelState.CLOSING,
     },
 }
-"""What follows an event in a state. A method without an entry of its own is a `MethodFrame`.
+"""State that follows an event in a state. A method without an entry of its own is a `MethodFrame`.
 
 When the content is complete, AWAITING_METHOD follows its last frame instead of AWAITING_BODY.
 """
@@ -165,7 +165,7 @@ _CLOSING: Final = _ROWS[ChannelState.CLOSING]
 
 
 class ChannelMachine:
-    """What may come next on one channel, and the content that has begun to arrive.
+    """State of one channel: the frames that may come next, and the content that is incomplete.
 
     Args:
         message_bytes_max: Largest body that is accepted, in bytes.
@@ -184,7 +184,7 @@ class ChannelMachine:
 
     @property
     def state(self) -> ChannelState:
-        """What the client may send next."""
+        """State of the channel: it says what the client may send next."""
         return self._row.state
 
     @property

@@ -1,4 +1,4 @@
-"""What is kept of a client's properties: all that programs send, within a bound of memory."""
+"""Client properties, as they are kept: all that programs send, within a bound of memory."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ FOREIGN_PATHS_LOGGED_MAX: Final = 100
 
 @dataclass(slots=True)
 class Cleaning:
-    """What one start removes, and what it leaves unchanged.
+    """Removals of one start, and the unknown files that it leaves unchanged.
 
     Attributes:
         findings: Result of the consistency check: deleted, missing and foreign files.

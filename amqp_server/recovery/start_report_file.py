@@ -46,7 +46,7 @@ def store_report(
 
 
 class KnownNames(NamedTuple):
-    """What the last start says of the list of names (`metadata.name_list`).
+    """State of the list of names (`metadata.name_list`) after the last start.
 
     Attributes:
         believes_names: Whether the list can be believed. Not if the last start was one of a program

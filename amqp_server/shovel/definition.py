@@ -1,4 +1,4 @@
-"""What a shovel does: the value of its parameter, checked as RabbitMQ checks it.
+"""Definition of a shovel: the value of its parameter, checked as RabbitMQ checks it.
 
 Source: RabbitMQ's shovel plugin, dynamic shovels; the texts are those of RabbitMQ 3.10.
 """

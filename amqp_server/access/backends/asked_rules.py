@@ -128,7 +128,7 @@ class AskedRules:
 
 
 class AskedGrants:
-    """What one user may do in one virtual host; see `Granted`.
+    """Rights of one user in one virtual host; see `Granted`.
 
     Args:
         rules: Rights of the user.

@@ -1,4 +1,4 @@
-"""What a back end has to offer: the interface for one's own, and for those that come along.
+"""Interface of authentication back ends: of your own, and of those that the broker brings.
 
 A back end of one's own is a class, or a function without arguments that returns an object, under
 the entry point group `amqp_server.auth_backends`. docs/authentication-backends.md has an example.

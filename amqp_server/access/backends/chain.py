@@ -55,7 +55,7 @@ class LetsIn(Protocol):
 
     @property
     def status(self) -> dict[str, object]:
-        """What operators are told of it."""
+        """Status of the back end for operators."""
 
 
 class _LoginQuestion(NamedTuple):
@@ -162,7 +162,7 @@ class OutsideBackend:
 
     @property
     def status(self) -> dict[str, object]:
-        """What operators are told of it."""
+        """Status of the back end for operators."""
         questions = self.questions
         return {
             "name": self.name,
@@ -248,5 +248,5 @@ class Chain:
 
     @property
     def status(self) -> list[dict[str, object]]:
-        """What operators are told of them."""
+        """Status of all back ends for operators."""
         return [backend.status for backend in self._backends]

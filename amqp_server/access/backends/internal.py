@@ -82,5 +82,5 @@ class InternalBackend:
 
     @property
     def status(self) -> dict[str, object]:
-        """What operators are told of it."""
+        """Status of the back end for operators."""
         return {"name": INTERNAL}

@@ -7,7 +7,7 @@ from typing import Final
 from appendlog.layout.message import message_borders
 
 LARGE_BYTES: Final = 512 * 1024
-"""Bytes from which on the body of a message is not copied with its properties in one step."""
+"""Bytes from which on the body of a message is not copied with its properties in one piece."""
 
 
 def without_large_body(message: bytes) -> tuple[bytes, memoryview | None]:

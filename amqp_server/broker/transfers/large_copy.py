@@ -1,7 +1,7 @@
 """Puts the body of a large message behind new properties, in steps.
 
-A dead letter is a message of its own, with other headers, so its body must be copied. In one step,
-a body of 127 MB would block the event loop for a tenth of a second.
+A dead letter is a message of its own, with other headers, so its body must be copied. In one piece,
+a body of 127 MB would hold the event loop for a tenth of a second.
 """
 
 from __future__ import annotations

@@ -380,7 +380,7 @@ class ClientSession:
 
     @property
     def work(self) -> str:
-        """What the client asked for last, as the log of stalls names it."""
+        """Last request of the client, as the log of stalls names it."""
         return _text_of(self.name, self._event)
 
     def _handle_events(self, time_slice: TimeSlice | None = None) -> bool:

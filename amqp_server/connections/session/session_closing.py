@@ -1,4 +1,4 @@
-"""How a session ends: which close is sent, and that everything is released before it.
+"""Ends a session: chooses the close to send, and releases everything before it.
 
 Soft errors close a channel, hard errors close the connection, as AMQP requires. A client gets
 the close only after everything that it held is released: a quick reconnect must find the messages,

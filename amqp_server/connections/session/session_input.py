@@ -1,4 +1,4 @@
-"""What a client has sent and its session has not handled yet: octets first, then events.
+"""Input of a session that is not handled yet: octets first, then events.
 
 Octets are scanned in parts, and the next part only when all events of the part before are handled.
 The socket is read only while nothing waits. So `is_scanned` and `is_paused` mean together:

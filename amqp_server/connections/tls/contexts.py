@@ -1,4 +1,4 @@
-"""What new TLS handshakes use: one SSLContext for each certificate, chosen by host name."""
+"""Contexts of new TLS handshakes: one SSLContext for each certificate, chosen by host name."""
 
 from __future__ import annotations
 

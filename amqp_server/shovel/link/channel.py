@@ -68,7 +68,7 @@ _END: Final = b"\xce"
 
 
 class ChannelConnection(Protocol):
-    """What a channel needs of its connection.
+    """Connection, as its channels use it.
 
     Attributes:
         blocked_reason: Why the broker lets it publish nothing; empty if it does.

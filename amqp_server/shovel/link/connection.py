@@ -158,7 +158,7 @@ class LinkConnection(asyncio.BufferedProtocol):
 
     @property
     def server_properties(self) -> dict[str, object]:
-        """What the server has said of itself, as bytes, numbers and so on."""
+        """Properties of the server, as bytes, numbers and so on."""
         return {name: each.value for name, each in self._handshake.server_properties.items()}
 
     async def open_channel(self) -> LinkChannel:

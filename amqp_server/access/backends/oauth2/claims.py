@@ -1,4 +1,4 @@
-"""What the claims of a verified token say of its user: name, tags and scopes.
+"""Reads the user of a verified token from its claims: name, tags and scopes.
 
 Source: rabbitmq_auth_backend_oauth2, `rabbit_auth_backend_oauth2` and `uaa_jwt`.
 """

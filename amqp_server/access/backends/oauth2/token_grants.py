@@ -1,4 +1,4 @@
-"""What the scopes of a token allow in one virtual host."""
+"""Rights that the scopes of a token give in one virtual host."""
 
 from __future__ import annotations
 
