@@ -1,4 +1,4 @@
-"""What a server is doing now: how a clock that tests turn sees that the server is at rest."""
+"""Activity of a server: a clock that tests turn sees by it that the server is at rest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ServerActivity:
 
     @property
     def work(self) -> str:
-        """What the server is doing now; empty while it only waits for peers and timers."""
+        """Work of the server at this moment; empty while it only waits for peers and timers."""
         server = self._server
         # The flusher before its results: a result is among these before the flusher is idle.
         kinds = (

@@ -239,7 +239,7 @@ async def try_recovery(
 
 
 class _Directory(NamedTuple):
-    """How a start uses the data directory.
+    """Data directory, as a start uses it.
 
     Attributes:
         filesystem: File operations.
@@ -345,7 +345,7 @@ async def _begin_to_write(
 
 
 class _LastWrites:
-    """What a clean stop writes.
+    """Files that a clean stop writes.
 
     Args:
         server: Server that stops.

@@ -36,7 +36,7 @@ class QueueLook(Protocol):
 
 
 class ChangedQueues:
-    """Which queues have changed, in the order of their last change. The event loop owns it.
+    """Changed queues, in the order of their last change. The event loop owns it.
 
     A queue notes its first change after each look; the next ones cost it the test of a flag. So
     idle queues cost nothing, however many there are.

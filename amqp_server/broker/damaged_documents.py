@@ -53,7 +53,7 @@ SINGULARS: Final = {
     "vhost_limits": "limits",
     "vhost_metadata": "description",
 }
-"""What one document of a kind is called."""
+"""Name of one document of a kind."""
 LISTED_KINDS: Final = frozenset(EFFECTS) - {"queues", "exchanges", "bindings"}
 """Kinds whose names are listed (`metadata.name_list`), so that the loss of a document is noticed.
 
@@ -83,7 +83,7 @@ class DamagedDocument(NamedTuple):
 
     @property
     def effect(self) -> str:
-        """What follows from it until it is mended or accepted as lost."""
+        """Effect of the damage until the document is mended or accepted as lost."""
         return effect_of(self.kind)
 
 

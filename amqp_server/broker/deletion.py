@@ -56,7 +56,7 @@ class _End(NamedTuple):
 
 
 class Deletion:
-    """What is left of deleted objects of one virtual host. Its owner takes all steps.
+    """Remains of deleted objects of one virtual host. Its owner takes all steps.
 
     Clients that declare an object of the same name take steps too, instead of waiting.
 

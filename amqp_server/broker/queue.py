@@ -262,7 +262,7 @@ class Queue:
 
     @property
     def durability(self) -> Durability | None:
-        """What a confirm of a persistent message guarantees; None: nothing survives a restart."""
+        """Guarantee of a persistent message's confirm; None: nothing survives a restart."""
         return self.storage_settings.durability if self.is_journaled else None
 
     @property

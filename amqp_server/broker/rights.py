@@ -1,4 +1,4 @@
-"""What a client may do in its virtual host.
+"""Rights of a client in its virtual host.
 
 Source: RabbitMQ, `rabbit_channel` (which permission each method needs, and in which order). The
 texts are those of RabbitMQ 4.
@@ -113,7 +113,7 @@ class Rights:
 
     @property
     def grants(self) -> Granted:
-        """What the user may do now."""
+        """Permissions of the user at this moment."""
         if self._generation != self.rules.generation:
             self._generation = self.rules.generation
             self._grants = self.rules.grants(self._user, self._vhost)

@@ -96,7 +96,7 @@ class DirectoryCheck:
 
 
 class _Known(NamedTuple):
-    """What a checkpoint contains of one queue and its groups."""
+    """Content of a checkpoint for one queue and its groups."""
 
     queue: QueueCheckpoint | None
     groups: list[GroupCheckpoint]

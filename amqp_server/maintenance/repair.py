@@ -50,7 +50,7 @@ PASSES_MAX: Final = 4
 
 @dataclass(slots=True)
 class Repair:
-    """What a repair has done.
+    """Result of a repair.
 
     Attributes:
         done: Completed steps, in order.

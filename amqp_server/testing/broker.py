@@ -237,7 +237,7 @@ class Broker:
 
     @property
     def faults(self) -> Faults:
-        """What may go wrong, on demand, in all virtual hosts."""
+        """Faults on demand, in all virtual hosts."""
         return self._faults
 
     def save_checkpoint(self) -> SavedCheckpoint:

@@ -1,4 +1,4 @@
-"""What RabbitMQ's event exchange sends for an event: routing keys, each with its headers.
+"""Messages of RabbitMQ's event exchange for an event: routing keys, each with its headers.
 
 An event that RabbitMQ does not have is sent under its own name, with its details as headers. Where
 RabbitMQ sends two messages for one event of ours, so does this: setting an operator policy is the
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     """A routing key, and the headers of its message."""
 
 INTERNAL_USER: Final = "rmq-internal"
-"""Who acts when the server acts by itself."""
+"""User of events that the server causes by itself."""
 COMMAND_USER: Final = "rmq-cli"
-"""Who acts when a command of the operating system's user does."""
+"""User of events that a command of an operating system's user causes."""
 PROTOCOL: Final = "{0,9,1}"
 _LIMITS: Final = "limits"
 

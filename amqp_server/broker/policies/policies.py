@@ -51,7 +51,7 @@ POLICIES_MAX: Final = 1000
 """Policies of one virtual host and kind: a declare compares its name with all of them."""
 _TTL: Final = "message-ttl"
 _RECORDED: Final = ("pattern", "apply-to", "priority", "definition")
-"""What the audit log has of a policy."""
+"""Details of a policy in the audit log."""
 
 
 class Policies:

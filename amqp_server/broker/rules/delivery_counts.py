@@ -1,4 +1,4 @@
-"""How often messages were requeued, for the delivery limit and the header `x-delivery-count`.
+"""Counts of requeues, for the delivery limit and the header `x-delivery-count`.
 
 Adjacent messages with the same count are one run. So the messages that a closed channel returns
 cost as much as one message, however many they are. The number of runs is bounded.

@@ -1,4 +1,4 @@
-"""What all queues share below the broker: the flusher, the page pool, the data directory."""
+"""Storage that all queues share below the broker: flusher, page pool, data directory."""
 
 from __future__ import annotations
 

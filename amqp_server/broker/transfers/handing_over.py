@@ -30,7 +30,7 @@ class CopyAt(NamedTuple):
 
 
 class HandedOver(NamedTuple):
-    """What became of messages; those that were not ready any more are in neither.
+    """Outcome for messages; those that were not ready any more are in neither.
 
     Attributes:
         copies: Those that the other queue has.
