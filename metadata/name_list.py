@@ -42,7 +42,7 @@ Place = tuple[str, str, str]
 
 
 class StoredNames(NamedTuple):
-    """What a list contains.
+    """Content of a list.
 
     Attributes:
         places: The documents that it names.

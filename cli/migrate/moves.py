@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 ROUND_SECONDS: Final = 1.0
 """Pause between two rounds."""
 LATER_SECONDS: Final = 5.0
-"""How long a queue waits after a turn that has moved nothing, or failed."""
+"""Seconds that a queue waits after a turn that has moved nothing, or failed."""
 GRACE_SECONDS: Final = 20.0
-"""How long turns may take to end when they have to."""
+"""Seconds that turns may take to end when they have to."""
 _NOT_FOUND: Final = 404
 
 

@@ -1,4 +1,4 @@
-"""What will be moved, and what stays at the source, with the reason."""
+"""Plan of a migration: the queues to move, and those that stay, with the reason."""
 
 from __future__ import annotations
 

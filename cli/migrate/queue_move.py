@@ -49,7 +49,7 @@ _NUMBERS_SKIPPED: Final = 1 << 16
 
 
 class State(StrEnum):
-    """What is done with a queue."""
+    """State of a queue's move."""
 
     WAITING = "waiting"
     MOVING = "moving"
@@ -64,7 +64,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all moves share.
+    """Parts that all moves share.
 
     Attributes:
         pool: Connections to the source.

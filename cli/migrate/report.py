@@ -1,4 +1,4 @@
-"""What has become of a migration, at its end."""
+"""Report at the end of a migration."""
 
 from __future__ import annotations
 

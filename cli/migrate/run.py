@@ -37,11 +37,11 @@ from cli.migrate.source_api import SourceApi, SourceQueue
 from cli.migrate.target import Target
 
 PUBLISHERS_SECONDS: Final = 5.0
-"""How often the source is asked who publishes; RabbitMQ counts every 5 seconds."""
+"""Seconds between two requests for the source's publishers; RabbitMQ counts every 5 seconds."""
 _CHECK_SECONDS: Final = 0.25
 _THREADS_BESIDE: Final = 2
 _STATISTICS_LOOKS: Final = 8
-"""How many seconds RabbitMQ's counts may be behind at the end: it renews them every 5."""
+"""Seconds by which RabbitMQ's counts may be behind at the end: it renews them every 5."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PASSWORD_BYTES_MAX = 1024
 _NO_PASSWORD = {"password_hash": "", "hashing_algorithm": "rabbit_password_hashing_sha256"}
-"""What is kept of a user whom no password logs in."""
+"""Stored password hash of a user whom no password logs in."""
 
 
 def list_users(call: Call) -> Rows:
