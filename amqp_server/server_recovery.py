@@ -161,7 +161,7 @@ def _note_damage(
     malformed: list[MalformedDefinition],
     restored_vhosts: Collection[str],
 ) -> None:
-    """Keep what is not known of the directory: it is shown until somebody replaces it."""
+    """Keep what is not known of the directory: it is shown until it is replaced."""
     restored = {encode_name(name) for name in restored_vhosts}
     for unreadable in documents.unreadable:
         is_restored = unreadable.kind == VHOSTS and unreadable.encoded_name in restored

@@ -285,7 +285,7 @@ class AccessControl:
             raise TooManyUsersError(
                 f"cannot create user '{user.name}': limit ({USERS_MAX}) is reached"
             )
-        # What may be left of an earlier user with this name.
+        # Documents that may be left of an earlier user with this name.
         await self._remove_rows(user.name)
         try:
             await self._store.put(user.document())

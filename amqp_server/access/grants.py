@@ -48,7 +48,7 @@ class Granted(Protocol):
         """Return whether the user has a right for an object of this name.
 
         Args:
-            right: What the user wants.
+            right: Right that the user needs.
             kind: `queue` or `exchange`.
             name: Name of the object.
 

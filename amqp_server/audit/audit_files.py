@@ -83,7 +83,7 @@ class AuditFiles:
     def _make_ready(self) -> None:
         """Open the file that the next line belongs to."""
         if self._descriptor >= 0 and os.fstat(self._descriptor).st_nlink == 0:
-            # Somebody has removed the file: what is written now should be found.
+            # A person has removed the file: the next lines should be found.
             os.close(self._descriptor)
             self._descriptor = -1
         if self._descriptor < 0:

@@ -60,7 +60,7 @@ class SteppedCollector:
         self._began_seconds = 0.0
         # Work since the last collection, of any generation.
         self._work_seconds = 0.0
-        # What the younger collections took since the last full one.
+        # Seconds of the younger collections since the last full one.
         self._walk_seconds = 0.0
 
     def start(self) -> None:

@@ -35,7 +35,7 @@ class ManagementProcess:
 
     Args:
         config: Settings; not changed.
-        sockets: What it serves; closed by their owner.
+        sockets: Sockets that it serves; closed by their owner.
 
     Attributes:
         is_serving: Whether the process has said that it serves.

@@ -82,7 +82,7 @@ class ShovelProcess:
     Args:
         broker: Broker whose shovels they are.
         parameters: Its runtime parameters, which define them.
-        listener: Where the process connects to this server.
+        listener: Listener on which the process connects to this server.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class ShovelProcess:
         await self._child.stop()
         self._listener.close()
 
-    # What commands ask
+    # For commands
 
     def rows(self) -> list[dict[str, Any]]:
         """Return what is shown of each shovel, by virtual host and name."""

@@ -1,4 +1,4 @@
-"""Decides who may log in from where, and logs who may not."""
+"""Decides which users may log in from which addresses, and logs refusals."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class PeerAuthenticator:
         Args:
             secret: The new password or token.
             vhost: Virtual host that is open.
-            reason: What the client says of it.
+            reason: Reason that the client gives.
 
         Returns:
             Why it is refused, for the client, empty if it is not; None if it has no effect, because

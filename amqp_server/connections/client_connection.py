@@ -244,7 +244,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def taken_bytes(self) -> int:
         """Bytes that the client's system has acknowledged; they grow when the client reads."""
-        # What is unsent may be encrypted, which makes it longer.
+        # Unsent octets may be encrypted, which makes them longer.
         added_bytes = 0 if self._tls is None else self._tls.overhead_bytes
         return self.octets.send_oct + added_bytes - self.unsent_bytes - self._unacknowledged_bytes
 

@@ -42,7 +42,7 @@ class ClientListeners:
         config: Settings; not changed.
 
     Attributes:
-        context: What new TLS handshakes use; None if the server does not listen for TLS.
+        context: Context of new TLS handshakes; None if the server does not listen for TLS.
 
     Raises:
         StartupError: The certificate or the key cannot be used.

@@ -79,7 +79,7 @@ class ReplyQueue:
         """Send a reply after `after` is done and all earlier replies are sent.
 
         Args:
-            after: What the request waits for.
+            after: Future that the request waits for.
             send: Sends its reply.
             identity: Of the request, as in `Method.identity`. If it changes no definition, `admits`
                 returns False until its reply is sent: a queue.delete after a tx.commit must see

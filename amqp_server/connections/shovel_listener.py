@@ -40,7 +40,7 @@ class ShovelListener:
     """The listener for the process of the shovels.
 
     Args:
-        context: What connections of the server use.
+        context: Parts that the server's connections share.
         access: Users and permissions.
         make_connection: Makes the connection of a client.
     """

@@ -1,4 +1,4 @@
-"""The command `exports.list`: what exports have noted in the data directory, and who reads now.
+"""The command `exports.list`: the exports' records in the data directory, and their readers.
 
 An export runs in a process of its own and notes what it does (`appendlog.export_records`). The
 server adds what it knows: how far each queue is ahead of the output.

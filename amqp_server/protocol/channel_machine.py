@@ -170,7 +170,7 @@ class ChannelMachine:
     Args:
         message_bytes_max: Largest body that is accepted, in bytes.
         budget: Limit of incomplete bodies; all connections share it.
-        owner: Whose share of the budget the content uses: the connection.
+        owner: Connection whose part of the budget the content uses.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class ChannelMachine:
     def _advance(self, event: Event, following: _Row | _Refusal) -> Event | None:
         """Take an event that changes the state, or that is refused or ignored."""
         if self._row is _UNOPENED and isinstance(event, MethodFrame):
-            # What cannot be decoded is another error than what may not come.
+            # A method that cannot be decoded is another error than an unexpected one.
             decode_method(event.payload)
         if not isinstance(following, _Row):
             raise following(event)

@@ -63,7 +63,7 @@ def known_names(storage_path: Path) -> KnownNames:
     try:
         lists_names = bool(load_report(storage_path).get(LISTS_NAMES))
     except (OSError, ValueError):
-        # Somebody has damaged or removed the report; that must not hide other damage.
+        # The report was damaged or removed; that must not hide other damage.
         return KnownNames(believes_names=True, expects_names=False)
     return KnownNames(lists_names, lists_names)
 

@@ -76,7 +76,7 @@ def why_refused_from(uri: AmqpUri, source: str) -> str:
     connects, it cannot know.
 
     Args:
-        uri: Where the connection leads.
+        uri: Address to which the connection leads.
         source: IP address of this end of it, which the peer takes for where the client is.
     """
     if uri.user != GUEST:

@@ -1,6 +1,6 @@
 """The back ends of a server, which are tried in their order.
 
-Who lets a user in also says what this user may do.
+The back end that accepts a login also decides what this user may do.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class Questions:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            # Who waited has the error; one that came too late is no mistake.
+            # The waiting callers have the error; one that came too late is no mistake.
             task.exception()
 
 

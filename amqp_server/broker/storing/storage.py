@@ -74,7 +74,7 @@ class QueueStorage:
         on_compacted: Called on the event loop with the result of each compaction.
 
     Attributes:
-        changed_queues: Which queues have changed since somebody asked.
+        changed_queues: Queues that have changed since the last request.
         counted_channels: What channels have counted of the traffic.
         clock: Time that the append times and deadlines of messages go by.
         held: Queues that a commit holds: until its end nothing else changes what clients see there.

@@ -36,7 +36,7 @@ class ProxiedConnection(asyncio.BufferedProtocol):
         protocol: Protocol that gets the socket, and everything after the header.
         on_names: Called with the names of both ends, if the header has them, before `protocol`
             gets the socket.
-        trusted: Whom to believe.
+        trusted: Addresses of proxies whose header is believed.
         accepted: Sockets that are not connections of clients yet.
     """
 

@@ -5,7 +5,7 @@ handles only events that may overlap with it (`reply_queue`), and then pauses re
 Soft errors close a channel, hard errors close the connection, as AMQP requires.
 
 The loop is `_handle_in_order`: what comes next, the steps that it takes, and whether others go
-first. What may happen in which state is a table in `session_machine`.
+first. A table in `session_machine` has the events that each state allows.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ClientSession:
         server: Server whose broker the client uses.
         connection: Connection that sends and receives the session's octets.
         machine: Handshake whose greeting (connection.start) this session sends.
-        authenticator: Who decides in it about the login.
+        authenticator: Decides in it about the login.
     """
 
     def __init__(
@@ -314,7 +314,7 @@ class ClientSession:
         """Handle what had arrived before the connection was lost, then release everything."""
         is_cut = (self.is_open or self._steps is not None) and self._handle_events(time_slice)
         if time_slice is not None and self.is_open and self._replies.is_waiting and self._is_busy:
-            # What follows a request that waits for the disk had arrived too.
+            # Events behind a request that waits for the disk had arrived too.
             return
         if not is_cut and self in self._turn.jobs:
             self._turn.jobs.discard(self)
@@ -414,7 +414,7 @@ class ClientSession:
         events, channels, admits = waiting.events, self._channels, self._replies.admits
         while True:
             try:
-                # What comes next: the close of a channel, then what the client has sent.
+                # Next come the close of a channel, then the events of the client.
                 if states.work is Work.IDLE:
                     if channels.closings:
                         closing = channels.closings.popleft()

@@ -47,7 +47,7 @@ class EndingSession(Client, Protocol):
     """The session that ends, or one of whose channels does.
 
     Attributes:
-        parked: What it has parked.
+        parked: Its parked publishes.
     """
 
     parked: ParkedPublishes
@@ -74,10 +74,10 @@ class SessionClosing:
     Args:
         server: Server whose broker the client uses.
         connection: Connection to close.
-        machine: What may still come on channel 0.
+        machine: State of channel 0.
         states: Stage of the session.
         channels: Its channels.
-        waiting: What it has not handled yet.
+        waiting: Its input that is not handled yet.
 
     Attributes:
         reason: Why the session ends, by the side that closed it first; empty until one has.
@@ -168,7 +168,7 @@ class SessionClosing:
 
         Args:
             session: The session.
-            method: What the client has sent.
+            method: Method that the client has sent.
             answer: Its answer; None if our own close came first.
         """
         if isinstance(method, ConnectionClose):

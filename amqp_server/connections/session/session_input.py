@@ -50,7 +50,7 @@ class SessionInput:
             parked events.
         is_scanned: Whether no octets wait but those of a frame, or a publish, that is incomplete.
         is_paused: Whether the client is not read, because what it has sent is not handled yet.
-        buffer: What the session reads now; None when it has read.
+        buffer: Octets that the session reads now; None when it has read them.
         at: Position in it of what is not scanned yet.
     """
 
@@ -61,8 +61,8 @@ class SessionInput:
         self.is_scanned = True
         self.is_paused = False
         self._connection = connection
-        # What was read and is not scanned yet: a part of the read buffer while it is handled, and
-        # of the connection's `rest` afterwards.
+        # Octets that were read and are not scanned yet: a part of the read buffer while it is
+        # handled, and of the connection's `rest` afterwards.
         self.buffer: bytearray | None = None
         self.at = 0
         self._end = 0

@@ -72,7 +72,7 @@ class SessionLogin:
         machine: Handshake, whose greeting the session sends.
         authenticator: Decides in it about the login.
         states: Stage of the session.
-        waiting: What the session has not handled yet.
+        waiting: Input of the session that is not handled yet.
         replies: Replies that wait, also for decisions about a login.
         closing: Closes the session when the handshake fails, or when the client asks for it.
 

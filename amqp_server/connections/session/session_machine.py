@@ -95,7 +95,7 @@ STAGES: Final[dict[Stage, dict[StageEvent, Stage]]] = {
         StageEvent.RELEASE: Stage.RELEASING,
         StageEvent.LOST: Stage.GONE,
     },
-    # What had arrived is still handled; the release comes after it.
+    # Events that had arrived are still handled; the release comes after them.
     Stage.LOST_HANDSHAKE: {
         StageEvent.RELEASE: Stage.LOST_RELEASING,
     },
@@ -159,7 +159,7 @@ class SessionMachine:
 
     Attributes:
         stage: How far the session is.
-        work: What it takes steps of.
+        work: Work that it takes steps of.
     """
 
     __slots__ = ("stage", "work")

@@ -40,7 +40,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         protocol: Protocol of the client, which reads and writes plain octets; connected when the
             handshake is done.
         names_of: Returns the names of both ends, for log lines.
-        current: What new handshakes use.
+        current: Context of new handshakes.
         handshake_queue: The TLS handshakes of the server.
         accepted: Sockets that are not connections of clients yet.
         seconds_max: Seconds that the handshake may take.

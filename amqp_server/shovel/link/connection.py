@@ -53,8 +53,8 @@ async def connect(
     """Connect to a broker and log in.
 
     Args:
-        uri: Where it is; it names a host.
-        client_properties: What the broker shows of this connection, such as `connection_name`.
+        uri: Address of the broker; it names a host.
+        client_properties: Properties that the broker shows, such as `connection_name`.
         why_refused_from: Called with the IP address of this end before anything is sent; returns
             why there must be no login from there, empty if there may.
 
@@ -234,10 +234,10 @@ class LinkConnection(asyncio.BufferedProtocol):
         self.write(method_frame(0, ConnectionClose(reply_code=code, reply_text=text)))
         self._fail_all(error)
         if self._transport is not None:
-            # What is written still goes out, if the peer reads.
+            # Written octets still go out, if the peer reads.
             self._transport.close()
 
-    # What the event loop calls
+    # For the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""

@@ -54,7 +54,7 @@ class Pump:
         source: Channel of the queue.
         destination: Channel of the exchange; the pump asks it for confirms.
         queue: Name of the queue.
-        route: Where messages go.
+        route: Exchange and routing key to which messages go.
         ack_mode: When the source may forget a message.
         prefetch: Unacked messages at the source at most; 0: as many as the memory bounds allow.
         consumer_arguments: Arguments of the consumer.

@@ -53,7 +53,7 @@ def scopes_of(
     Args:
         claims: Claims of the token.
         resource: Name of this server among those that the token is for.
-        prefix: What the scopes for this server begin with.
+        prefix: Text with which the scopes for this server begin.
         more_keys: Paths of other claims with scopes, `a.b.c`.
         aliases: Scopes that other scopes stand for.
 

@@ -21,7 +21,7 @@ class TokenGrants:
     """The permissions of a token in one virtual host; see `Granted`.
 
     Args:
-        permissions: What its scopes allow there.
+        permissions: Permissions that its scopes give there.
         tags: Tags of its user.
     """
 
