@@ -299,8 +299,10 @@ def _report(
     reason = ""
     try:
         definitions = _chosen(request)
-        facts = _settled_facts(request, plan)
-        plan = replace(plan, facts=facts, stays=make_plan(definitions, facts.values()).stays)
+        queues = _settled_queues(request, plan)
+        plan = replace(
+            plan, source_queues=queues, stays=make_plan(definitions, queues.values()).stays
+        )
         is_checked = True
         if request.api is not None:
             publishers = request.api.publishers()
@@ -311,19 +313,19 @@ def _report(
     return Report(plan.moves, left, expected, differs, publishers, seconds, reason)
 
 
-def _settled_facts(request: MigrationRequest, plan: Plan) -> dict[Key, SourceQueue]:
-    """Return what the source says of its queues, when it no longer counts what we have acked.
+def _settled_queues(request: MigrationRequest, plan: Plan) -> dict[Key, SourceQueue]:
+    """Return the queues of the source when it no longer counts messages that we have acked.
 
     Raises:
         SourceError: Its API does not answer.
     """
     moved = {(move.vhost, move.name) for move in plan.moves if move.moved}
     for _ in range(_STATISTICS_LOOKS):
-        facts = {(each.vhost, each.name): each for each in _queues(request)}
-        if not any(facts[key].unacked for key in moved & facts.keys()):
+        queues = {(each.vhost, each.name): each for each in _queues(request)}
+        if not any(queues[key].unacked for key in moved & queues.keys()):
             break
         time.sleep(1)
-    return facts
+    return queues
 
 
 @contextmanager
