@@ -84,7 +84,7 @@ def control_commands(
         server.watch,
         server.slow_readers,
         management,
-        server.context.handshakes.authentication,
+        server.context.handshake_factory.authentication,
     )
     node = NodeState(sources, checkpointer, server.filesystem)
     families = (
@@ -124,7 +124,7 @@ def control_commands(
         shovel_commands(shovels),
         login_commands(
             server.config,
-            server.context.handshakes,
+            server.context.handshake_factory,
             server.access,
             server.audit,
             broker.auth_attempts,

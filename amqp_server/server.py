@@ -28,7 +28,7 @@ from amqp_server.broker.turn_watch import TurnWatch
 from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.connections.authentication import Authentication
 from amqp_server.connections.connection_limits import ConnectionLimits
-from amqp_server.connections.handshakes import Handshakes
+from amqp_server.connections.handshake_factory import HandshakeFactory
 from amqp_server.connections.heartbeats import HeartbeatWheel
 from amqp_server.connections.lingering import Lingering
 from amqp_server.connections.open_connections import OpenConnections
@@ -39,10 +39,10 @@ from amqp_server.definitions_file.definitions_import import DefinitionsImport
 from amqp_server.operations.limit_settings import LimitSettings
 from amqp_server.operations.parameter_settings import ParameterSettings
 from amqp_server.upkeep.alarms import Alarms
-from amqp_server.upkeep.arrived_results import ArrivedResults
 from amqp_server.upkeep.checkpointer import Checkpointer
 from amqp_server.upkeep.committer import Committer
 from amqp_server.upkeep.compactor import Compactor
+from amqp_server.upkeep.completed_writes import CompletedWrites
 from amqp_server.upkeep.reclaimer import Reclaimer
 from amqp_server.upkeep.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.upkeep.worker_reads import WorkerReads
@@ -79,7 +79,7 @@ class Server:
         checkpoints: Store of the checkpoints.
         journal: Redo journal of transactions.
         flusher: Writes all logs; must be started, and is closed after the last request.
-        arrived: Results of the flusher on their way to the event loop.
+        completed_writes: Results of the flusher on their way to the event loop.
         reads: Reads of logs that the broker waits for.
         tasks: Tasks that no caller awaits.
         access: Users and permissions.
@@ -110,7 +110,7 @@ class Server:
     checkpoints: CheckpointStore
     journal: RedoJournal
     flusher: ThreadFlusher
-    arrived: ArrivedResults
+    completed_writes: CompletedWrites
     reads: WorkerReads
     tasks: BackgroundTasks
     access: AccessControl
@@ -172,8 +172,8 @@ def assemble(
         return await checkpointer.write_round()
 
     # Queues and their logs
-    arrived = ArrivedResults(loop.call_soon_threadsafe, take_results)
-    flusher = ThreadFlusher(arrived.add)
+    completed_writes = CompletedWrites(loop.call_soon_threadsafe, take_results)
+    flusher = ThreadFlusher(completed_writes.add)
     reads = WorkerReads()
     compactor = Compactor(flusher, config.compact_below, lambda: _spare_bytes(config, filesystem))
     turn = Turn(loop.call_soon, loop.call_later, watch, collector.note_work, clock, stopwatch)
@@ -234,7 +234,7 @@ def assemble(
 
     slow_readers = SlowReaders(
         connections,
-        int(memory_bytes_max * limits.unread_share_max),
+        int(memory_bytes_max * limits.unread_fraction_max),
         limits.slow_reader_checks_max,
     )
 
@@ -266,7 +266,7 @@ def assemble(
         connections=connections,
         access=access,
         connection_limits=connection_limits,
-        handshakes=Handshakes(config, authentication),
+        handshake_factory=HandshakeFactory(config, authentication),
         alarms=alarms,
         parked_budget=parked_budget,
         heartbeats=HeartbeatWheel(),
@@ -285,7 +285,7 @@ def assemble(
         checkpoints=stored.checkpoints,
         journal=stored.journal,
         flusher=flusher,
-        arrived=arrived,
+        completed_writes=completed_writes,
         reads=reads,
         tasks=tasks,
         access=access,

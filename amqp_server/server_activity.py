@@ -1,4 +1,4 @@
-"""What a server is doing now: how a clock that tests turn sees that the server is at rest."""
+"""Activity of a server: a clock that tests turn sees by it that the server is at rest."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class ServerActivity:
 
     @property
     def work(self) -> str:
-        """What the server is doing now; empty while it only waits for peers and timers."""
+        """Work of the server at this moment; empty while it only waits for peers and timers."""
         server = self._server
         # The flusher before its results: a result is among these before the flusher is idle.
         kinds = (
             (not server.broker.turn.is_idle, "turns of queues and channels"),
-            (not server.flusher.is_idle or not server.arrived.is_empty, "writes of logs"),
+            (not server.flusher.is_idle or not server.completed_writes.is_empty, "writes of logs"),
             (server.reads.under_way > 0, "reads of logs"),
             (len(server.tasks) > 0, "declares, deletions and transactions"),
             (server.checkpointer.is_writing, "a round of checkpoints"),

@@ -45,7 +45,7 @@ Python's default of 5 ms would delay every confirm while the event loop is busy.
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a process has beside its settings; the defaults are those of `amqp-server`.
+    """Parts of a process beside its settings; the defaults are those of `amqp-server`.
 
     Attributes:
         filesystem: File operations for definitions, logs and checkpoints; None for the system's.

@@ -11,7 +11,7 @@ from amqp_server.base.errors import StartupError
 from amqp_server.broker.damaged_documents import DamagedDocument
 from amqp_server.broker.definitions import VHOSTS
 from amqp_server.recovery.accepted_loss import accept_loss
-from amqp_server.recovery.access_evidence import missing_access
+from amqp_server.recovery.access_consistency import missing_access
 from amqp_server.recovery.access_recovery import recover_access
 from amqp_server.recovery.broker_recovery import recover
 from amqp_server.recovery.cleaning import begin_cleaning
@@ -118,7 +118,7 @@ async def recover_server(
         is_loss_accepted=accepted_loss.has_definitions,
     )
     recover_vhost_limits(broker, documents, malformed)
-    _note_damage(broker, documents, malformed, cleaning.evidence.missing_vhosts)
+    _note_damage(broker, documents, malformed, cleaning.findings.missing_vhosts)
     stored.metadata.on_written = broker.damaged_documents.discard
     knows_all = not (documents.unreadable or recovered.damaged or malformed)
     queues = groups.restore(broker.queues())
@@ -144,8 +144,8 @@ async def recover_server(
 async def _list_names(stored: StoredState, cleaning: Cleaning) -> None:
     """Let no start miss the documents that an upgrade sets aside, and list all others."""
     try:
-        if cleaning.evidence.orphans:
-            await stored.metadata.forget_names(cleaning.evidence.orphans)
+        if cleaning.findings.orphans:
+            await stored.metadata.forget_names(cleaning.findings.orphans)
     except MetadataError as error:
         raise StartupError(f"cannot write the data directory: {error}") from error
     try:
@@ -161,7 +161,7 @@ def _note_damage(
     malformed: list[MalformedDefinition],
     restored_vhosts: Collection[str],
 ) -> None:
-    """Keep what is not known of the directory: it is shown until somebody replaces it."""
+    """Keep what is not known of the directory: it is shown until it is replaced."""
     restored = {encode_name(name) for name in restored_vhosts}
     for unreadable in documents.unreadable:
         is_restored = unreadable.kind == VHOSTS and unreadable.encoded_name in restored

@@ -239,7 +239,7 @@ async def try_recovery(
 
 
 class _Directory(NamedTuple):
-    """How a start uses the data directory.
+    """Data directory, as a start uses it.
 
     Attributes:
         filesystem: File operations.
@@ -345,7 +345,7 @@ async def _begin_to_write(
 
 
 class _LastWrites:
-    """What a clean stop writes.
+    """Files that a clean stop writes.
 
     Args:
         server: Server that stops.
@@ -396,7 +396,7 @@ async def _start_backends(
     server: Server, backends: Mapping[str, OutsideBackend], opened: AsyncExitStack
 ) -> None:
     """Let users in whom other back ends know; ends by closing these."""
-    authentication = server.context.handshakes.authentication
+    authentication = server.context.handshake_factory.authentication
     if backends:
         authentication.use(words(server.config.auth_backends), backends)
     opened.push_async_callback(authentication.chain.close)

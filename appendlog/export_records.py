@@ -1,4 +1,4 @@
-"""What exports of a data directory have done, for people who look at the server.
+"""Records of a data directory's exports, for people who look at the server.
 
 Each output has one small JSON document in the folder `exports` of the data directory; each run of
 `amqp-server export` replaces it. The output itself has all that counts: a document that is missing

@@ -31,7 +31,7 @@ _GOLDEN: Final = 0x9E3779B9
 _FLOAT: Final = 12 * _GOLDEN & _MASK_32
 _BINARY: Final = 13 * _GOLDEN & _MASK_32
 _ATOMS: Final = {True: 506_293, False: 7_111_573, None: 45_914_356}
-"""What `erlang:phash2` does for `true`, `false` and `undefined`."""
+"""Values of `erlang:phash2` for `true`, `false` and `undefined`."""
 _SEEDS: Final = 16
 
 

@@ -27,7 +27,7 @@ FOLLOW_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which events are shown.
+    """Filter of the events that are shown.
 
     Attributes:
         since: Time of the first one, as text in UTC; empty for all.

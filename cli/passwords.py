@@ -1,4 +1,4 @@
-"""How commands get the password of a user, and what of it they send to the server."""
+"""Passwords in commands: where they come from, and what of them is sent to the server."""
 
 import sys
 from collections.abc import Callable

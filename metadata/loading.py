@@ -172,7 +172,7 @@ class _Loading:
         """Report documents that are listed and not there."""
         stored = self.report.names
         if not self._found:
-            # All of it is gone: whoever starts on that must look at the whole.
+            # All of it is gone: a start on that must look at the whole.
             return
         if stored is None:
             # Until a batch is written to its files, nothing of it need be listed.

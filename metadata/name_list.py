@@ -6,9 +6,9 @@
     - <kind>/<encoded vhost>/<encoded name>.json
 
 The file is `names.list` in the `metadata` directory. A name is added when its document is on the
-disk, before the caller hears of it, and removed before the document is. So whatever a crash cuts, a
-listed document that is not there was lost. One that is there and not listed is of a change that
-nobody was told of: the next start lists it.
+disk, before the caller gets its result, and removed before the document is. So whatever a crash
+cuts, a listed document that is not there was lost. One that is there and not listed is of a change
+that no caller was told of: the next start lists it.
 
 The first record was written with the file, by an atomic rename; others are appended. The last one
 may be torn by a crash. Any other invalid record is damage: then the list proves nothing.
@@ -33,7 +33,7 @@ NAMES_NAME: Final = "names.list"
 NAMES_BYTES_MAX: Final = 1 << 30
 """Largest list that is read."""
 APPENDED_MIN: Final = 4096
-"""Appended names from which on a list may be written anew; see `NameList`."""
+"""Appended names from which on a list may be written again; see `NameList`."""
 _HEADER: Final = b"amqp-server names 1\n"
 _RECORD: Final = re.compile(rb"record ([0-9]{1,10}) ([0-9a-f]{8})\n")
 
@@ -42,7 +42,7 @@ Place = tuple[str, str, str]
 
 
 class StoredNames(NamedTuple):
-    """What a list contains.
+    """Content of a list.
 
     Attributes:
         places: The documents that it names.
@@ -79,7 +79,7 @@ def place_of_path(path: Path) -> Place:
 class NameList:
     """The list of one directory of documents. Any thread may use it.
 
-    The file is written anew when most of it is out of date, and after a write that failed.
+    The file is written again when most of it is out of date, and after a write that failed.
 
     Args:
         root: The `metadata` directory.

@@ -200,7 +200,7 @@ class MetadataStore:
         await self._change_names(self._names.write)
 
     async def forget_names(self, paths: Sequence[Path]) -> None:
-        """Take documents off the list of names, because somebody else moves their files away.
+        """Take documents off the list of names, because the caller moves their files away.
 
         Raises:
             DocumentWriteError: The disk refused.

@@ -8,7 +8,7 @@ SHORT_SLOTS = 128
 """Slots in a page that is short.
 
 A publish to 10,000 queues takes a page for each. Python's garbage collector walks all slots of
-thousands of new pages in one piece, on the thread of the event loop, so a page that holds few
+thousands of new pages without a pause, on the thread of the event loop, so a page that holds few
 messages must be short. A run of many messages needs long pages: each costs a few microseconds.
 """
 

@@ -19,7 +19,7 @@ STEPS: Final[dict[str, float]] = {
     "amqp_server.base.time_slice.SLICE_SECONDS": 0.0,
     "amqp_server.broker.publishing.publishing.STEP_QUEUES": 1,
     "amqp_server.broker.publishing.publishing.STEP_LOOKS": 1,
-    "amqp_server.broker.publishing.row.STEP_QUEUES": 1,
+    "amqp_server.broker.publishing.publish_batch.STEP_QUEUES": 1,
     "amqp_server.broker.transfers.forwarder.STEP_QUEUES": 1,
     "amqp_server.broker.transfers.large_body.LARGE_BYTES": 64,
     "amqp_server.broker.transfers.large_copy.STEP_BYTES": 64,

@@ -1,12 +1,12 @@
-"""By what name an address gets its share of what clients wait for."""
+"""The key under which the limits of an IP address are counted."""
 
 import pytest
 
-from amqp_server.base.socket_names import share_of
+from amqp_server.base.socket_names import address_key
 
 
 @pytest.mark.parametrize(
-    ("host", "share"),
+    ("host", "key"),
     [
         ("10.0.0.1", "10.0.0.1"),
         ("::ffff:10.0.0.1", "10.0.0.1"),
@@ -17,5 +17,5 @@ from amqp_server.base.socket_names import share_of
         ("", ""),
     ],
 )
-def test_an_ipv6_network_has_one_share(host: str, share: str) -> None:
-    assert share_of(host) == share
+def test_an_ipv6_network_has_one_key(host: str, key: str) -> None:
+    assert address_key(host) == key

@@ -50,7 +50,7 @@ class AccessControl:
         vhosts: The virtual hosts by name; the broker changes it.
         spawn: Runs a coroutine in the background; the server awaits it when it stops.
         disconnect: Returns the steps that close the connections of a deleted user.
-        audit: Records the changes, of whoever the present task acts for; None records nothing.
+        audit: Records the changes, with the actor of the present task; None records nothing.
 
     Attributes:
         users: The users by name; do not change it.
@@ -285,7 +285,7 @@ class AccessControl:
             raise TooManyUsersError(
                 f"cannot create user '{user.name}': limit ({USERS_MAX}) is reached"
             )
-        # What may be left of an earlier user with this name.
+        # Documents that may be left of an earlier user with this name.
         await self._remove_rows(user.name)
         try:
             await self._store.put(user.document())

@@ -1,4 +1,4 @@
-"""What one user may do in one virtual host, as long as nothing changes."""
+"""Rights of one user in one virtual host, valid until a permission changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class UnansweredError(Exception):
 
 
 class Granted(Protocol):
-    """What one user may do in one virtual host.
+    """Rights of one user in one virtual host.
 
     Attributes:
         may_impersonate: Whether the user may publish with the `user-id` of another one.
@@ -48,7 +48,7 @@ class Granted(Protocol):
         """Return whether the user has a right for an object of this name.
 
         Args:
-            right: What the user wants.
+            right: Right that the user needs.
             kind: `queue` or `exchange`.
             name: Name of the object.
 
@@ -137,7 +137,7 @@ class Grants:
     def allows_topic(self, right: Right, exchange: str, key: str) -> bool:
         """Return whether the user may publish or bind with a routing key at a topic exchange.
 
-        Everybody may who has no permission for this exchange.
+        A user without a permission for this exchange may use every key.
 
         Args:
             right: `Right.WRITE` or `Right.READ`.

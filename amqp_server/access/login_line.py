@@ -23,8 +23,8 @@ class FullLineError(Exception):
 class LoginLine:
     """Runs one check at a time in a thread of its own, in turn for each address.
 
-    So whoever tries many passwords delays the logins of others by one check each. The event loop
-    owns it.
+    So a client that tries many passwords delays the logins of others by one check each. The event
+    loop owns it.
     """
 
     def __init__(self) -> None:

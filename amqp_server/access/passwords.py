@@ -1,8 +1,8 @@
 """Password hashes: those that RabbitMQ writes, and a slow one of our own.
 
 A hash of RabbitMQ is base64(salt + H(salt + password)) with a salt of four octets. It is quick to
-compute, so whoever steals it can try many passwords. Ours is scrypt, with its parameters in the
-text: `16384:8:1:<base64 of the salt>:<base64 of the key>` (n, r, p).
+compute, so an attacker who steals it can try many passwords. Ours is scrypt, with its parameters in
+the text: `16384:8:1:<base64 of the salt>:<base64 of the key>` (n, r, p).
 
 Source: RFC 7914 (scrypt); RabbitMQ, `rabbit_password`.
 """
@@ -41,7 +41,7 @@ class InvalidHashError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PasswordHash:
-    """What is kept of a password.
+    """Hash of a password, as it is stored.
 
     Attributes:
         algorithm: One of `ALGORITHMS`.

@@ -101,7 +101,7 @@ class Pattern:
 def compiled(text: str) -> Pattern:
     """Return the pattern of a text, which is remembered. Any thread may call it.
 
-    Whoever sets a pattern calls it in a worker: it need not be compiled on the event loop then.
+    A command that sets a pattern calls it in a worker: the event loop need not compile it then.
 
     Raises:
         InvalidPatternError: As `Pattern`.

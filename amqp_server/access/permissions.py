@@ -1,4 +1,4 @@
-"""What a user may do in a virtual host: three patterns, and two more for each topic exchange."""
+"""Permissions of a user in a virtual host: three patterns, and two more a topic exchange."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InvalidPermissionError(ValueError):
 
 
 class Right(StrEnum):
-    """What a permission allows; the words of error texts."""
+    """Kind of access that a permission gives; the words of error texts."""
 
     CONFIGURE = "configure"
     WRITE = "write"

@@ -105,7 +105,7 @@ def deletion_note(name: str) -> Document:
 
 
 def first_user_record(name: str) -> Document:
-    """Return the document that records who was the first user; an empty name is nobody."""
+    """Return the document that records who was the first user; an empty name means no user."""
     return Document(ACCESS, "", FIRST_USER, {"name": name})
 
 

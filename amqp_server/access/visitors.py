@@ -42,7 +42,7 @@ class Visiting(Protocol):
 
     @property
     def rules(self) -> Rules:
-        """What the user may do."""
+        """Rules for what the user may do."""
 
     @property
     def expires_seconds(self) -> float | None:

@@ -52,7 +52,7 @@ class LogTail(logging.Handler):
         self.close()
 
     def begin(self, listener: Callable[[bytes], None], count_max: int) -> list[bytes]:
-        """Let a listener hear of each line from now on; return the last lines before.
+        """Call a listener with each line from now on; return the last lines before.
 
         Args:
             listener: Called with each line, from any thread; must not block or log.
@@ -66,7 +66,7 @@ class LogTail(logging.Handler):
             self.release()
 
     def end(self, listener: Callable[[bytes], None]) -> None:
-        """Let a listener hear of no more lines."""
+        """Call a listener with no more lines."""
         self.acquire()
         try:
             self._listeners.remove(listener)

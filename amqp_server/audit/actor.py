@@ -1,4 +1,4 @@
-"""Who did something: a client's user, a command's user of the operating system, or the server."""
+"""The actor of an event: a client's user, a command's user of the system, or the server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class Actor(NamedTuple):
-    """Who did something.
+    """The user that did something, or the server.
 
     Attributes:
         user: User of a client; `os:<uid>/<name>` for a command; empty for the server itself.
@@ -24,7 +24,7 @@ SERVER: Final = Actor("")
 """The server itself, for example when a queue's last consumer ends."""
 
 acting: Final[ContextVar[Actor]] = ContextVar("acting", default=SERVER)
-"""Who the present task acts for; whoever serves a request of a command or a program sets it.
+"""Actor for whom the present task acts; the handler of a command's or program's request sets it.
 
 Tasks that it starts inherit it.
 """

@@ -23,8 +23,8 @@ _MODE: Final = 0o600
 class AuditFiles:
     """Appends lines to the newest of some numbered files; removes the oldest ones.
 
-    A file is never renamed: whoever follows it continues with the next number. One thread at a time
-    may use it; it opens nothing before the first line.
+    A file is never renamed: a program that follows it continues with the next number. One thread at
+    a time may use it; it opens nothing before the first line.
 
     Args:
         directory: Directory of the files; created if it is missing.
@@ -83,7 +83,7 @@ class AuditFiles:
     def _make_ready(self) -> None:
         """Open the file that the next line belongs to."""
         if self._descriptor >= 0 and os.fstat(self._descriptor).st_nlink == 0:
-            # Somebody has removed the file: what is written now should be found.
+            # A person has removed the file: the next lines should be found.
             os.close(self._descriptor)
             self._descriptor = -1
         if self._descriptor < 0:

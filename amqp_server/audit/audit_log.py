@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from amqp_server.audit.refusals import Timer
 
-    Facts = Callable[[], Mapping[str, object]]
-    """Returns more about an event than the log has; called only if somebody listens."""
+    Attributes = Callable[[], Mapping[str, object]]
+    """Returns attributes of an event that the log does not have; called only for a listener."""
 
     class EventListener(Protocol):
-        """Hears of each event, whether the log is on or off."""
+        """Called for each event, whether the log is on or off."""
 
         def __call__(
             self,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
             vhost: str,
             object_name: str,
             details: Mapping[str, object] | None,
-            facts: Facts | None,
+            attributes: Attributes | None,
         ) -> None:
-            """Hear of an event; never waits, never fails."""
+            """Handle an event; never waits, never fails."""
 
 
 CHANGES: Final = "changes"
@@ -59,7 +59,7 @@ class AuditLog:
         buffer_bytes_max: Bytes of each kind that may wait for the disk.
 
     Attributes:
-        on_event: Hears of each event too, also while the log is off; None: nobody does.
+        on_event: Called for each event too, also while the log is off; None: no listener.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class AuditLog:
         name: str = "",
         details: Mapping[str, object] | None = None,
         is_session: bool = False,
-        facts: Facts | None = None,
+        attributes: Attributes | None = None,
     ) -> None:
         """Record an event. Never blocks, never fails.
 
@@ -122,13 +122,15 @@ class AuditLog:
             details: More about it, never a password or a token: texts, octets, numbers, truth
                 values, tables and lists. Long ones are cut.
             is_session: Whether it concerns only one connection and ends with it.
-            facts: For `on_event`: more about it than the log has.
+            attributes: For `on_event`: attributes that the log does not have.
         """
         if not self._is_running and self.on_event is None:
             return
         who = acting.get() if actor is None else actor
         if self.on_event is not None:
-            self.on_event(event, who, vhost=vhost, object_name=name, details=details, facts=facts)
+            self.on_event(
+                event, who, vhost=vhost, object_name=name, details=details, attributes=attributes
+            )
         self._write(event, who, vhost, name, details, is_session=is_session)
 
     def _write(
@@ -146,7 +148,7 @@ class AuditLog:
             self._writers[SESSIONS if is_session else CHANGES].put(line)
 
     def record_refusal(
-        self, actor: Actor, reason: str, *, vhost: str = "", facts: Facts | None = None
+        self, actor: Actor, reason: str, *, vhost: str = "", attributes: Attributes | None = None
     ) -> None:
         """Record that a client was not let in; many of one address become sums.
 
@@ -154,11 +156,13 @@ class AuditLog:
             actor: Who tried; the user is the one that it claimed to be.
             reason: Why it was refused.
             vhost: Virtual host that it named; empty if it has named none.
-            facts: As in `record`.
+            attributes: As in `record`.
         """
         event, details = "user.authentication.failure", {"reason": reason}
         if self.on_event is not None:
-            self.on_event(event, actor, vhost=vhost, object_name="", details=details, facts=facts)
+            self.on_event(
+                event, actor, vhost=vhost, object_name="", details=details, attributes=attributes
+            )
         if self._is_running and self._refusals.is_first(actor, reason):
             self._write(event, actor, vhost, "", details, is_session=True)
 

@@ -1,4 +1,4 @@
-"""What a process of the broker reports to it: a JSON object a line on its standard output.
+"""Reports of a process to the broker: a JSON object a line on its standard output.
 
 The broker logs it, so that there is one log in one format.
 """

@@ -39,7 +39,7 @@ class ClockedServer(Protocol):
 
     @property
     def work(self) -> str:
-        """What the server is doing now; empty while it only waits for peers and timers."""
+        """Work of the server at this moment; empty while it only waits for peers and timers."""
 
     @property
     def unanswered(self) -> int:

@@ -75,7 +75,7 @@ _URL: Final = re.compile(r"https?://[^\s/?#]+[^\s#]*", re.IGNORECASE)
 
 
 class Durability(StrEnum):
-    """What must have happened to a persistent message before it is confirmed."""
+    """Condition under which a persistent message is confirmed."""
 
     FSYNC = "fsync"
     """The message is on the disk: it survives a power cut."""

@@ -1,15 +1,15 @@
 """When Python's garbage collector runs, and which objects it walks.
 
 The collector frees objects that refer to each other in a cycle. For that it walks all objects of a
-generation in one piece, on the event loop's thread. A hundred thousand queues are ten million
+generation without a pause, on the event loop's thread. A hundred thousand queues are ten million
 objects, which takes seconds. So no object is walked more than a few times: a full collection
 *freezes* what is alive after it, and no later collection walks that.
 
 Python collects when there are more new objects than dead ones by a number. While a client makes as
 many objects as it frees of those that were frozen, that number is never reached: half a million
-deliveries that return to their queue would be walked in one piece at last. So the turns count too.
-The youngest objects are walked after a few milliseconds of work, and all that are not frozen as
-soon as walking them costs a few milliseconds.
+deliveries that return to their queue would be walked without a pause at last. So the turns count
+too. The youngest objects are walked after a few milliseconds of work, and all that are not frozen
+as soon as walking them costs a few milliseconds.
 
 An object that dies after it was frozen must not be in a cycle, or its memory is lost. That is why
 queues, connections and their parts refer to each other in one direction only, or weakly. The test
@@ -60,7 +60,7 @@ class SteppedCollector:
         self._began_seconds = 0.0
         # Work since the last collection, of any generation.
         self._work_seconds = 0.0
-        # What the younger collections took since the last full one.
+        # Seconds of the younger collections since the last full one.
         self._walk_seconds = 0.0
 
     def start(self) -> None:

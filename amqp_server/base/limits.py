@@ -56,9 +56,9 @@ class Limits:
         write_buffer_bytes_per_connection_max: Unsent bytes of one client; above it the broker stops
             reading its requests. (Deliveries stop earlier, at 1 MiB.)
         alarm_check_seconds: Seconds between two checks of memory and disk.
-        unread_share_max: Share of the memory watermark that the unread bytes of all clients may use
-            while the memory alarm is on. Above it slow readers are cut off, those with the most
-            unread bytes first (`amqp_server.connections.slow_readers`).
+        unread_fraction_max: Fraction of the memory watermark that the unread bytes of all clients
+            may use while the memory alarm is on. Above it slow readers are cut off, those with the
+            most unread bytes first (`amqp_server.connections.slow_readers`).
         slow_reader_checks_max: Checks of the memory in a row during which a client's socket takes
             nothing of its unread bytes; then it is a slow reader.
         parked_bytes_per_connection_max: Bytes of publishes that wait for the end of an alarm. Above
@@ -96,7 +96,7 @@ class Limits:
     read_buffer_bytes: int = 128 * KIB
     write_buffer_bytes_per_connection_max: int = 4 * MIB
     alarm_check_seconds: float = 1.0
-    unread_share_max: float = 0.25
+    unread_fraction_max: float = 0.25
     slow_reader_checks_max: int = 5
     parked_bytes_per_connection_max: int = 1 * MIB
     parked_bytes_max: int = 256 * MIB

@@ -37,10 +37,10 @@ class SocketNames(NamedTuple):
         return str(peer[0]) if isinstance(peer, tuple) and peer else "127.0.0.1"
 
 
-def share_of(host: str) -> str:
-    """Return by what name an IP address gets its share of what clients wait for.
+def address_key(host: str) -> str:
+    """Return the key under which limits for each IP address count this one.
 
-    Of IPv6 it is the network of 64 bits: whoever has one address there can have all of them.
+    For IPv6 it is the network of 64 bits: a client with one address there can have all of them.
     """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])

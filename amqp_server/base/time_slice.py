@@ -26,7 +26,7 @@ class TimeSlice:
 
     Args:
         seconds: Length of a slice; None: `SLICE_SECONDS`.
-        stopwatch: What measures it.
+        stopwatch: Measures it.
     """
 
     __slots__ = ("_end_seconds", "_seconds", "_stopwatch")

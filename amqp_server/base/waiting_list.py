@@ -29,7 +29,7 @@ class CrowdedError(Exception):
 
 
 class WaitingList:
-    """Gives out a number of places; who waits gets one in turn for each address.
+    """Gives out a number of places; waiting requests get them in turn for each address.
 
     So many logins from one address delay those of others by one request each, and never take all
     places. The event loop owns it.
@@ -55,7 +55,7 @@ class WaitingList:
         """Take a place during the block; a cancelled caller leaves the list.
 
         Args:
-            address: Whose request it is.
+            address: Address of the client that makes the request.
 
         Raises:
             CrowdedError: Too many requests wait, of this address or of all.

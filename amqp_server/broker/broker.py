@@ -87,9 +87,10 @@ class Broker:
         global_parameters: Values by name; kept for other programs.
         on_parameters_changed: Is called after parameters of virtual hosts have changed, or a
             virtual host is gone.
-        damaged_documents: What the start could not read, or missed; nobody has replaced it since.
+        damaged_documents: Documents that the start could not read, or missed, until they are
+            replaced.
         audit: Records who changed what.
-        events: Tells what happens to whoever listens; hears of all that the audit log records.
+        events: Sends events to its listeners: all that the audit log records, and more.
         churn: Counts connections, channels and queues that come and go.
         auth_attempts: Counts logins.
         dead_letter_counts: Counts messages that are rejected, expire or are dropped.
@@ -564,4 +565,4 @@ async def _attempt(change: Awaitable[None]) -> None:
 
 
 def _nothing() -> None:
-    """Do nothing: nobody uses parameters."""
+    """Do nothing: no program uses parameters."""

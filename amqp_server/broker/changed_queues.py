@@ -36,7 +36,7 @@ class QueuePoll(Protocol):
 
 
 class ChangedQueues:
-    """Which queues have changed, in the order of their last change. The event loop owns it.
+    """Changed queues, in the order of their last change. The event loop owns it.
 
     A queue records its first change after each poll; the next ones cost it the test of a flag. So
     idle queues cost nothing, however many there are.

@@ -61,14 +61,14 @@ class Client(Protocol):
         """Forget a channel that the client has closed."""
 
     def wait_for_commit(self) -> bool:
-        """Handle nothing more, and take no step of what is under way, until `on_commit_ended`.
+        """Handle nothing more, and take no step of what is under way, until `on_wait_ended`.
 
         Returns:
             Whether it waits; if not, the caller must go on at once.
         """
 
-    def on_commit_ended(self) -> None:
-        """Go on after `wait_for_commit`."""
+    def on_wait_ended(self) -> None:
+        """Go on after `wait_for_commit` or `wait_for_answer`."""
 
     def wait_for_answer(self, answer: asyncio.Future[None]) -> bool:
         """Handle nothing more, and take no step of what is under way, until an answer is there.

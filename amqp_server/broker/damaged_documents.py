@@ -1,7 +1,7 @@
 """Documents that cannot be read, are not valid or are missing, and what each of them means.
 
 The safe meaning of a document that is not known is one table: no kind may make the broker lose
-messages or give anybody more rights. docs/guarantees.md has the same table for people.
+messages or give a user more rights. docs/guarantees.md has the same table for people.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SINGULARS: Final = {
     "vhost_limits": "limits",
     "vhost_metadata": "description",
 }
-"""What one document of a kind is called."""
+"""Name of one document of a kind."""
 LISTED_KINDS: Final = frozenset(EFFECTS) - {"queues", "exchanges", "bindings"}
 """Kinds whose names are listed (`metadata.name_list`), so that the loss of a document is noticed.
 
@@ -83,7 +83,7 @@ class DamagedDocument(NamedTuple):
 
     @property
     def effect(self) -> str:
-        """What follows from it until it is mended or accepted as lost."""
+        """Effect of the damage until the document is mended or accepted as lost."""
         return effect_of(self.kind)
 
 
@@ -97,7 +97,7 @@ def effect_of(kind: str) -> str:
 
 
 class DamagedDocuments:
-    """The damaged documents of a data directory that nobody has replaced or removed since."""
+    """The damaged documents of a data directory that are not replaced or removed yet."""
 
     def __init__(self) -> None:
         self._by_path: dict[Path, DamagedDocument] = {}

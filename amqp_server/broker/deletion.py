@@ -56,7 +56,7 @@ class _End(NamedTuple):
 
 
 class Deletion:
-    """What is left of deleted objects of one virtual host. Its owner takes all steps.
+    """Remains of deleted objects of one virtual host. Its owner takes all steps.
 
     Clients that declare an object of the same name take steps too, instead of waiting.
 
@@ -277,7 +277,7 @@ class Deletion:
         """Remove the definitions of bindings, and auto-delete exchanges that they leave unused.
 
         The document of an exchange's last binding goes after the exchange's own deletion is on the
-        disk. Until then it tells a start that the exchange goes too (`evidence`).
+        disk. Until then it tells a start that the exchange goes too (`consistency_check`).
         """
         for exchange in self._vhost.exchanges_left_unused(bindings):
             self.remove_exchange(exchange, is_left_unused=True)

@@ -66,11 +66,11 @@ class InnerClient:
         """Return False: commands take all steps at once."""
         return False
 
-    def on_commit_ended(self) -> None:
+    def on_wait_ended(self) -> None:
         """Do nothing: it never waits."""
 
     def wait_for_answer(self, answer: asyncio.Future[None]) -> bool:
-        """Return False: whoever runs the command waits, and runs it again."""
+        """Return False: the caller of the command waits, and runs it again."""
         return False
 
     def close_channel(self, number: int, error: SoftError) -> None:

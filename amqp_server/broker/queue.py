@@ -73,7 +73,7 @@ logger = logging.getLogger("amqp_server.broker.queue")
 INCOMING_MAX: Final = 256
 """Exchanges whose messages a queue counts apart; for one more it forgets the first."""
 _FROM_NO_CLIENT: Final = IncomingPair(None)
-"""Counts for all queues what nobody asks for."""
+"""Counts for all queues the messages that no client published; its counts are not shown."""
 PURGE_STEP_OFFSETS: Final = 1024
 """Offsets that one step of a purge looks at."""
 
@@ -211,7 +211,7 @@ class Queue:
         # Most queues never need these: they are made when they are asked for.
         self._forced_removal: ForcedRemoval | None = None
         self._subscriptions: Subscriptions | None = None
-        # Whoever creates the queue knows where its dead letters go.
+        # The creator of the queue sets it: it knows where the dead letters go.
         self.forwarder: Forwarder | None = None
 
     @property
@@ -262,7 +262,7 @@ class Queue:
 
     @property
     def durability(self) -> Durability | None:
-        """What a confirm of a persistent message guarantees; None: nothing survives a restart."""
+        """Guarantee of a persistent message's confirm; None: nothing survives a restart."""
         return self.storage_settings.durability if self.is_journaled else None
 
     @property

@@ -1,4 +1,4 @@
-"""What a queue offers to its parts, and how they refer back to it without keeping it alive."""
+"""Interface of a queue for its parts, and their reference to it, which does not keep it alive."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class QueueType(StrEnum):
 
 
 class Overflow(StrEnum):
-    """What happens to a publish when a queue is full."""
+    """Behaviour of a full queue when a client publishes."""
 
     DROP_HEAD = "drop-head"
     REJECT_PUBLISH = "reject-publish"

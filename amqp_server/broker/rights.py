@@ -1,4 +1,4 @@
-"""What a client may do in its virtual host.
+"""Rights of a client in its virtual host.
 
 Source: RabbitMQ, `rabbit_channel` (which permission each method needs, and in which order). The
 texts are those of RabbitMQ 4.
@@ -70,7 +70,7 @@ def when_answered(
 
 
 class AccessRules(Protocol):
-    """Whoever knows the permissions of all users."""
+    """The permissions of all users."""
 
     @property
     def generation(self) -> int:
@@ -113,7 +113,7 @@ class Rights:
 
     @property
     def grants(self) -> Granted:
-        """What the user may do now."""
+        """Permissions of the user at this moment."""
         if self._generation != self.rules.generation:
             self._generation = self.rules.generation
             self._grants = self.rules.grants(self._user, self._vhost)
@@ -204,7 +204,7 @@ class _Everybody:
     """Rules that never change, and are the same for all.
 
     Args:
-        permissions: Permissions of everybody everywhere; None: nothing is allowed.
+        permissions: Permissions of every user everywhere; None: nothing is allowed.
     """
 
     generation = 0

@@ -165,7 +165,7 @@ class SortedRuns(Generic[Run]):
             keys: Keys of `runs`, ascending, in `[start, end)`.
             runs: New runs; may be empty.
         """
-        # A key above would lie in a chunk where nobody looks for it.
+        # A key above would lie in a chunk where no search looks for it.
         assert not keys or start <= keys[0] <= keys[-1] < end, "keys outside of what is replaced"
         low, at, high, to = self._places(start, end)
         if low == high and 0 < len(self._keys[low]) + at - to + len(keys) <= CHUNK_MAX:

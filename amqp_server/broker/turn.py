@@ -1,4 +1,4 @@
-"""The turn: shares the time of the event loop between clients.
+"""The turn: divides the time of the event loop between clients.
 
 Input only *marks* the tasks that it makes work for: queues, channels, connections with events that
 wait. Each turn runs a marked task once, after the event loop has read what there was. So batches

@@ -29,7 +29,7 @@ class VhostLimits:
     """Limits of one virtual host.
 
     Attributes:
-        max_connections: Open connections; 0 admits nobody, `NO_LIMIT` everybody.
+        max_connections: Open connections; 0 admits no client, `NO_LIMIT` any number.
         max_queues: Queues, with exclusive ones; existing queues stay above it.
     """
 

@@ -57,7 +57,7 @@ class ChildProcess:
     """Keeps one process running, from `start` to `stop`.
 
     Args:
-        name: What it is, for the log.
+        name: Name of the process, for the log.
         module: Module that it runs.
         owner: For whom it works.
         logger: Logger for what it reports.

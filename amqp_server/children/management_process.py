@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("amqp_server.management_process")
 
 RELOAD_LINE: Final = b"reload certificates\n"
-"""What the process reads after its settings, when the operator has sent SIGHUP."""
+"""Line that the process reads after its settings, when the operator has sent SIGHUP."""
 
 
 class ManagementProcess:
@@ -35,7 +35,7 @@ class ManagementProcess:
 
     Args:
         config: Settings; not changed.
-        sockets: What it serves; closed by their owner.
+        sockets: Sockets that it serves; closed by their owner.
 
     Attributes:
         is_serving: Whether the process has said that it serves.
@@ -51,12 +51,12 @@ class ManagementProcess:
 
     @property
     def starts(self) -> int:
-        """How often the process has been started."""
+        """Number of starts of the process."""
         return self._child.starts
 
     @property
     def status(self) -> dict[str, Any] | None:
-        """What `amqp-server status` shows of it; None if there is none."""
+        """Status for `amqp-server status`; None without a management server."""
         if not self._sockets.are_wanted:
             return None
         urls = {"http": [], "metrics": []}  # type: dict[str, list[str]]

@@ -31,7 +31,7 @@ FREE_PORT: Final = -1
 TRY_AGAIN_SECONDS: Final = 2
 """Seconds between two tries to have a port that another process has."""
 _PASSING_ERRORS: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
-"""What changes without a change of the settings."""
+"""Errors that may end without a change of the settings."""
 
 
 @dataclass(frozen=True, slots=True)

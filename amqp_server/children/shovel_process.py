@@ -65,7 +65,7 @@ class _Shovel:
         self.starts = starts
         self.value = value
         self.serial = serial
-        self.facts = _facts(name, value)
+        self.details = _details(name, value)
         self.state: dict[str, Any] = {}
         self.since = ""
         self.begin()
@@ -82,7 +82,7 @@ class ShovelProcess:
     Args:
         broker: Broker whose shovels they are.
         parameters: Its runtime parameters, which define them.
-        listener: Where the process connects to this server.
+        listener: Listener on which the process connects to this server.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class ShovelProcess:
         """Begin to follow the parameters; returns at once."""
         self._broker.on_parameters_changed = self._changed.set
         self._changed.set()
-        # Here and not at the first change: what it does, nobody has asked for.
+        # Here and not at the first change: no user asked for what the task does.
         self._following = asyncio.create_task(self._follow(), name="shovels")
 
     async def stop(self) -> None:
@@ -120,7 +120,7 @@ class ShovelProcess:
         await self._child.stop()
         self._listener.close()
 
-    # What commands ask
+    # For commands
 
     def rows(self) -> list[dict[str, Any]]:
         """Return what is shown of each shovel, by virtual host and name."""
@@ -147,7 +147,7 @@ class ShovelProcess:
             "vhost": key[0],
             "type": "dynamic",
             "timestamp": shovel.since,
-            **shovel.facts,
+            **shovel.details,
             **shovel.state,
         }
 
@@ -300,17 +300,17 @@ class ShovelProcess:
         self._broker.events.report(event, vhost=key[0], object_name=key[1], details=details)
 
 
-def _facts(name: str, value: object) -> dict[str, Any]:
+def _details(name: str, value: object) -> dict[str, Any]:
     """Return what a definition shows of itself, without any password."""
     try:
         definition = parse_shovel(name, value)
     except ShovelError:
         return {}
     source, destination = definition.source, definition.destination
-    return {**_side_facts("src", source), **_side_facts("dest", destination)}
+    return {**_side_details("src", source), **_side_details("dest", destination)}
 
 
-def _side_facts(prefix: str, side: Side) -> dict[str, Any]:
+def _side_details(prefix: str, side: Side) -> dict[str, Any]:
     found = {
         "uri": side.uris[0].without_login,
         "protocol": side.protocol,

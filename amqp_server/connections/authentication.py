@@ -1,4 +1,4 @@
-"""Decides who may log in from where, and logs who may not."""
+"""Decides which users may log in from which addresses, and logs refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amqp_server.access.backends.internal import InternalBackend
 from amqp_server.access.backends.login import INTERNAL
 from amqp_server.access.grants import UnansweredError
 from amqp_server.access.login_line import FullLineError
-from amqp_server.base.socket_names import is_loopback, share_of
+from amqp_server.base.socket_names import address_key, is_loopback
 from amqp_server.broker.rights import AnswerAwaited
 from amqp_server.protocol.errors import NotAllowed
 
@@ -117,7 +117,7 @@ class PeerAuthenticator:
 
     @property
     def rules(self) -> LoginRules:
-        """What the user who has logged in may do."""
+        """Rules for what the logged-in user may do."""
         return self.accepted.rules if self._current is None else self._current
 
     @property
@@ -179,7 +179,7 @@ class PeerAuthenticator:
     async def _refuse(self, user: str, reason: str) -> bool:
         self._log(user, reason)
         with suppress(FullLineError):
-            await self._rules.logins.refuse(share_of(self._peer))
+            await self._rules.logins.refuse(address_key(self._peer))
         return False
 
     def _accept(self, login: Login) -> None:
@@ -219,7 +219,7 @@ class PeerAuthenticator:
         Args:
             secret: The new password or token.
             vhost: Virtual host that is open.
-            reason: What the client says of it.
+            reason: Reason that the client gives.
 
         Returns:
             Why it is refused, for the client, empty if it is not; None if it has no effect, because

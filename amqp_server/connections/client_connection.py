@@ -49,7 +49,7 @@ _REFUSED = "refused"
 _UNSENT = "unsent"
 """Reason not to read: the client does not read the replies to its own requests."""
 _SERVED = "served"
-"""Reason not to read: the client used its share of this turn of the event loop."""
+"""Reason not to read: the client used its time slice of this turn."""
 _MOMENTARY = frozenset({_SERVED, WAITING})
 """Reasons that end within a few turns."""
 
@@ -213,7 +213,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     # For the session
 
     @property
-    def is_clogged(self) -> bool:
+    def is_backlogged(self) -> bool:
         """Whether so much is unsent that the session should send no more replies."""
         return _UNSENT in self._pauses
 
@@ -244,7 +244,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     @property
     def taken_bytes(self) -> int:
         """Bytes that the client's system has acknowledged; they grow when the client reads."""
-        # What is unsent may be encrypted, which makes it longer.
+        # Unsent octets may be encrypted, which makes them longer.
         added_bytes = 0 if self._tls is None else self._tls.overhead_bytes
         return self.octets.send_oct + added_bytes - self.unsent_bytes - self._unacknowledged_bytes
 
@@ -350,7 +350,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         counters.send_oct += len(octets)
         counters.send_cnt += 1
         self._outbox.write(octets)
-        self._pause_if_clogged()
+        self._pause_if_backlogged()
 
     def write_large(self, frames: LargeFrames) -> None:
         """Send the frames of a large message, a part at a time; what is sent later comes after."""
@@ -362,9 +362,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._outbox.write_large(frames)
         if self._outbox.waiting_bytes:
             self.is_writable = False
-        self._pause_if_clogged()
+        self._pause_if_backlogged()
 
-    def _pause_if_clogged(self) -> None:
+    def _pause_if_backlogged(self) -> None:
         if (
             not self.is_writable
             and self.unsent_bytes > self._limits.write_buffer_bytes_per_connection_max
@@ -374,7 +374,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def pause_reading(self, reason: object) -> None:
         """Stop reading the socket until every reason is lifted.
 
-        An ending connection pauses only after its share of a turn: the server must read to its end.
+        An ending connection pauses only after its time slice: the server must read to its end.
         """
         if self._is_ending and reason is not _SERVED:
             return
@@ -456,12 +456,12 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def tls(self) -> TlsDescription | None:
-        """What is shown of the connection's TLS; None without TLS, or after its end."""
+        """Description of the connection's TLS; None without TLS, or after its end."""
         return None if self._tls is None or self._is_lost else describe_tls(self._tls.ssl_object)
 
     @property
     def shown_tls(self) -> dict[str, object]:
-        """What is shown of the connection's TLS, by RabbitMQ's names; empty without TLS."""
+        """Description of the connection's TLS, by RabbitMQ's names; empty without TLS."""
         described = self.tls
         return {} if described is None else described._asdict()
 
@@ -494,7 +494,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def handshake(self) -> ConnectionMachine | None:
-        """What was negotiated; None before the client has sent anything, and after the end."""
+        """Handshake of the connection; None before the first octets, and after the end."""
         return None if self._session is None else self._session.handshake
 
     @property
@@ -566,8 +566,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.write(PROTOCOL_HEADER)
             self.close()
             return end
-        authenticator = self._server.handshakes.authenticator(self._peer_host)
-        machine = self._server.handshakes.start(authenticator, self._certificate_user)
+        authenticator = self._server.handshake_factory.authenticator(self._peer_host)
+        machine = self._server.handshake_factory.start(authenticator, self._certificate_user)
         self._session = ClientSession(self._server, self, machine, authenticator)
         return 8
 

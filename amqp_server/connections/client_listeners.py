@@ -6,13 +6,13 @@ import ipaddress
 import logging
 from typing import TYPE_CHECKING, Final, Self
 
-from amqp_server.connections.arrivals import Arrivals
+from amqp_server.connections.accepted_connections import AcceptedConnections
 from amqp_server.connections.listening import BoundAddress
 from amqp_server.connections.proxy_protocol.connection import ProxiedConnection
 from amqp_server.connections.proxy_protocol.trusted import TrustedProxies
 from amqp_server.connections.tls.configured import amqp_tls
 from amqp_server.connections.tls.connection import TlsConnection
-from amqp_server.connections.tls.handshakes import Handshakes
+from amqp_server.connections.tls.handshake_queue import HandshakeQueue
 from amqp_server.connections.tls.reloading import CurrentContext
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ClientListeners:
         config: Settings; not changed.
 
     Attributes:
-        context: What new TLS handshakes use; None if the server does not listen for TLS.
+        context: Context of new TLS handshakes; None if the server does not listen for TLS.
 
     Raises:
         StartupError: The certificate or the key cannot be used.
@@ -52,8 +52,8 @@ class ClientListeners:
         self.context = CurrentContext(amqp_tls(config)) if config.tls_certificate else None
         self._config = config
         self._trusted = TrustedProxies(config)
-        self._handshakes = Handshakes(config.limits.tls_handshakes_max)
-        self._arrivals: Arrivals | None = None
+        self._handshake_queue = HandshakeQueue(config.limits.tls_handshakes_max)
+        self._accepted: AcceptedConnections | None = None
         self._plain: list[BoundAddress] = []
         self._tls: list[BoundAddress] = []
 
@@ -93,12 +93,12 @@ class ClientListeners:
             StartupError: Another process that had bound the same address began to listen earlier.
         """
         limits = self._config.limits
-        arrivals = self._arrivals = Arrivals(connections, self._config.connections_max)
+        accepted = self._accepted = AcceptedConnections(connections, self._config.connections_max)
         buffer = memoryview(bytearray(TLS_READ_BYTES))
 
         def make_plain() -> asyncio.BaseProtocol:
             connection = make_connection()
-            return self._behind_proxy(connection, connection, arrivals)
+            return self._behind_proxy(connection, connection, accepted)
 
         def make_tls() -> asyncio.BaseProtocol:
             assert self.context is not None, "without certificates nothing listens for TLS"
@@ -108,13 +108,13 @@ class ClientListeners:
                     connection,
                     connection.names_of,
                     self.context,
-                    self._handshakes,
-                    arrivals,
+                    self._handshake_queue,
+                    accepted,
                     limits.handshake_seconds_max,
                     buffer,
                 ),
                 connection,
-                arrivals,
+                accepted,
             )
 
         found: list[Listening] = []
@@ -131,24 +131,24 @@ class ClientListeners:
     @property
     def arrival_count(self) -> int:
         """Number of sockets that are no connections of clients yet."""
-        return 0 if self._arrivals is None else len(self._arrivals)
+        return 0 if self._accepted is None else len(self._accepted)
 
     def close(self) -> None:
         """Accept no more clients, and close what is no connection yet; may be called again."""
         for bound in (*self._plain, *self._tls):
             bound.close()
-        if self._arrivals is not None:
-            self._arrivals.close()
+        if self._accepted is not None:
+            self._accepted.close()
 
     def _behind_proxy(
         self,
         protocol: asyncio.BufferedProtocol,
         connection: ClientConnection,
-        arrivals: Arrivals,
+        accepted: AcceptedConnections,
     ) -> asyncio.BufferedProtocol:
         if not self._trusted:
             return protocol
-        return ProxiedConnection(protocol, connection.come_from, self._trusted, arrivals)
+        return ProxiedConnection(protocol, connection.come_from, self._trusted, accepted)
 
 
 def _warn_of_open_text(host: str) -> None:

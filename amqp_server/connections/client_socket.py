@@ -25,10 +25,10 @@ class ClientSocket(Protocol):
 
     @property
     def tls(self) -> TlsDescription | None:
-        """What is shown of the connection's TLS; None without TLS, or after its end."""
+        """Description of the connection's TLS; None without TLS, or after its end."""
 
     @property
-    def is_clogged(self) -> bool:
+    def is_backlogged(self) -> bool:
         """Whether so much is unsent that the session should send no more replies."""
 
     def write(self, octets: bytes | bytearray) -> None:

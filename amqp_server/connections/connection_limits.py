@@ -107,7 +107,7 @@ class ConnectionLimits:
 
 
 def _subtract(counts: Counter[str], user: str, count: int) -> None:
-    """Subtract, and forget who has none: there may have been a hundred thousand users."""
+    """Subtract, and forget users who have none: there may have been a hundred thousand."""
     counts[user] -= count
     if not counts[user]:
         del counts[user]

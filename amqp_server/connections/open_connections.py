@@ -58,7 +58,7 @@ class Connection(Protocol):
 
     @property
     def handshake(self) -> ConnectionMachine | None:
-        """What was negotiated; None before the client has sent anything, and after the end."""
+        """Handshake of the connection; None before the first octets, and after the end."""
 
     @property
     def state(self) -> str:
@@ -66,7 +66,7 @@ class Connection(Protocol):
 
     @property
     def shown_tls(self) -> dict[str, object]:
-        """What is shown of the connection's TLS, by RabbitMQ's names; empty without TLS."""
+        """Description of the connection's TLS, by RabbitMQ's names; empty without TLS."""
 
     def count_octets(self) -> None:
         """Add the octets since the last call to those of the virtual host."""

@@ -1,4 +1,4 @@
-"""What one connection sends, on its way to the transport.
+"""Outbox: octets of one connection on their way to the transport.
 
 Octets go straight there. Only the frames of a large message are handed over a part at a time, in
 turns of the event loop, and what is sent after them waits behind them.
@@ -109,7 +109,7 @@ class Outbox:
                 pieces = octets.take(left_bytes)
                 count = sum(map(len, pieces))
                 # `writelines` of asyncio in Python 3.12.0 to 3.12.8, 3.13.0 and 3.13.1 does not
-                # notice that the transport is full: nobody would hear that it has room again.
+                # notice that the transport is full: it would never report that it has room again.
                 last = pieces.pop()
                 if pieces:
                     self._transport.writelines(pieces)

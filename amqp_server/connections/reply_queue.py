@@ -79,7 +79,7 @@ class ReplyQueue:
         """Send a reply after `after` is done and all earlier replies are sent.
 
         Args:
-            after: What the request waits for.
+            after: Future that the request waits for.
             send: Sends its reply.
             identity: Of the request, as in `Method.identity`. If it changes no definition, `admits`
                 returns False until its reply is sent: a queue.delete after a tx.commit must see
@@ -102,7 +102,7 @@ class ReplyQueue:
         self.put(send)
 
     def cancel(self) -> None:
-        """Cancel what the waiting replies wait for: the client has gone, and nobody else waits."""
+        """Cancel what the waiting replies wait for: their client has gone."""
         for reply in tuple(self._line):
             if reply.after is not None:
                 reply.after.cancel()

@@ -1,4 +1,4 @@
-"""What every connection of a server uses of it."""
+"""Parts of a server that its connections share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.rights import AccessRules
     from amqp_server.broker.turn_watch import TurnWatch
     from amqp_server.connections.connection_limits import ConnectionLimits
-    from amqp_server.connections.handshakes import Handshakes
+    from amqp_server.connections.handshake_factory import HandshakeFactory
     from amqp_server.connections.heartbeats import HeartbeatWheel
     from amqp_server.connections.lingering import Lingering
     from amqp_server.connections.open_connections import Connection, OpenConnections
@@ -30,7 +30,7 @@ class ServerContext:
         connections: The open connections; each registers itself.
         access: Permissions of the users.
         connection_limits: Counts connections and channels, and refuses one too many.
-        handshakes: Starts the handshake of each connection.
+        handshake_factory: Makes the AMQP handshake of each connection.
         alarms: Alarms, while which publishes are parked.
         parked_budget: Bytes that all parked publishes may hold.
         heartbeats: Sends heartbeats and watches silent peers.
@@ -45,7 +45,7 @@ class ServerContext:
     connections: OpenConnections
     access: AccessRules
     connection_limits: ConnectionLimits
-    handshakes: Handshakes
+    handshake_factory: HandshakeFactory
     alarms: Alarms
     parked_budget: ParkedBudget
     heartbeats: HeartbeatWheel

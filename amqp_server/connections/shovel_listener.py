@@ -20,7 +20,7 @@ from amqp_server.access.backends.login import INTERNAL, Login
 from amqp_server.access.grants import Grants
 from amqp_server.access.permissions import FULL
 from amqp_server.connections.authentication import PeerAuthenticator
-from amqp_server.connections.handshakes import Handshakes
+from amqp_server.connections.handshake_factory import HandshakeFactory
 from amqp_server.shovel.owner import owner_in
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ShovelListener:
     """The listener for the process of the shovels.
 
     Args:
-        context: What connections of the server use.
+        context: Parts that the server's connections share.
         access: Users and permissions.
         make_connection: Makes the connection of a client.
     """
@@ -54,7 +54,7 @@ class ShovelListener:
         self._secret = ""
         self._context = replace(
             context,
-            handshakes=_SecretHandshakes(context, access, lambda: self._secret),
+            handshake_factory=_SecretHandshakeFactory(context, access, lambda: self._secret),
         )
         self._make_connection = make_connection
         self._listener: asyncio.Server | None = None
@@ -91,7 +91,7 @@ class ShovelListener:
 
 
 class _AllRights:
-    """Rules by which everybody may do everything."""
+    """Rules by which every client may do everything."""
 
     generation = 0
 
@@ -102,11 +102,11 @@ class _AllRights:
         return True
 
 
-class _SecretHandshakes(Handshakes):
+class _SecretHandshakeFactory(HandshakeFactory):
     def __init__(
         self, context: ServerContext, access: AccessControl, secret: Callable[[], str]
     ) -> None:
-        super().__init__(context.config, context.handshakes.authentication)
+        super().__init__(context.config, context.handshake_factory.authentication)
         self.access = access
         self._secret = secret
 
@@ -119,20 +119,20 @@ class _SecretHandshakes(Handshakes):
 
 
 class _SecretAuthenticator(PeerAuthenticator):
-    """Lets in who knows the secret, and nobody else."""
+    """Accepts only clients that know the secret."""
 
-    def __init__(self, peer: str, handshakes: _SecretHandshakes) -> None:
-        super().__init__(peer, handshakes.authentication)
-        self._handshakes = handshakes
+    def __init__(self, peer: str, factory: _SecretHandshakeFactory) -> None:
+        super().__init__(peer, factory.authentication)
+        self._factory = factory
 
     def login(self, user: str, password: bytes) -> bool:
-        if not self._handshakes.is_secret(password):
+        if not self._factory.is_secret(password):
             return self._refuse_login(user, "not the process of the shovels")
         owner = owner_in(user)
         if owner is None:
             self._accept(Login(user, (), INTERNAL, _AllRights()))
             return True
-        access = self._handshakes.access
+        access = self._factory.access
         known = access.users.get(owner)
         if known is None:
             return self._refuse_login(owner, "the user who has set the shovel does not exist")

@@ -4,7 +4,7 @@ Unread octets keep the memory alarm on, and blocking publishers does not free th
 clients could, by reading. So while the alarm is on, each check of the memory also looks at the
 connections:
 
-* If unread octets exceed their share of the watermark (`Limits.unread_share_max`), the broker
+* If unread octets exceed their part of the watermark (`Limits.unread_fraction_max`), the broker
   closes slow readers, those with the most unread octets first, until the others are within it.
 * A *slow reader* has unread octets, and its system has acknowledged none of them for
   `Limits.slow_reader_checks_max` checks in a row. A client that reads is none; one that reads a few
@@ -38,7 +38,7 @@ class Reader(Protocol):
 
 
 class _Look(NamedTuple):
-    """What the last check saw of a reader.
+    """State of a reader at the last check.
 
     Attributes:
         taken_bytes: Its `taken_bytes`.

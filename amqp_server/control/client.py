@@ -60,7 +60,7 @@ def follow(
         arguments: Arguments of the command, by name.
         on_progress: Called with each progress report before the reply. An exception that it raises
             closes the connection, which stops the command.
-        actor: User of the server for whom the request is made; None: for whoever runs this process.
+        actor: User of the server for whom the request is made; None: the user of this process.
     """
     request = encode_request(Request(command, arguments, actor))
     with socket.socket(socket.AF_UNIX) as connection:

@@ -31,7 +31,7 @@ async def close(open_connections: OpenConnections, turn: Turn, name: str, reason
         open_connections: Connections of the server.
         turn: Turn of the server.
         name: Addresses of both ends: `127.0.0.1:50250 -> 127.0.0.1:5672`.
-        reason: What the client is told.
+        reason: Reason that the client gets.
 
     Raises:
         ControlError: There is no such connection, or the reason is too long.

@@ -105,7 +105,7 @@ async def import_file(
     Args:
         definitions: Carries out imports.
         storage_path: The data directory.
-        access: Users. What a user who is no administrator imports has this user's rights.
+        access: Users. An import by a user who is no administrator has this user's rights.
         report: Sends the client the number of entries that are done.
         file: Name of the file in the data directory.
         vhost: Virtual host of entries that name none; empty: each entry names its own.

@@ -1,4 +1,4 @@
-"""The command `exports.list`: what exports have noted in the data directory, and who reads now.
+"""The command `exports.list`: the exports' records in the data directory, and their readers.
 
 An export runs in a process of its own and notes what it does (`appendlog.export_records`). The
 server adds what it knows: how far each queue is ahead of the output.
@@ -39,7 +39,7 @@ async def list_exports(
     records = await asyncio.to_thread(read_records, storage_path)
     leases = await asyncio.to_thread(present_leases, storage_path)
     entered = await entered_by_request(access, list(broker.vhosts))
-    # Nobody's request: of a virtual host that is gone, too.
+    # Without a requesting user: of a virtual host that is gone, too.
     shows_all = not requesting_user.get()
 
     def is_shown(vhost: str) -> bool:

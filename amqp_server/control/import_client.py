@@ -96,7 +96,7 @@ class ImportClient:
 
 
 class ImportProgress:
-    """How much of an export has been imported.
+    """Progress of an import.
 
     Args:
         reply: Reply of the server.

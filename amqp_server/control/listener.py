@@ -39,7 +39,7 @@ logger = logging.getLogger("amqp_server.control.listener")
 UNREAD_SECONDS_MAX: Final = 60.0
 """Seconds that a client may leave a progress report or a reply unread; then it is cut off.
 
-What the kernel and the transport's buffer of 64 KiB hold counts as read.
+Octets in the kernel and in the transport's buffer of 64 KiB count as read.
 """
 CONNECTIONS_MAX: Final = 32
 """Control connections that may be open at the same time.
@@ -158,7 +158,7 @@ class ControlListener:
                 writer.write(encode_error(error))
         except OSError as error:
             logger.info("control connection lost reason=%s", error)
-            # What it has not read must not stay.
+            # Octets that it has not read must not stay.
             writer.transport.abort()
         finally:
             _close(writer)
@@ -219,7 +219,7 @@ class ControlListener:
 
 @contextmanager
 def _acting_for(actor: RequestActor | None) -> Iterator[None]:
-    """Let the block act for a user of the server; for None, for whoever has connected."""
+    """Let the block act for a user of the server; for None, for the connected user."""
     if actor is None:
         yield
         return

@@ -15,7 +15,7 @@ from amqp_server.audit.actor import Actor
 from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.counters.auth_attempts import HTTP
 from amqp_server.connections.authentication import ONLY_FROM_HERE
-from amqp_server.connections.connection_facts import backend_details
+from amqp_server.connections.connection_attributes import backend_details
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from amqp_server.audit.audit_log import AuditLog
     from amqp_server.base.config import ServerConfig
     from amqp_server.broker.counters.auth_attempts import AuthAttempts
-    from amqp_server.connections.handshakes import Handshakes
+    from amqp_server.connections.handshake_factory import HandshakeFactory
 
 LOGIN_FAILED: Final = "Login failed"
 ONLY_LOCALHOST: Final = "User can only log in via localhost"
@@ -54,7 +54,7 @@ class LoginChecks:
 
     Args:
         config: Settings.
-        handshakes: Decides who may log in from where.
+        handshake_factory: Decides who may log in from where.
         access: Users and permissions.
         audit: Records logins and refusals.
         attempts: Counts logins.
@@ -64,14 +64,14 @@ class LoginChecks:
     def __init__(
         self,
         config: ServerConfig,
-        handshakes: Handshakes,
+        handshake_factory: HandshakeFactory,
         access: AccessControl,
         audit: AuditLog,
         attempts: AuthAttempts,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
-        self._handshakes = handshakes
+        self._handshake_factory = handshake_factory
         self._access = access
         self._audit = audit
         self._attempts = attempts
@@ -91,7 +91,7 @@ class LoginChecks:
             ControlError: The login is refused.
         """
         octets = password.encode("utf-8", "surrogatepass")
-        authenticator = self._handshakes.authenticator(peer_host)
+        authenticator = self._handshake_factory.authenticator(peer_host)
         is_accepted = False
         if len(octets) <= SECRET_BYTES_MAX:
             answer = authenticator.login(user, octets)
@@ -117,7 +117,7 @@ class LoginChecks:
             peer_host: IP address of the client.
         """
         octets = password.encode("utf-8", "surrogatepass")
-        authenticator = self._handshakes.authenticator(peer_host)
+        authenticator = self._handshake_factory.authenticator(peer_host)
         if len(octets) > SECRET_BYTES_MAX or not authenticator.known_login(user, octets):
             return None
         login = authenticator.accepted
@@ -186,7 +186,7 @@ class LoginChecks:
             if tasks:
                 await asyncio.wait(tasks, timeout=VHOSTS_SECONDS_MAX)
         finally:
-            # Also if nobody waits any more: the program has gone, or the server stops.
+            # Also if no request waits any more: the program has gone, or the server stops.
             for task in tasks:
                 task.cancel()
         asked = zip(names, tasks, strict=True)
@@ -236,13 +236,13 @@ async def hash_password(password: str, algorithm: str = SCRYPT) -> dict[str, str
 
 def login_commands(
     config: ServerConfig,
-    handshakes: Handshakes,
+    handshake_factory: HandshakeFactory,
     access: AccessControl,
     audit: AuditLog,
     attempts: AuthAttempts,
 ) -> tuple[Command, ...]:
     """Return the commands that check and hash the passwords of a server with these parts."""
-    checks = LoginChecks(config, handshakes, access, audit, attempts)
+    checks = LoginChecks(config, handshake_factory, access, audit, attempts)
     return (
         Command(
             "logins.check",

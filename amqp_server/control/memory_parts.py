@@ -1,6 +1,6 @@
-"""What the memory of the server is used for, as far as the server counts it.
+"""Parts of the server's memory, as far as the server counts them.
 
-The names are RabbitMQ's, so that its tools show them. What is not counted, such as the
+The names are RabbitMQ's, so that its tools show them. Memory that is not counted, such as the
 interpreter's code and memory that was freed and not given back, is the rest, `other_system`: the
 parts and the rest are the whole.
 """

@@ -63,7 +63,7 @@ class RequestActor:
 
     Attributes:
         user: Name of the user, whom the program has authenticated.
-        peer: Where the user is: `host:port`.
+        peer: Address of the user: `host:port`.
         login: Key of the login, which `logins.check` has told; empty for the server's own users.
     """
 

@@ -28,7 +28,7 @@ _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
 class NodeState:
-    """What is shown of the whole server.
+    """State of the whole server, as it is shown.
 
     Args:
         sources: Parts of the server.

@@ -89,7 +89,7 @@ async def set_one(
         settings: Parameters of the server.
         access: Users and permissions.
         vhost: Name of the virtual host.
-        component: What it is for.
+        component: Component that the parameter is for.
         name: Name of the parameter.
         value: Object whose member `value` is the value.
 

@@ -91,7 +91,7 @@ async def list_topic_permissions(
     access: AccessControl, vhost: str | None = None, user: str | None = None
 ) -> list[dict[str, str]]:
     """Return topic permissions by virtual host, user and exchange, as `list_permissions` does."""
-    # What is in `topics` for one user is replaced, never changed.
+    # The value in `topics` for one user is replaced, never changed.
     copied = {each: dict(users) for each, users in access.topics.items() if vhost in (None, each)}
     return await asyncio.to_thread(_topic_rows, copied, user)
 

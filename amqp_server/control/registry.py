@@ -28,7 +28,7 @@ _TYPE_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """How the audit log shows a command.
+    """Form of a command in the audit log.
 
     Attributes:
         event: Name of the event.

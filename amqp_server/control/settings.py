@@ -23,7 +23,7 @@ logger = logging.getLogger("amqp_server.control.settings")
 _HIDDEN: Final = frozenset(["default_password", "limits", "optional_ports"])
 """Fields that are secret, or no setting."""
 _USER_INFO: Final = re.compile(r"(?<=:)//[^/?#\s]*@")
-"""What the address of a back end says of who asks it: a name and a password."""
+"""User name and password in the address of a back end."""
 
 
 async def show(config: ServerConfig, alarms: Alarms) -> dict[str, Any]:

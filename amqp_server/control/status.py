@@ -35,7 +35,7 @@ DAMAGED_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class StatusSources:
-    """What a status reports on.
+    """Parts of the server on which a status reports.
 
     Attributes:
         address: Host and port on which the server listens.

@@ -57,7 +57,7 @@ class State(StrEnum):
 
 
 class TransferKind(StrEnum):
-    """What a transfer does."""
+    """Kind of a transfer."""
 
     REPLAY = "replay"
     RETURN = "return"
@@ -69,13 +69,13 @@ class Transfer:
     """One transfer.
 
     Attributes:
-        kind: What it does.
+        kind: Its kind.
         vhost: Virtual host of its queues.
         queue: Queue that has the messages.
         to: Queue that gets them; empty if there are several.
         is_listed: Whether it is remembered when it has ended: not if messages are only counted.
         number: Number of the transfer since the start of the server.
-        user: Who has begun it, as the audit log shows it.
+        user: User who has begun it, as the audit log shows it.
         state: Its state.
         progress: Its last report; empty before the first one.
         reason: Why it has failed.
@@ -144,7 +144,7 @@ class Transfers:
         """Run a transfer.
 
         Args:
-            transfer: What it is; gets its number here.
+            transfer: The transfer; gets its number here.
             work: Does it.
             report: Sends the client a progress report.
             in_background: Whether to return after the first report.
@@ -252,7 +252,7 @@ class Transfers:
 
 
 class _StoppedError(Exception):
-    """Somebody has stopped the transfer."""
+    """A user has stopped the transfer."""
 
 
 def _take_error(task: asyncio.Task[Any]) -> None:

@@ -1,4 +1,4 @@
-"""The commands `queues.unacked` and `queues.groups`: who has the messages of a queue."""
+"""The commands `queues.unacked` and `queues.groups`: the owners of a queue's unacked messages."""
 
 from __future__ import annotations
 

@@ -147,7 +147,8 @@ async def list_all(
         name: Only the user of this name; None: all.
         with_hashes: Whether the hashes of their passwords are among the values.
     """
-    # Copied here, then sorted in a worker: there may be many, and others change them meanwhile.
+    # Copied here, then sorted in a worker: there may be many, and others change them during that
+    # time.
     users = [each for each in access.users.values() if name in (None, each.name)]
     names = [list(users) for users in access.permissions.values()]
     return await asyncio.to_thread(_rows, users, names, access.default_user, with_hashes)

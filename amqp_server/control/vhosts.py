@@ -67,7 +67,7 @@ async def set_one(
         access: Users and permissions.
         settings: Changes descriptions.
         name: Name of the virtual host.
-        description: What it is for; None: unchanged.
+        description: Description; None: unchanged.
         tags: Tags, texts; None: unchanged.
         default_queue_type: Kept for other programs; None: unchanged.
         protected: Whether it may not be deleted; None: unchanged.

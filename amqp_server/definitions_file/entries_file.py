@@ -29,7 +29,7 @@ BYTES_MAX: Final = 4 * FILE_BYTES_MAX
 UPLOADS_MAX: Final = 4
 """Files of clients that are still writing, or wait for their import."""
 UPLOAD_SECONDS_MAX: Final = 600.0
-"""Seconds after which a file that nobody has written to is removed."""
+"""Seconds after which a file that no client has written to is removed."""
 
 
 def write_entries(storage_path: Path, entries: Iterable[Entry]) -> str:

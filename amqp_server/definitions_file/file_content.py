@@ -41,7 +41,7 @@ _SINGLE: Final = "single_virtual_host"
 
 @dataclass(slots=True)
 class FileContent:
-    """What one or several definitions files contain.
+    """Content of one or several definitions files.
 
     Attributes:
         entries: The entries in the order of `SECTIONS`, unchecked.

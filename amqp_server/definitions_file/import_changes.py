@@ -78,7 +78,7 @@ class ImportChanges:
         self._entities.append((vhost, entity))
         if document is not None:
             self.put(document)
-            # Whoever declares it again waits for the same result.
+            # A client that declares it again waits for the same result.
             self.broker.definition_writer.join(entity, self._saved)
 
     def finish(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What an import would do: each entry is checked before anything is changed."""
+"""Plan of an import: each entry is checked before anything is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an import has done, or would do."""
+"""Report of an import that was done, or would be done."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LINES_MAX: Final = 1000
 
 
 class Outcome(StrEnum):
-    """What becomes of one entry."""
+    """Outcome of one entry."""
 
     CREATED = "created"
     EQUAL = "equal"

@@ -322,7 +322,7 @@ class _Copy:
     def _copy_all_documents(self) -> dict[Path, Path]:
         root = self._source / "metadata"
         if (root / REDO_NAME).exists():
-            # Nobody writes its documents now: the next start does, also on the copy.
+            # No server writes its documents now: the next start does, also on the copy.
             self._make_directory(self._target / "metadata")
             self._copy(root / REDO_NAME, self._target / "metadata" / REDO_NAME)
         # Bindings first: their ends are then copied too, unless they were removed together.

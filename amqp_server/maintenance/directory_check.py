@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
-from amqp_server.recovery.evidence import find_evidence
+from amqp_server.recovery.consistency_check import check_consistency
 from amqp_server.recovery.missing_parts import Part, missing_parts, refusal
 from appendlog import FileSystem
 from appendlog.checking.log_check import LogCheck, check_log
@@ -96,7 +96,7 @@ class DirectoryCheck:
 
 
 class _Known(NamedTuple):
-    """What a checkpoint contains of one queue and its groups."""
+    """Content of a checkpoint for one queue and its groups."""
 
     queue: QueueCheckpoint | None
     groups: list[GroupCheckpoint]
@@ -135,7 +135,7 @@ def check_directory(
             _check_queue(stored, queue, (checkpoints or {}).get(queue.incarnation), on_bytes)
         )
     if queues is None and not stored.is_live:
-        _check_evidence(stored, check)
+        _check_consistency(stored, check)
     check.seconds = time.perf_counter() - started
     return check
 
@@ -320,11 +320,11 @@ def _compare(checkpoint: QueueCheckpoint, log: LogCheck, *, is_live: bool) -> li
     return problems
 
 
-def _check_evidence(stored: StoredQueues, check: DirectoryCheck) -> None:
+def _check_consistency(stored: StoredQueues, check: DirectoryCheck) -> None:
     """Compare documents and logs, as a start does."""
     if any(problem.kind == _MISSING[Part.DEFINITIONS] for problem in check.problems):
         return
-    found = find_evidence(
+    found = check_consistency(
         stored.storage_path,
         stored.report,
         FileSystem(),

@@ -50,7 +50,7 @@ PASSES_MAX: Final = 4
 
 @dataclass(slots=True)
 class Repair:
-    """What a repair has done.
+    """Result of a repair.
 
     Attributes:
         done: Completed steps, in order.
@@ -291,7 +291,7 @@ class _Mending:
         root, files = self._storage_path / "metadata", DocumentFiles(self._filesystem)
         forget_name(root, files, place_of_path(path))
         if (kind, name) == (ACCESS, encode_name(FIRST_USER)):
-            # Somebody knows now that there is no first user: a start must not miss the record.
+            # The operator knows now that there is no first user: a start must not miss the record.
             if self._filesystem.exists(path):
                 self._quarantine.take(path)
             write_document(root, first_user_record(""), files)

@@ -23,7 +23,7 @@ from amqp_server.broker.policies.documents import POLICY_KINDS, policy_from_docu
 from amqp_server.broker.policies.policy import PolicyKind
 from amqp_server.broker.policies.unknown_policy import UnknownPolicy
 from amqp_server.broker.policies.vhost_policies import VhostPolicies
-from amqp_server.recovery.access_evidence import missing_access
+from amqp_server.recovery.access_consistency import missing_access
 from amqp_server.recovery.start_report_file import known_names
 from appendlog import FileSystem, LogIdentity
 from appendlog.files.deleted_mark import has_deleted_mark

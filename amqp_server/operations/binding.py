@@ -251,5 +251,5 @@ def _record(channel: Channel, event: str, binding: Binding) -> None:
             "arguments": audited_table(binding.arguments),
         },
         is_session=isinstance(destination, Queue) and destination.exclusive_owner is not None,
-        facts=lambda: {"arguments": binding.arguments},
+        attributes=lambda: {"arguments": binding.arguments},
     )

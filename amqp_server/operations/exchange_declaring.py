@@ -124,5 +124,5 @@ def _record(channel: Channel, method: ExchangeDeclare, exchange: Exchange) -> No
             "internal": method.internal,
             "arguments": audited_table(method.arguments),
         },
-        facts=lambda: {"arguments": exchange.arguments},
+        attributes=lambda: {"arguments": exchange.arguments},
     )

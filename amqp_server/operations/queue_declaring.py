@@ -185,7 +185,7 @@ def _record(channel: Channel, method: QueueDeclare, queue: Queue) -> None:
             "arguments": audited_table(method.arguments),
         },
         is_session=method.exclusive,
-        facts=lambda: {
+        attributes=lambda: {
             "arguments": queue.arguments,
             "owner_pid": channel.client.name if method.exclusive else "",
             "type": queue.settings.type.value,

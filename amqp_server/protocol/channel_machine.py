@@ -126,7 +126,7 @@ _TABLE: Final[dict[ChannelState, dict[type[object], ChannelState | _Refusal]]] =
         ContentBody: ChannelState.CLOSING,
     },
 }
-"""What follows an event in a state. A method without an entry of its own is a `MethodFrame`.
+"""State that follows an event in a state. A method without an entry of its own is a `MethodFrame`.
 
 When the content is complete, AWAITING_METHOD follows its last frame instead of AWAITING_BODY.
 """
@@ -165,12 +165,12 @@ _CLOSING: Final = _ROWS[ChannelState.CLOSING]
 
 
 class ChannelMachine:
-    """What may come next on one channel, and the content that has begun to arrive.
+    """State of one channel: the frames that may come next, and the content that is incomplete.
 
     Args:
         message_bytes_max: Largest body that is accepted, in bytes.
         budget: Limit of incomplete bodies; all connections share it.
-        owner: Whose share of the budget the content uses: the connection.
+        owner: Connection whose part of the budget the content uses.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class ChannelMachine:
 
     @property
     def state(self) -> ChannelState:
-        """What the client may send next."""
+        """State of the channel: it says what the client may send next."""
         return self._row.state
 
     @property
@@ -219,7 +219,7 @@ class ChannelMachine:
     def _advance(self, event: Event, following: _Row | _Refusal) -> Event | None:
         """Take an event that changes the state, or that is refused or ignored."""
         if self._row is _UNOPENED and isinstance(event, MethodFrame):
-            # What cannot be decoded is another error than what may not come.
+            # A method that cannot be decoded is another error than an unexpected one.
             decode_method(event.payload)
         if not isinstance(following, _Row):
             raise following(event)

@@ -1,4 +1,4 @@
-"""What is kept of a client's properties: all that programs send, within a bound of memory."""
+"""Client properties, as they are kept: all that programs send, within a bound of memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST: Final = ("connection_name", "product", "version", "platform", "capabilit
 def kept_properties(properties: Table) -> Table:
     """Return the properties to keep while the client is connected, in the order they came in.
 
-    A login has up to 64 KiB, and thousands of values. What does not fit is left out: whole values,
+    A login has up to 64 KiB, and thousands of values. Values that do not fit are left out whole,
     the last ones of tables and arrays first.
     """
     kept: Table = {}

@@ -124,7 +124,7 @@ class Authenticator(Protocol):
         Args:
             secret: The new password or token.
             vhost: Virtual host that is open.
-            reason: What the client says of it.
+            reason: Reason that the client gives.
 
         Returns:
             Why it is refused, for the client, empty if it is not; None if it needs no check.
@@ -145,8 +145,8 @@ class ConnectionMachine:
             logins by certificate (EXTERNAL) are not offered.
 
     Attributes:
-        login: What decides about a login; None unless a decision takes time.
-        renewal: What decides about a new secret; None unless a decision takes time.
+        login: Decision about a login; None unless a decision takes time.
+        renewal: Decision about a new secret; None unless a decision takes time.
         user: Name of the user who logged in; empty before.
         claimed_user: User name of the last login, refused or not; empty before.
         mechanism: Authentication mechanism of that login.

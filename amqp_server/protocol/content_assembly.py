@@ -144,7 +144,7 @@ class ContentAssembly:
         return self._message.getvalue()
 
     def as_run(self, channel: int) -> PublishRun:
-        """Return the complete message as the scanner reports one that arrives in one piece."""
+        """Return the complete message as the scanner reports one that arrives in one read."""
         shared_flags = self.message_flags & ~HAS_HEADERS
         return PublishRun(
             channel, self.method_payload, [self.message], self.checked_flags, shared_flags

@@ -45,7 +45,7 @@ class LargeFrames:
         method_bytes = int.from_bytes(front[3:_FRAME_START_BYTES], "big")
         header_at = _FRAME_START_BYTES + method_bytes + len(_FRAME_END)
         pack_into(">Q", front, header_at + _FRAME_START_BYTES + _BODY_SIZE_AT, len(body))
-        # What comes before the next piece of the body.
+        # Octets before the next piece of the body.
         self._front: bytes | bytearray = front
         self._body = body
         self._at = 0

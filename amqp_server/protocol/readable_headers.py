@@ -1,4 +1,4 @@
-"""Splits headers into those that can be decoded, and octets that nobody could.
+"""Splits headers into those that can be decoded, and octets that cannot.
 
 A publish with such octets is refused. A log of an earlier version may hold them all the same, and
 they must not be lost when a header is added, for example because the message becomes a dead

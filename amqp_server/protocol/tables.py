@@ -109,7 +109,7 @@ def decode_table(data: bytes, position: int = 0, depth: int = 1) -> tuple[Table,
 
     Args:
         data: Octets with the table.
-        position: Where its length starts.
+        position: Start of its length.
         depth: Its level: 1, or more if it was taken out of other tables.
 
     Raises:

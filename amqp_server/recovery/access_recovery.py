@@ -2,7 +2,7 @@
 
 A new directory, or one from before there were users, gets one user with all rights. A document
 records that this has happened. Later a directory without users, because their documents are lost or
-damaged, lets nobody in: `amqp-server users reset` is the way back.
+damaged, accepts no login: `amqp-server users reset` makes logins possible again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def recover_access(
         report: The metadata documents.
         vhosts: Names of the virtual hosts that exist.
         store: Store of the definitions.
-        malformed: Gets the documents with invalid values: they give nobody anything.
+        malformed: Gets the documents with invalid values: they give no user any right.
         is_loss_accepted: Whether the operator has accepted that all definitions are lost: the
             directory is not a new one.
 

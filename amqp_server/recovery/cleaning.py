@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.base.errors import StartupError
-from amqp_server.recovery.evidence import find_evidence
+from amqp_server.recovery.consistency_check import check_consistency
 from amqp_server.recovery.quarantine import Quarantine
 from appendlog.files.deleted_mark import set_deleted_mark
 from metadata.errors import MetadataError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from amqp_server.broker.definitions import Definitions
-    from amqp_server.recovery.evidence import Evidence
+    from amqp_server.recovery.consistency_check import ConsistencyFindings
     from appendlog import FileSystem
     from metadata.document import Document
     from metadata.loading import LoadReport
@@ -40,16 +40,16 @@ FOREIGN_PATHS_LOGGED_MAX: Final = 100
 
 @dataclass(slots=True)
 class Cleaning:
-    """What one start removes, and what it leaves unchanged.
+    """Removals of one start, and the unknown files that it leaves unchanged.
 
     Attributes:
-        evidence: Result of the search for deleted, missing and foreign files.
+        findings: Result of the consistency check: deleted, missing and foreign files.
         removed_logs: Number of logs of deleted queues that were removed.
         quarantined: New paths of what an upgrade moved to quarantine.
         foreign_paths: Paths among the logs that are no logs of this server.
     """
 
-    evidence: Evidence
+    findings: ConsistencyFindings
     removed_logs: int = 0
     quarantined: list[Path] = field(default_factory=list)
     foreign_paths: list[Path] = field(default_factory=list)
@@ -64,23 +64,23 @@ class Cleaning:
         Raises:
             StartupError: The disk refused a change.
         """
-        evidence = self.evidence
+        findings = self.findings
         try:
-            for note in evidence.deleted_vhosts:
+            for note in findings.deleted_vhosts:
                 await definitions.clear_vhost(encode_name(note.name))
             # Record these first: the bindings that prove their deletion go now.
             await asyncio.to_thread(self._mark_logs, filesystem)
-            await _note_all(definitions, evidence.unused)
-            await _remove_all(definitions, evidence.dependents)
-            await _remove_all(definitions, evidence.deleted)
-            for name in evidence.missing_vhosts:
+            await _note_all(definitions, findings.unused)
+            await _remove_all(definitions, findings.dependents)
+            await _remove_all(definitions, findings.deleted)
+            for name in findings.missing_vhosts:
                 # Safe: the document of a virtual host contains nothing but the name.
                 await definitions.save_vhost(name)
         except (MetadataError, OSError) as error:
             raise StartupError(f"cannot write the data directory: {error}") from error
 
     def _mark_logs(self, filesystem: FileSystem) -> None:
-        for log in self.evidence.unmarked_logs:
+        for log in self.findings.unmarked_logs:
             set_deleted_mark(filesystem, log.path)
 
     async def remove_files(
@@ -91,7 +91,7 @@ class Cleaning:
         What cannot be removed is logged; the next start tries again.
         """
         kept = await asyncio.to_thread(self._remove_files, storage_path, filesystem)
-        for note in self.evidence.deleted_vhosts:
+        for note in self.findings.deleted_vhosts:
             if encode_name(note.name) not in kept:
                 with suppress(MetadataError):
                     await definitions.forget_vhost(note.name)
@@ -99,7 +99,7 @@ class Cleaning:
     def _remove_files(self, storage_path: Path, filesystem: FileSystem) -> set[str]:
         """Remove files in a worker; return the encoded virtual hosts whose logs are still there."""
         kept: set[str] = set()
-        for log in self.evidence.deleted_logs:
+        for log in self.findings.deleted_logs:
             if _is_removed(log.path, filesystem):
                 # A removal that a crash interrupted left an empty directory: it does not count.
                 self.removed_logs += not log.is_empty
@@ -111,9 +111,9 @@ class Cleaning:
             _is_removed(log.path, filesystem)
         for name in (LOGS_NAME, SPILL_NAME):
             _remove_empty_directories(
-                storage_path / name, filesystem, self.evidence.queue_directories
+                storage_path / name, filesystem, self.findings.queue_directories
             )
-        self.foreign_paths = [*self.evidence.foreign_paths, *spilled.foreign_paths]
+        self.foreign_paths = [*self.findings.foreign_paths, *spilled.foreign_paths]
         for path in self.foreign_paths[:FOREIGN_PATHS_LOGGED_MAX]:
             logger.warning("not a log of this server, left unchanged path=%s", path)
         if len(self.foreign_paths) > FOREIGN_PATHS_LOGGED_MAX:
@@ -123,10 +123,10 @@ class Cleaning:
         return kept
 
     def _set_orphans_aside(self, storage_path: Path, filesystem: FileSystem) -> None:
-        if not self.evidence.orphans:
+        if not self.findings.orphans:
             return
         quarantine = Quarantine(storage_path, filesystem)
-        for path in self.evidence.orphans:
+        for path in self.findings.orphans:
             try:
                 quarantine.take(path)
             except OSError as error:
@@ -154,9 +154,11 @@ def begin_cleaning(
         filesystem: All file operations; they change nothing.
         is_earlier_format: Whether deletions left no marks when the directory was written.
     """
-    evidence = find_evidence(storage_path, report, filesystem, is_earlier_format=is_earlier_format)
-    evidence.take_out(report)
-    return Cleaning(evidence)
+    findings = check_consistency(
+        storage_path, report, filesystem, is_earlier_format=is_earlier_format
+    )
+    findings.apply_to(report)
+    return Cleaning(findings)
 
 
 async def _note_all(definitions: Definitions, exchanges: Sequence[Document]) -> None:

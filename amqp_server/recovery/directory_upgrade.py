@@ -39,7 +39,7 @@ class DirectoryUpgrade:
 
         Args:
             store: Store of the documents.
-            report: What was loaded from it.
+            report: Documents that were loaded from it.
         """
         logger.info(
             "upgrading %s documents=%d: earlier programs refuse it from now on",

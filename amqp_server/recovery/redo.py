@@ -125,8 +125,8 @@ def remaining(
 def _skip_what_is_gone(log: Log, settlement: Settlement, publishes: Iterable[RedoPublish]) -> None:
     """Move the log's end to where the record says it was, if a power cut cut it shorter.
 
-    Unconfirmed messages can be missing there. What is appended again must not lie below the hint:
-    the next start would not find it and would append it once more.
+    Unconfirmed messages can be missing there. Messages that are appended again must not lie below
+    the hint: the next start would not find it and would append it once more.
     """
     end = log.log_end_offset
     hint = max((publish.log_end_offset for publish in publishes), default=0)

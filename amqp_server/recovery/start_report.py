@@ -72,7 +72,7 @@ class MalformedDefinition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueueReport:
-    """What a start found of one queue.
+    """Findings of a start about one queue.
 
     Attributes:
         vhost: Name of its virtual host.
@@ -138,7 +138,7 @@ class QueueReport:
 
 @dataclass(slots=True)
 class StartReport:
-    """What one start found and did.
+    """Findings and actions of one start.
 
     Attributes:
         was_clean: Whether the stop before it was clean.

@@ -46,7 +46,7 @@ def store_report(
 
 
 class KnownNames(NamedTuple):
-    """What the last start says of the list of names (`metadata.name_list`).
+    """State of the list of names (`metadata.name_list`) after the last start.
 
     Attributes:
         believes_names: Whether the list can be believed. Not if the last start was one of a program
@@ -63,7 +63,7 @@ def known_names(storage_path: Path) -> KnownNames:
     try:
         lists_names = bool(load_report(storage_path).get(LISTS_NAMES))
     except (OSError, ValueError):
-        # Somebody has damaged or removed the report; that must not hide other damage.
+        # The report was damaged or removed; that must not hide other damage.
         return KnownNames(believes_names=True, expects_names=False)
     return KnownNames(lists_names, lists_names)
 

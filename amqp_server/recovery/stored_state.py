@@ -1,4 +1,4 @@
-"""What the data directory says when a server starts: definitions, checkpoints, the redo journal."""
+"""Stored state that a start reads: definitions, checkpoints, the redo journal."""
 
 from __future__ import annotations
 

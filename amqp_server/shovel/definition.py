@@ -1,4 +1,4 @@
-"""What a shovel does: the value of its parameter, checked as RabbitMQ checks it.
+"""Definition of a shovel: the value of its parameter, checked as RabbitMQ checks it.
 
 Source: RabbitMQ's shovel plugin, dynamic shovels; the texts are those of RabbitMQ 3.10.
 """
@@ -76,7 +76,7 @@ class ShovelError(ValueError):
     """A value is no shovel.
 
     Attributes:
-        faults: What is wrong, one text for each fault.
+        faults: Faults of the definition, a text for each.
     """
 
     def __init__(self, faults: list[str]) -> None:
@@ -116,8 +116,8 @@ class ShovelDefinition:
     """One shovel.
 
     Attributes:
-        source: Where messages come from.
-        destination: Where they go.
+        source: Side from which messages come.
+        destination: Side to which they go.
         prefetch: Unacked messages at the source.
         consumer_arguments: Arguments of the consumer.
         ack_mode: When the source may forget a message.

@@ -1,4 +1,4 @@
-"""What a shovel may do that a user who is no administrator has set.
+"""Rights of a shovel that a user without the tag administrator has set.
 
 The process of the shovels runs on the server's machine and with the server's files. A user who may
 set parameters must not get more than the user has: not the login as `guest`, which this machine
@@ -24,7 +24,7 @@ _PLAIN: Final = "PLAIN"
 
 
 class Owner(Protocol):
-    """Who has set the parameter of a shovel."""
+    """The user who has set the parameter of a shovel."""
 
     @property
     def user(self) -> str:
@@ -76,7 +76,7 @@ def why_refused_from(uri: AmqpUri, source: str) -> str:
     connects, it cannot know.
 
     Args:
-        uri: Where the connection leads.
+        uri: Address to which the connection leads.
         source: IP address of this end of it, which the peer takes for where the client is.
     """
     if uri.user != GUEST:

@@ -1,4 +1,4 @@
-"""What the broker writes to the process of the shovels, a JSON object a line.
+"""Messages of the broker to the process of the shovels: a JSON object a line.
 
 The first line is `ShovelSettings`. The others change the shovels:
 
@@ -28,7 +28,7 @@ LINE_BYTES_MAX: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ShovelSettings:
-    """What the process needs to know of the broker.
+    """Settings of the process of the shovels.
 
     Attributes:
         broker_pid: Process id of the broker.

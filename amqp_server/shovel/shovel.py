@@ -38,7 +38,7 @@ class Shovel:
     Args:
         vhost: Virtual host of its parameter.
         name: Name of its parameter.
-        definition: What it does.
+        definition: Definition of the shovel.
         local: Returns the address of this broker with a login, for a virtual host.
         node_name: Name of this broker, for `x-shovelled`.
         report: Is called with the members of its state that have changed.
@@ -87,7 +87,7 @@ class Shovel:
                 reason = str(error)
             else:
                 return True
-            # The state comes first: who reads the line and then looks sees what it says.
+            # The state comes first: a client that reads the line and then looks finds that state.
             self._report({"state": "terminated", "reason": reason})
             logger.warning(
                 "shovel failed vhost=%r name=%r error=%s", self._vhost, self._name, reason

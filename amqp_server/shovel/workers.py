@@ -42,7 +42,7 @@ class ShovelWorkers:
     """Runs the shovels that the broker names.
 
     Args:
-        settings: What the process needs to know of the broker.
+        settings: Settings of the process.
     """
 
     def __init__(self, settings: ShovelSettings) -> None:
@@ -121,7 +121,7 @@ class ShovelWorkers:
                 check_owned(definition, owner)
         except ShovelError as error:
             # An earlier version of the server kept what it was given.
-            # Who may see states need not be allowed to see parameters.
+            # A user who may see states need not be allowed to see parameters.
             tell({"state": "terminated", "reason": _LOGIN.sub(r"\1", str(error))})
             return
         shovel = Shovel(

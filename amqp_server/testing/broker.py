@@ -237,7 +237,7 @@ class Broker:
 
     @property
     def faults(self) -> Faults:
-        """What may go wrong, on demand, in all virtual hosts."""
+        """Faults on demand, in all virtual hosts."""
         return self._faults
 
     def save_checkpoint(self) -> SavedCheckpoint:
@@ -464,7 +464,7 @@ class Broker:
 
 
 def _guest_settings() -> dict[str, Any]:
-    """Return the settings of a broker that nobody but the tests uses."""
+    """Return the settings of a broker that only the tests use."""
     return {
         "port": 0,
         "disk_free_limit_bytes": 0,

@@ -1,4 +1,4 @@
-"""What a virtual host holds: its queues, who has their messages, and its connections."""
+"""View of a virtual host: its queues, the owners of their messages, and its connections."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ConnectionCounts:
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """What a virtual host holds at one moment.
+    """State of a virtual host at one moment.
 
     Attributes:
         vhost: Name of the virtual host.
@@ -122,7 +122,7 @@ class BrokerView:
 
     @property
     def leaks(self) -> list[str]:
-        """What a test should have closed: connections with open channels or unacked messages."""
+        """Connections that a test should have closed: with open channels or unacked messages."""
         return [str(each) for each in self.connections if each.channels or each.unacked]
 
     def __str__(self) -> str:

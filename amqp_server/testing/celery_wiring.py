@@ -36,7 +36,7 @@ def celery_settings(url: str) -> dict[str, Any]:
 
 
 class CeleryWiring:
-    """What Celery has at one virtual host, from the beginning of `with` to its end.
+    """Celery's use of one virtual host, from the beginning of `with` to its end.
 
     It takes care of all applications that use the settings, of their workers in this process and
     of the connections that they keep. Environment variables that would send Celery to another

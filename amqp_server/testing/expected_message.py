@@ -20,7 +20,7 @@ _NOT_JSON: Final = (ValueError, RecursionError)
 
 @dataclass(frozen=True, slots=True)
 class ExpectedMessage:
-    """What a message should be like.
+    """Expected properties of a message.
 
     Attributes:
         body: The whole body; None for any.

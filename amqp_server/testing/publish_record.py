@@ -1,4 +1,4 @@
-"""What was published to a virtual host, for tests that look back."""
+"""Record of the publishes to a virtual host, for tests that look back."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class VhostOwner(ServerLoop, Protocol):
 
     @property
     def faults(self) -> Faults:
-        """What may go wrong in all virtual hosts."""
+        """Faults on demand, in all virtual hosts."""
 
     def save_checkpoint(self) -> SavedCheckpoint:
         """Write what is acknowledged now to the files; return a copy."""
@@ -214,7 +214,7 @@ class VirtualHost:
 
     @property
     def faults(self) -> Faults:
-        """What may go wrong, on demand, limited to connections and queues of this virtual host.
+        """Faults on demand, limited to connections and queues of this virtual host.
 
         Alarms and the full disk are those of the whole broker.
         """

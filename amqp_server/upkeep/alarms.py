@@ -147,7 +147,7 @@ class Alarms:
             or reading.memory_bytes > self.memory_bytes_max * CERTAIN_SHARE
         )
         is_disk_low = reading.disk_free_bytes < self.disk_free_bytes_min
-        # A limit of 0 is a wish: nobody may publish, whatever is measured, or not (macOS).
+        # A limit of 0 is a wish: no client may publish, whatever is measured, or not (macOS).
         is_memory_low = is_memory_low or not self.memory_bytes_max or "memory" in self._forced
         is_disk_low = is_disk_low or "disk" in self._forced
         has_changed = (is_memory_low, is_disk_low) != (self.is_memory_low, self.is_disk_low)

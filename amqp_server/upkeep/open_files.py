@@ -46,7 +46,7 @@ def claim_open_files(config: ServerConfig) -> ServerConfig:
     """
     limit = _raised_limit()
     if limit is None:
-        _share_out(CACHES_FILES_MAX)
+        _set_cache_sizes(CACHES_FILES_MAX)
         return config
     if limit < OPEN_FILES_MIN:
         raise StartupError(
@@ -56,7 +56,7 @@ def claim_open_files(config: ServerConfig) -> ServerConfig:
     left = limit - OTHERS
     caches = min(CACHES_FILES_MAX, max(left // 2, left - wanted))
     connections = min(wanted, left - caches)
-    _share_out(caches)
+    _set_cache_sizes(caches)
     OPEN_FILES.numbers_end = limit - RESERVED
     if connections == wanted and caches == CACHES_FILES_MAX:
         return config
@@ -109,7 +109,7 @@ def _raised_limit() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-def _share_out(files_max: int) -> None:
+def _set_cache_sizes(files_max: int) -> None:
     """Set how many files the caches of all logs together may keep open."""
     SHARED_DESCRIPTORS.capacity = share(OPEN_FILES_MAX, files_max)
     SHARED_MAPPINGS.count_max = share(MAPPINGS_MAX, files_max)

@@ -70,7 +70,7 @@ class ResourceSensor:
 
 
 def watermark_bytes(watermark: float) -> int:
-    """Return a watermark in bytes; up to 1 it is a share of the memory that may be used."""
+    """Return a watermark in bytes; up to 1 it is a fraction of the memory that may be used."""
     return int(watermark * available_memory_bytes() if watermark <= 1 else watermark)
 
 

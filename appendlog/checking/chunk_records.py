@@ -66,13 +66,15 @@ def contradiction(header: ChunkHeader, records: ChunkRecords) -> str:
     except ValueError as error:
         return f"a message does not add up: {error}"
     end = records.parts[-1].offsets[-1] + 1 if records.parts else header.base_offset
-    facts = {
+    counted = {
         "record_count": (header.record_count, count),
         "end offset": (header.end_offset, end),
         "transient_count": (header.transient_count, transient_count),
         "body_bytes": (header.body_bytes, body_bytes),
     }
     wrong = [
-        f"{name} is {said}, found {found}" for name, (said, found) in facts.items() if said != found
+        f"{name} is {said}, found {found}"
+        for name, (said, found) in counted.items()
+        if said != found
     ]
     return "; ".join(wrong)

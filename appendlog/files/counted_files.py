@@ -32,7 +32,7 @@ BOUNDS_SECONDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FileCounters:
-    """What was done with files since the process began.
+    """Counts of file operations since the process began.
 
     Attributes:
         read_count: Reads; parts of files that are mapped into memory do not count.

@@ -8,8 +8,8 @@ class MappedFile(mmap.mmap):
     """Read-only mapping of a part of a file that should never change.
 
     Nothing of this server shortens a mapped file, but a person or a failing file system may. An
-    access behind the end of such a file is a SIGBUS, which ends the process. So whoever uses a
-    mapping again after a while first asks whether the file is whole.
+    access behind the end of such a file is a SIGBUS, which ends the process. So a caller that
+    uses a mapping again after a while first asks whether the file is whole.
 
     Attributes:
         file_end: Position in the file where the mapping ends.

@@ -1,4 +1,4 @@
-"""The chunk of one large message, in parts, so that nobody copies the message to write it.
+"""The chunk of one large message, in parts, so that a write needs no copy of the message.
 
 `encode_chunk` copies its messages into one object, with a CRC over all of it. That is right for
 small messages. A large one, which twenty queues write at the same time, would be in memory
@@ -82,5 +82,5 @@ Chunk = bytes | LargeChunk
 
 
 def joined_chunk(chunk: Chunk) -> bytes:
-    """Return a chunk in one piece. O(size) for a large one: not for the event loop."""
+    """Return a chunk as one object. O(size) for a large one: not for the event loop."""
     return b"".join(chunk.parts()) if isinstance(chunk, LargeChunk) else chunk

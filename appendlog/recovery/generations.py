@@ -50,8 +50,8 @@ def remove_leftovers(
     """Remove what crashes during compactions and removals left; return the number of files.
 
     Those are segments that are not in `names`, files that never got their names, and indexes of
-    missing segments. One that cannot be removed costs space and nothing else: whoever lists the
-    files passes it over, as now, and the next opening tries again.
+    missing segments. One that cannot be removed costs space and nothing else: readers
+    that list the files ignore it, as now, and the next opening tries again.
 
     Args:
         directory: Directory of the log; must exist.

@@ -1,4 +1,4 @@
-"""Reading one large message into a buffer of its own, so that nobody copies it out of a window.
+"""Reading one large message into a buffer of its own, without a copy out of a window.
 
 A message is one `bytes` object in memory. One that a walk finds in a window must be copied to
 become such an object, and a copy of a hundred megabytes holds the interpreter for as long as it

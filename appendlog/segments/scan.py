@@ -48,7 +48,7 @@ class SegmentScan:
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes at `position`; fewer only at the end of the scanned part.
 
-        The scanned part ends where the file does, if that was shortened meanwhile.
+        The scanned part ends where the file does, if that was shortened since.
         """
         size = max(min(size, self._size - position), 0)
         at = position - self._start

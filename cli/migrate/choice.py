@@ -1,4 +1,4 @@
-"""Which virtual hosts and queues of the source are moved."""
+"""Choice of the source's virtual hosts and queues that are moved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOVEL: Final = "shovel"
 """Component of the parameters that are shovels. They are not taken over: this server would run
 them beside the source, and move its messages a second time."""
 _INTERNAL: Final = "internal"
-"""How parameters begin that belong to the server that wrote them."""
+"""Prefix of the parameters that belong to the server that wrote them."""
 
 
 @dataclass(frozen=True, slots=True)

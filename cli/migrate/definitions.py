@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from cli.migrate.source_api import SourceApi
 
 ROUNDS_MAX: Final = 100
-"""How often the server is asked what is wrong with the rest; it names 100 mistakes each time."""
+"""Requests for the mistakes in the rest; the server names 100 mistakes each time."""
 _MISTAKE: Final = re.compile(r"(?P<section>\w+)\[(?P<index>[0-9]+)\]: (?P<reason>.*)", re.DOTALL)
 
 
 @dataclass(slots=True)
 class Definitions:
-    """What is taken over.
+    """Definitions that this server takes over.
 
     Attributes:
         entries: Entries that this server takes, in the order of their import.

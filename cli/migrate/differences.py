@@ -1,4 +1,4 @@
-"""What this server does otherwise with the definitions of the source, in sentences."""
+"""Differences of this server with the definitions of the source, in sentences."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _MOVING: Final = {
         "x-message-ttl: the lifetime of a message begins again when it is moved",
     ),
 }
-"""What arguments mean for the move."""
+"""Meaning of arguments for the move."""
 _FEDERATION: Final = frozenset(("federation-upstream", "federation-upstream-set"))
 
 

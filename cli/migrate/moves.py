@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 ROUND_SECONDS: Final = 1.0
 """Pause between two rounds."""
 LATER_SECONDS: Final = 5.0
-"""How long a queue waits after a turn that has moved nothing, or failed."""
+"""Seconds that a queue waits after a turn that has moved nothing, or failed."""
 GRACE_SECONDS: Final = 20.0
-"""How long turns may take to end when they have to."""
+"""Seconds that turns may take to end when they have to."""
 _NOT_FOUND: Final = 404
 
 
@@ -181,7 +181,7 @@ class Moves:
             move.state, move.note = State.HELD, "another consumer gets the messages"
 
     async def _use_expiring(self) -> None:
-        """Use the queues here that expire, in good time: nobody consumes from them yet."""
+        """Use the queues here that expire, in good time: they have no consumers yet."""
         now = asyncio.get_running_loop().time()
         for move in self.moves:
             key = move.vhost, move.name

@@ -1,4 +1,4 @@
-"""What will be moved, and what stays at the source, with the reason."""
+"""Plan of a migration: the queues to move, and those that stay, with the reason."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Plan:
     Attributes:
         moves: Queues that are drained or copied.
         stays: Reasons why queues stay at the source, by queue.
-        facts: What the source says of its queues; empty without its HTTP API.
+        source_queues: Queues of the source, as it reports them; empty without its HTTP API.
     """
 
     moves: list[QueueMove]
     stays: dict[Key, str]
-    facts: dict[Key, SourceQueue]
+    source_queues: dict[Key, SourceQueue]
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Plan:
         }
 
     def _counts(self, key: Key) -> dict[str, int]:
-        found = self.facts.get(key)
+        found = self.source_queues.get(key)
         if found is None:
             return {}
         return {
@@ -84,7 +84,7 @@ class Plan:
         write_table(header, rows, right=("MESSAGES", "BYTES", "CONSUMERS"))
 
     def _cells(self, key: Key) -> list[str]:
-        found = self.facts.get(key)
+        found = self.source_queues.get(key)
         if found is None:
             return ["?", "?", "?"]
         return [str(found.messages), shown_bytes(found.message_bytes), str(found.consumers)]
@@ -97,7 +97,7 @@ def make_plan(definitions: Definitions, queues: Iterable[SourceQueue]) -> Plan:
         definitions: What is taken over.
         queues: Chosen queues of the source; empty without its HTTP API.
     """
-    facts = {(each.vhost, each.name): each for each in queues}
+    source_queues = {(each.vhost, each.name): each for each in queues}
     moves: list[QueueMove] = []
     stays: dict[Key, str] = {}
     defined: set[Key] = set()
@@ -108,7 +108,7 @@ def make_plan(definitions: Definitions, queues: Iterable[SourceQueue]) -> Plan:
         if (vhost, name) in defined:
             continue
         defined.add((vhost, name))
-        found = facts.get((vhost, name))
+        found = source_queues.get((vhost, name))
         kind = found.type if found is not None else _kind(entry.fields)
         if entry.fields.get("durable") is False:
             stays[vhost, name] = "not durable"
@@ -119,10 +119,10 @@ def make_plan(definitions: Definitions, queues: Iterable[SourceQueue]) -> Plan:
             stays[vhost, name] = "named by the source"
         else:
             moves.append(QueueMove(vhost, name, entry.fields, kind))
-    for key, found in facts.items():
+    for key, found in source_queues.items():
         if key not in defined:
             stays[key] = "exclusive" if found.is_exclusive else "not taken over"
-    return Plan(moves, stays, facts)
+    return Plan(moves, stays, source_queues)
 
 
 def _kind(entry: Mapping[str, Any]) -> str:

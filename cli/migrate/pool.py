@@ -54,7 +54,7 @@ class SourcePool:
 
     @asynccontextmanager
     async def connection(self, vhost: str) -> AsyncIterator[LinkConnection]:
-        """Yield a connection that nobody else uses; wait for the source as long as it takes."""
+        """Yield a connection that no other task uses; wait for the source as long as it takes."""
         idle = self._idle[vhost]
         while idle and not idle[-1].is_open:
             idle.pop()

@@ -49,7 +49,7 @@ _NUMBERS_SKIPPED: Final = 1 << 16
 
 
 class State(StrEnum):
-    """What is done with a queue."""
+    """State of a queue's move."""
 
     WAITING = "waiting"
     MOVING = "moving"
@@ -64,7 +64,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all moves share.
+    """Parts that all moves share.
 
     Attributes:
         pool: Connections to the source.
@@ -286,7 +286,7 @@ class QueueMove:
         """Put a batch to the disk of this server, however long that takes.
 
         Raises:
-            LinkClosed: The source has gone meanwhile: it will send these messages again.
+            LinkClosed: The source has gone since: it will send these messages again.
             RefusedError: The queue has gone here.
             StoppedError: The moves have to end.
         """
@@ -353,7 +353,7 @@ class QueueMove:
     async def _pause(
         self, means: Means, state: State, note: str, *, gives_way: bool = False
     ) -> None:
-        """Wait before another attempt; let another move work meanwhile if it may take long.
+        """Wait before another attempt; let another move work during that time if it may be long.
 
         Raises:
             StoppedError: The moves have to end.

@@ -1,4 +1,4 @@
-"""What has become of a migration, at its end."""
+"""Report at the end of a migration."""
 
 from __future__ import annotations
 
@@ -173,13 +173,13 @@ def left_at_source(plan: Plan, *, is_checked: bool) -> list[Left]:
     """Return what is left at the source.
 
     Args:
-        plan: The plan, with the newest facts of the source.
-        is_checked: Whether these facts are of the end; else they are those of the beginning.
+        plan: The plan, with the newest counts of the source.
+        is_checked: Whether these counts are of the end; else they are those of the beginning.
     """
     found: list[Left] = []
     for move in plan.moves:
-        facts = plan.facts.get((move.vhost, move.name))
-        unacked = facts.unacked if facts is not None and is_checked else 0
+        queue = plan.source_queues.get((move.vhost, move.name))
+        unacked = queue.unacked if queue is not None and is_checked else 0
         if move.is_stream:
             if move.state is not State.COPIED:
                 found.append(Left(move.vhost, move.name, move.left, 0, move.note or move.state))
@@ -187,10 +187,10 @@ def left_at_source(plan: Plan, *, is_checked: bool) -> list[Left]:
             reason = move.note or ("" if move.left else "its consumers hold them")
             found.append(Left(move.vhost, move.name, move.left, unacked, reason))
     for (vhost, name), reason in sorted(plan.stays.items()):
-        facts = plan.facts.get((vhost, name))
-        if facts is None:
+        queue = plan.source_queues.get((vhost, name))
+        if queue is None:
             found.append(Left(vhost, name, None, 0, reason))
-        elif facts.messages:
-            ready = facts.messages - facts.unacked
-            found.append(Left(vhost, name, ready, facts.unacked, reason))
+        elif queue.messages:
+            ready = queue.messages - queue.unacked
+            found.append(Left(vhost, name, ready, queue.unacked, reason))
     return found

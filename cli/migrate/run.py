@@ -37,11 +37,11 @@ from cli.migrate.source_api import SourceApi, SourceQueue
 from cli.migrate.target import Target
 
 PUBLISHERS_SECONDS: Final = 5.0
-"""How often the source is asked who publishes; RabbitMQ counts every 5 seconds."""
+"""Seconds between two requests for the source's publishers; RabbitMQ counts every 5 seconds."""
 _CHECK_SECONDS: Final = 0.25
 _THREADS_BESIDE: Final = 2
 _STATISTICS_LOOKS: Final = 8
-"""How many seconds RabbitMQ's counts may be behind at the end: it renews them every 5."""
+"""Seconds by which RabbitMQ's counts may be behind at the end: it renews them every 5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +206,12 @@ class _Migration:
             try:
                 self._publishers = await loop.run_in_executor(self._executor, api.publishers)
             except SourceError:
-                # The source is away, which the moves say; nobody publishes there now.
+                # The source is away, which the moves say; no client publishes there now.
                 self._publishers = None
             await asyncio.sleep(PUBLISHERS_SECONDS)
 
     async def _until_empty(self, moves: Moves, stop: asyncio.Event) -> None:
-        """End the moves when nothing has come for a while, and nobody is there to publish."""
+        """End the moves when nothing has come for a while, and no client is there to publish."""
         loop = asyncio.get_running_loop()
         since, moved, is_told = loop.time(), moves.moved, False
         while True:
@@ -299,8 +299,10 @@ def _report(
     reason = ""
     try:
         definitions = _chosen(request)
-        facts = _settled_facts(request, plan)
-        plan = replace(plan, facts=facts, stays=make_plan(definitions, facts.values()).stays)
+        queues = _settled_queues(request, plan)
+        plan = replace(
+            plan, source_queues=queues, stays=make_plan(definitions, queues.values()).stays
+        )
         is_checked = True
         if request.api is not None:
             publishers = request.api.publishers()
@@ -311,19 +313,19 @@ def _report(
     return Report(plan.moves, left, expected, differs, publishers, seconds, reason)
 
 
-def _settled_facts(request: MigrationRequest, plan: Plan) -> dict[Key, SourceQueue]:
-    """Return what the source says of its queues, when it no longer counts what we have acked.
+def _settled_queues(request: MigrationRequest, plan: Plan) -> dict[Key, SourceQueue]:
+    """Return the queues of the source when it no longer counts messages that we have acked.
 
     Raises:
         SourceError: Its API does not answer.
     """
     moved = {(move.vhost, move.name) for move in plan.moves if move.moved}
     for _ in range(_STATISTICS_LOOKS):
-        facts = {(each.vhost, each.name): each for each in _queues(request)}
-        if not any(facts[key].unacked for key in moved & facts.keys()):
+        queues = {(each.vhost, each.name): each for each in _queues(request)}
+        if not any(queues[key].unacked for key in moved & queues.keys()):
             break
         time.sleep(1)
-    return facts
+    return queues
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the source tells over RabbitMQ's HTTP API: definitions, queues, and who publishes.
+"""Answers of the source's HTTP API of RabbitMQ: definitions, queues and publishers.
 
 Another broker answers, so nothing of an answer is believed before it is checked: its size, how long
 it takes, that it is JSON, and the type of each value that is used.

@@ -38,14 +38,14 @@ class Target:
 
     def has_connection(self, mark: str) -> bool:
         """Return whether a client is connected whose properties contain a text."""
-        facts: list[str] = []
+        attributes: list[str] = []
 
         def take(progress: dict[str, Any]) -> None:
-            facts.extend(str(row[1]) for row in progress.get("rows", ()))
+            attributes.extend(str(row[1]) for row in progress.get("rows", ()))
 
         arguments = {"since": 0, "kinds": ["connections"]}
         follow(self.storage_path, "management.changes", arguments, take)
-        return any(mark in each for each in facts)
+        return any(mark in each for each in attributes)
 
     def begin(self, vhost: str, queue: str, source: str) -> ImportWork:
         """Begin to put messages into a queue, or continue; the queue drops nothing for them.

@@ -64,7 +64,7 @@ class Setting:
 
 @dataclass(slots=True)
 class Translation:
-    """What files say.
+    """Settings that files contain.
 
     Attributes:
         settings: Settings by the name of our option, without dashes.

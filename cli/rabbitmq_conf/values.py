@@ -118,7 +118,7 @@ def memory_size(value: str) -> str:
 
 
 def share(value: str) -> str:
-    """Return a share of the memory, such as `0.6`; 0 lets nobody publish."""
+    """Return a fraction of the memory, such as `0.6`; 0 blocks every publisher."""
     if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", value, re.ASCII) or float(value) > 1:
         raise ValueError(f"{value!r} is not a share of the memory, from 0 to 1")
     return value

@@ -1,4 +1,4 @@
-"""What ends a tool with an error: a text for standard error, and RabbitMQ's exit code."""
+"""Errors that end a tool: a text for standard error, and RabbitMQ's exit code."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _first_lines(interpreter: str) -> str:
     """Return what makes the system run a script with an interpreter.
 
     Without `site`, and with nothing of the environment or the current directory: a tool starts in a
-    third of the time, and does the same whoever calls it.
+    third of the time, and does the same for every caller.
     """
     line = f"#!{interpreter} -IS"
     if len(line.encode()) <= _INTERPRETER_LINE_BYTES_MAX and " " not in interpreter:

@@ -38,8 +38,8 @@ def rows_and_state(call: Call, *kinds: str) -> tuple[list[Row], Row]:
         except StopIteration as end:
             return rows, end.value
         run = report.get("run", run)
-        for number, facts, *values in report.get("rows", ()):
-            row = {**facts, **dict(zip(report["columns"], values, strict=True))}
+        for number, attributes, *values in report.get("rows", ()):
+            row = {**attributes, **dict(zip(report["columns"], values, strict=True))}
             row["pid"] = Pid(f"<{call.node}.{run // 1000}.{number}.0>")
             for name in [name for name in row if name.endswith("_base64")]:
                 row.setdefault(name.removesuffix("_base64"), _octets(row[name]))

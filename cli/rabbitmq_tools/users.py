@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PASSWORD_BYTES_MAX = 1024
 _NO_PASSWORD = {"password_hash": "", "hashing_algorithm": "rabbit_password_hashing_sha256"}
-"""What is kept of a user whom no password logs in."""
+"""Stored password hash of a user whom no password logs in."""
 
 
 def list_users(call: Call) -> Rows:
@@ -141,7 +141,7 @@ def _hash(call: Call, password: str) -> dict[str, Any]:
         algorithm = "rabbit_password_hashing_sha256"
         return {"password_hash": password, "hashing_algorithm": algorithm}
     if not password:
-        # As in RabbitMQ: a blank password is taken, and logs nobody in.
+        # As in RabbitMQ: a blank password is taken, and allows no login.
         return _NO_PASSWORD
     hashed: dict[str, Any] = call.ask("passwords.hash", password=password)
     return hashed

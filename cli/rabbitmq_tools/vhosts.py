@@ -47,7 +47,7 @@ def add_vhost(call: Call) -> None:
     name = call.arguments[0]
     call.banner(f'Adding vhost "{name}" ...')
     try:
-        # As in RabbitMQ nobody has permissions in it yet.
+        # As in RabbitMQ no user has permissions in it yet.
         call.ask("vhosts.add", name=name, grants_default_user=False)
     except RefusedError as refused:
         if refused.kind == "invalid_argument":

@@ -136,27 +136,27 @@ def test_a_queue_that_failed_later_does_not_refuse_what_another_queue_still_writ
     assert confirms.release() == [ConfirmResult(1, refused=False)]
 
 
-def row_of(*queues: WrittenQueue) -> tuple[list[tuple[list[Queue], int]], list[Barrier]]:
-    """Return the parts and barriers of a row with two messages for each queue in turn."""
+def batch_of(*queues: WrittenQueue) -> tuple[list[tuple[list[Queue], int]], list[Barrier]]:
+    """Return the parts and barriers of a batch with two messages for each queue in turn."""
     parts = [([cast("Queue", queue)], 2) for queue in queues]
     counts = {queue: 2 * queues.count(queue) for queue in queues}
     return parts, [queue.barrier(count, count) for queue, count in counts.items()]
 
 
-def test_a_row_is_answered_once_when_all_its_queues_have_it() -> None:
+def test_a_batch_is_answered_once_when_all_its_queues_have_it() -> None:
     confirms = PublisherConfirms()
     first, second = WrittenQueue(), WrittenQueue()
-    confirms.add_row(*row_of(first, second, first))
+    confirms.add_batch(*batch_of(first, second, first))
     first.confirmed_end = 4
     assert confirms.release() == []
     second.confirmed_end = 2
     assert confirms.release() == [ConfirmResult(6, refused=False)]
 
 
-def test_a_row_is_refused_only_where_a_log_has_failed() -> None:
+def test_a_batch_is_refused_only_where_a_log_has_failed() -> None:
     confirms = PublisherConfirms()
     failing, other = WrittenQueue(), WrittenQueue()
-    confirms.add_row(*row_of(failing, other, failing, other))
+    confirms.add_batch(*batch_of(failing, other, failing, other))
     failing.confirmed_end = 2
     failing.is_failed = True
 
@@ -171,11 +171,11 @@ def test_a_row_is_refused_only_where_a_log_has_failed() -> None:
     ]
 
 
-def test_a_queue_that_took_nothing_of_a_row_refuses_its_part() -> None:
+def test_a_queue_that_took_nothing_of_a_batch_refuses_its_part() -> None:
     confirms = PublisherConfirms()
     failed, other = WrittenQueue(is_failed=True), WrittenQueue()
-    parts, barriers = row_of(other, failed, other)
-    confirms.add_row(parts, barriers[:1], [cast("Queue", failed)])
+    parts, barriers = batch_of(other, failed, other)
+    confirms.add_batch(parts, barriers[:1], [cast("Queue", failed)])
     other.confirmed_end = 4
 
     assert confirms.release() == [
@@ -185,11 +185,11 @@ def test_a_queue_that_took_nothing_of_a_row_refuses_its_part() -> None:
     ]
 
 
-def test_what_is_confirmed_of_a_row_with_a_failed_log_is_counted() -> None:
+def test_what_is_confirmed_of_a_batch_with_a_failed_log_is_counted() -> None:
     confirms = PublisherConfirms()
     counters = PublishPair(cast("ChannelCounters", None), an_exchange("e"))
     failing, other = WrittenQueue(), WrittenQueue()
-    confirms.add_row(*row_of(failing, other, other), counters=counters)
+    confirms.add_batch(*batch_of(failing, other, other), counters=counters)
     failing.is_failed = True
     confirms.refuse(cast("Queue", failing))
     other.confirmed_end = 4
@@ -207,8 +207,8 @@ class ConfirmsMachine(RuleBasedStateMachine):
         self.queues = [WrittenQueue() for _ in range(3)]
         self.ends = [0, 0, 0]
         self.waiting: list[tuple[list[tuple[WrittenQueue, int]], bool]] = []
-        # For each of them: the ends of the row that it waits with.
-        self.rows: list[list[tuple[WrittenQueue, int]]] = []
+        # For each of them: the ends of the batch that it waits with.
+        self.batches: list[list[tuple[WrittenQueue, int]]] = []
 
     @rule(count=st.integers(1, 4), queues=st.sets(st.integers(0, 2)), refused=st.booleans())
     def publish(self, count: int, queues: set[int], refused: bool) -> None:
@@ -219,24 +219,24 @@ class ConfirmsMachine(RuleBasedStateMachine):
             count, [queue.barrier(end, count) for queue, end in barriers], refused=refused
         )
         self.waiting += [(barriers, refused)] * count
-        self.rows += [barriers] * count
+        self.batches += [barriers] * count
 
     @rule(
         parts=st.lists(
             st.tuples(st.sets(st.integers(0, 2), min_size=1), st.integers(1, 3)), min_size=1
         )
     )
-    def publish_row(self, parts: list[tuple[set[int], int]]) -> None:
+    def publish_batch(self, parts: list[tuple[set[int], int]]) -> None:
         begins = list(self.ends)
-        row: list[tuple[list[tuple[WrittenQueue, int]], bool]] = []
+        batch: list[tuple[list[tuple[WrittenQueue, int]], bool]] = []
         for queues, count in parts:
             for target in queues:
                 self.ends[target] += count
             barriers = [(self.queues[target], self.ends[target]) for target in sorted(queues)]
-            row += [(barriers, False)] * count
+            batch += [(barriers, False)] * count
         used = {target for queues, _ in parts for target in queues}
-        of_row = [(self.queues[target], self.ends[target]) for target in sorted(used)]
-        self.confirms.add_row(
+        of_batch = [(self.queues[target], self.ends[target]) for target in sorted(used)]
+        self.confirms.add_batch(
             [
                 ([cast("Queue", self.queues[target]) for target in sorted(queues)], count)
                 for queues, count in parts
@@ -246,8 +246,8 @@ class ConfirmsMachine(RuleBasedStateMachine):
                 for target in sorted(used)
             ],
         )
-        self.waiting += row
-        self.rows += [of_row] * len(row)
+        self.waiting += batch
+        self.batches += [of_batch] * len(batch)
 
     @rule(number=st.integers(0, 2), share=st.floats(0, 1))
     def write(self, number: int, share: float) -> None:
@@ -273,11 +273,11 @@ class ConfirmsMachine(RuleBasedStateMachine):
                 assert answer.refused is (refused or not safe)
                 assert safe or refused or any(queue.is_failed for queue, _ in barriers)
             del self.waiting[: answer.last_tag - answered]
-            del self.rows[: answer.last_tag - answered]
+            del self.batches[: answer.last_tag - answered]
             answered = answer.last_tag
         assert self.confirms.resolved_tag == answered
         if self.waiting:
-            barriers = self.rows[0]
+            barriers = self.batches[0]
             missing = [queue for queue, end in barriers if queue.confirmed_end < end]
             assert missing, "the first that waits could be answered"
             # The publisher repeats the message without the queues that have it, so the result of

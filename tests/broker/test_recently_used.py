@@ -75,7 +75,7 @@ def test_a_value_that_is_replaced_counts_once() -> None:
 
 
 def test_who_looks_into_it_sees_that_everything_is_forgotten() -> None:
-    """A row of publishes is looked up between its steps, in which routes may be forgotten."""
+    """A batch of publishes is looked up between its steps, in which routes may be forgotten."""
     memory: RecentlyUsed[int, str] = RecentlyUsed(ROOM)
     recent = memory.recent
     memory.put(0, "old")

@@ -1,4 +1,4 @@
-"""Facts that are read by and by are those that publishing would have noted."""
+"""Attributes that are read by and by are those that publishing would have noted."""
 
 import random
 from pathlib import Path

@@ -274,7 +274,7 @@ def test_many_publishes_of_each_form_are_told_in_order(client: AmqpClient) -> No
     client.declare("second")
     expected = []
     for number in range(300):
-        # Runs of one frame, rows of several, and messages that are routed one by one.
+        # Runs of one frame, batches of several, and messages that are routed one by one.
         key = WORK if number % 3 else "second"
         headers: Any = {"CC": []} if number % 7 == 0 else {}
         properties = Basic.Properties(headers=headers)

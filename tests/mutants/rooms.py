@@ -294,7 +294,7 @@ ROOMS: Final = (
     ),
     Room(
         "routing and publishing",
-        (f"{_BROKER}/routing/**/*.py", f"{_BROKER}/publishing/*.py", f"{_BROKER}/sharding/*.py"),
+        (f"{_BROKER}/routing/**/*.py", f"{_BROKER}/publishing/*.py"),
         (
             "tests/conformance/test_headers_exchange.py",
             "tests/conformance/test_confirms.py",

@@ -170,7 +170,7 @@ def test_a_close_in_the_middle_of_a_content_frees_it() -> None:
     assert (budget.held_bytes, machine.awaits_content) == (0, False)
 
 
-def test_a_method_that_cannot_be_decoded_is_another_error_than_a_misplaced_one() -> None:
+def test_a_method_that_cannot_be_decoded_is_another_error_than_an_unexpected_one() -> None:
     cut_short = MethodFrame(CHANNEL, ChannelOpen.identity + b"\x05")
 
     with pytest.raises(FieldSyntaxError):

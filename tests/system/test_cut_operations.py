@@ -19,7 +19,7 @@ from amqp_server.broker.channel import Channel as BrokerChannel
 from amqp_server.broker.counters.publish_pair import PublishPair
 from amqp_server.broker.publishing import publishing
 from amqp_server.broker.publishing.confirms import Barrier, PublisherConfirms
-from amqp_server.broker.publishing.row import may_refuse
+from amqp_server.broker.publishing.publish_batch import may_refuse
 from amqp_server.broker.queue import Queue as BrokerQueue
 from amqp_server.broker.turn import TaskQueue
 from amqp_server.protocol.methods import Method
@@ -252,7 +252,7 @@ def test_what_was_parked_counts_as_memory_until_it_is_handled(watched: Watched) 
 
 
 @pytest.mark.parametrize("barriers_max", [0, QUEUES * MESSAGES])
-def test_a_log_that_fails_in_the_middle_of_a_row_refuses_its_transient_messages_too(
+def test_a_log_that_fails_in_the_middle_of_a_batch_refuses_its_transient_messages_too(
     server: ThreadedServer,
     clients: tuple[AmqpClient, AmqpClient],
     monkeypatch: pytest.MonkeyPatch,
@@ -860,7 +860,7 @@ def test_neighbours_for_queues_that_look_at_each_message_go_in_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Few queues, so that only what they look at makes steps of the publishes.
-    monkeypatch.setattr("amqp_server.broker.publishing.row.STEP_QUEUES", 64)
+    monkeypatch.setattr("amqp_server.broker.publishing.publish_batch.STEP_QUEUES", 64)
     monkeypatch.setattr("amqp_server.broker.publishing.publishing.STEP_QUEUES", 64)
     greedy, modest = clients
     names = ["even", "odd"]

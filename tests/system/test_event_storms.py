@@ -41,7 +41,7 @@ def storm(server: ThreadedServer, count: int, name: str = "test.storm") -> None:
 
     def happen() -> None:
         for number in range(count):
-            events.report(name, object_name=str(number), facts=lambda: {"number": 1})
+            events.report(name, object_name=str(number), attributes=lambda: {"number": 1})
 
     server.call(happen)
 
@@ -72,10 +72,10 @@ def test_nothing_is_made_while_nobody_listens(server: ThreadedServer) -> None:
     events = server.server.broker.events
 
     def happen() -> None:
-        def facts() -> dict[str, object]:
+        def attributes() -> dict[str, object]:
             raise AssertionError("nobody asked")
 
-        events.report("test.storm", facts=facts)
+        events.report("test.storm", attributes=attributes)
 
     assert not events.is_followed
     server.call(happen)

@@ -153,7 +153,7 @@ def test_other_clients_are_served_while_a_way_is_found(
         assert greedy.expect(Queue.DeclareOk).message_count == 1
 
 
-def test_a_row_of_keys_with_known_routes_is_cut_too(
+def test_a_batch_of_keys_with_known_routes_is_cut_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them follows a tree over all exchanges of the chain."""

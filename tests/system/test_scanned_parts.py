@@ -147,7 +147,7 @@ def test_a_client_that_reads_again_is_not_read_before_its_requests_are_answered(
         client.declare("q")
         declare = frame.marshal(Queue.Declare(queue="q", passive=True), 1)
 
-        def read_clogged() -> None:
+        def read_backlogged() -> None:
             connection = connection_of(server, client)
             connection.pause_writing()
             connection.pause_reading("unsent")
@@ -156,7 +156,7 @@ def test_a_client_that_reads_again_is_not_read_before_its_requests_are_answered(
             connection.resume_writing()
             assert connection._pauses == {"waiting"}
 
-        server.call(read_clogged)
+        server.call(read_backlogged)
         client.expect(Queue.DeclareOk)
         server.wait_until(lambda: not connection_of(server, client)._pauses)
 

@@ -164,7 +164,7 @@ def ask_for_much(server: ThreadedServer, deaf: AmqpClient, publisher: AmqpClient
     publisher.expect_confirmed()
     deaf.open_channel()
     deaf.send_raw(frame.marshal(Basic.Get(queue="large"), 1) * ASKED)
-    server.wait_until(lambda: any(each.is_clogged for each in server.connections))
+    server.wait_until(lambda: any(each.is_backlogged for each in server.connections))
 
 
 def test_requests_in_one_write_are_not_all_answered_at_once(tmp_path: Path) -> None:

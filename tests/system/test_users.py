@@ -292,7 +292,7 @@ def test_what_is_taken_away_counts_at_once_on_an_open_channel(server: RunningSer
         assert "write access to exchange 'amq.topic'" in refused(client)
 
 
-def test_rows_of_messages_are_checked_too(server: RunningServer) -> None:
+def test_batches_of_messages_are_checked_too(server: RunningServer) -> None:
     path = server.storage_path
     add_user(path, "worker")
     permit(path, "worker", write="^amq\\.(default|topic)$")

@@ -176,7 +176,7 @@ def test_a_client_whose_requests_are_not_read_is_bounded(
         deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         deaf.socket.setblocking(False)
         sent = 0
-        while not server.call(lambda: connection.is_clogged):
+        while not server.call(lambda: connection.is_backlogged):
             with suppress(ssl.SSLWantWriteError):
                 sent += deaf.socket.send(questions)
             assert sent < SENT_BYTES_MAX, "the server reads without end"

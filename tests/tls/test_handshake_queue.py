@@ -1,4 +1,4 @@
-"""Handshakes get a share of each turn of the loop, and a bounded number is under way."""
+"""Handshakes get a time slice of each turn of the loop, and a bounded number is under way."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import time
 
 import pytest
 
-from amqp_server.connections.tls import handshakes
-from amqp_server.connections.tls.handshakes import Handshakes
+from amqp_server.connections.tls import handshake_queue
+from amqp_server.connections.tls.handshake_queue import HandshakeQueue
 
 
 class SlowHandshake:
     """A handshake whose steps take a moment of CPU.
 
     Args:
-        queue: Handshakes of the server.
+        queue: HandshakeQueue of the server.
         seconds: Time of one step.
         address: IP address of its client; None for one that no other has.
     """
 
-    def __init__(self, queue: Handshakes, seconds: float = 0.0, address: str | None = None) -> None:
+    def __init__(
+        self, queue: HandshakeQueue, seconds: float = 0.0, address: str | None = None
+    ) -> None:
         self.address = f"client {id(self)}" if address is None else address
         self.is_started = False
         self.steps = 0
@@ -40,8 +42,8 @@ class SlowHandshake:
 
 
 async def test_steps_are_shared_out_over_turns() -> None:
-    queue = Handshakes(100)
-    shakes = [SlowHandshake(queue, handshakes.TURN_SECONDS) for _ in range(10)]
+    queue = HandshakeQueue(100)
+    shakes = [SlowHandshake(queue, handshake_queue.TURN_SECONDS) for _ in range(10)]
     for each in shakes:
         queue.add(each)
         queue.step_later(each)
@@ -55,8 +57,8 @@ async def test_steps_are_shared_out_over_turns() -> None:
 
 
 async def test_short_steps_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshakes, "TURN_SECONDS", 60.0)
-    queue = Handshakes(100)
+    monkeypatch.setattr(handshake_queue, "TURN_SECONDS", 60.0)
+    queue = HandshakeQueue(100)
     shakes = [SlowHandshake(queue) for _ in range(10)]
     for each in shakes:
         queue.add(each)
@@ -66,7 +68,7 @@ async def test_short_steps_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_handshakes_above_the_limit_start_in_their_order() -> None:
-    queue = Handshakes(2)
+    queue = HandshakeQueue(2)
     shakes = [SlowHandshake(queue) for _ in range(5)]
     for each in shakes:
         queue.add(each)
@@ -81,7 +83,7 @@ async def test_handshakes_above_the_limit_start_in_their_order() -> None:
 
 
 async def test_a_handshake_that_has_ended_takes_no_step() -> None:
-    queue = Handshakes(2)
+    queue = HandshakeQueue(2)
     gone, stays = SlowHandshake(queue), SlowHandshake(queue)
     for each in (gone, stays):
         queue.add(each)
@@ -92,7 +94,7 @@ async def test_a_handshake_that_has_ended_takes_no_step() -> None:
 
 
 async def test_one_address_holds_a_part_of_the_places_and_addresses_take_turns() -> None:
-    queue = Handshakes(4)
+    queue = HandshakeQueue(4)
     many = [SlowHandshake(queue, address="10.0.0.1") for _ in range(6)]
     others = [SlowHandshake(queue) for _ in range(4)]
     for each in [*many, *others]:
@@ -112,7 +114,7 @@ async def test_one_address_holds_a_part_of_the_places_and_addresses_take_turns()
 
 
 async def test_addresses_with_places_take_turns() -> None:
-    queue = Handshakes(8)
+    queue = HandshakeQueue(8)
     first = [SlowHandshake(queue) for _ in range(8)]
     ones = [SlowHandshake(queue, address="10.0.0.1") for _ in range(2)]
     twos = [SlowHandshake(queue, address="10.0.0.2") for _ in range(2)]

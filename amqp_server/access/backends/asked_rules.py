@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from amqp_server.access.access_control import IMPERSONATOR
 from amqp_server.access.grants import UnansweredError
-from amqp_server.base.socket_names import share_of
+from amqp_server.base.socket_names import address_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
@@ -106,7 +106,7 @@ class AskedRules:
         known = self._questions.known(key)
         if known is None:
             what = f"{' '.join(question)} of user {self.identity.name}"
-            address = share_of(self._peer)
+            address = address_key(self._peer)
             raise UnansweredError(self._questions.ask(key, call, bool, what, address))
         self._note_use(known.until)
         return known.answer is True
@@ -128,7 +128,7 @@ class AskedRules:
 
 
 class AskedGrants:
-    """What one user may do in one virtual host; see `Granted`.
+    """Rights of one user in one virtual host; see `Granted`.
 
     Args:
         rules: Rights of the user.

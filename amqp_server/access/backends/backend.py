@@ -1,4 +1,4 @@
-"""What a back end has to offer: the interface for one's own, and for those that come along.
+"""Interface of authentication back ends: of your own, and of those that the broker brings.
 
 A back end of one's own is a class, or a function without arguments that returns an object, under
 the entry point group `amqp_server.auth_backends`. docs/authentication-backends.md has an example.
@@ -99,7 +99,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class Deciding(Protocol):
-    """A back end that decides about permissions by itself, at once: nobody has to be asked."""
+    """A back end that decides about permissions at once, without asking a server."""
 
     async def authenticate(self, user: str, password: str | None, peer: str) -> Identity | Refusal:
         """Decide about a login; see `Backend`."""

@@ -1,6 +1,6 @@
 """The back ends of a server, which are tried in their order.
 
-Who lets a user in also says what this user may do.
+The back end that accepts a login also decides what this user may do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from amqp_server.access.backends.backend import Deciding, Identity, Refusal, Wor
 from amqp_server.access.backends.decided_rules import DecidedRules
 from amqp_server.access.backends.login import Login
 from amqp_server.access.backends.questions import CLOSING_SECONDS_MAX, Questions
-from amqp_server.base.socket_names import share_of
+from amqp_server.base.socket_names import address_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ class LetsIn(Protocol):
 
     @property
     def status(self) -> dict[str, object]:
-        """What operators are told of it."""
+        """Status of the back end for operators."""
 
 
 class _LoginQuestion(NamedTuple):
@@ -133,14 +133,14 @@ class OutsideBackend:
         """Do nothing: the questions remember every answer."""
 
     def _question(self, user: str, password: str | None, peer: str) -> _LoginQuestion:
-        # A digest also of the name: anybody can send thousands of long ones.
+        # A digest also of the name: any client can send thousands of long ones.
         who = self.questions.digest(user, *([] if password is None else [password]))
         return _LoginQuestion(
             ("user", who, peer),
             partial(self._backend.authenticate, user, password, peer),
             Identity,
             f"login of user {user}",
-            share_of(peer),
+            address_key(peer),
         )
 
     def _decided(self, answer: Answer, peer: str) -> Login | Refusal:
@@ -162,7 +162,7 @@ class OutsideBackend:
 
     @property
     def status(self) -> dict[str, object]:
-        """What operators are told of it."""
+        """Status of the back end for operators."""
         questions = self.questions
         return {
             "name": self.name,
@@ -248,5 +248,5 @@ class Chain:
 
     @property
     def status(self) -> list[dict[str, object]]:
-        """What operators are told of them."""
+        """Status of all back ends for operators."""
         return [backend.status for backend in self._backends]

@@ -1,4 +1,4 @@
-"""What the HTTP server of a back end answers, as RabbitMQ's plugin reads it.
+"""Answers of a back end's HTTP server, read as RabbitMQ's plugin reads them.
 
 Source: rabbitmq_auth_backend_http, `rabbit_auth_backend_http`.
 """

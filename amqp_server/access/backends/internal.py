@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.access.backends.backend import Refusal
 from amqp_server.access.backends.login import INTERNAL, Login
 from amqp_server.access.login_line import FullLineError
-from amqp_server.base.socket_names import share_of
+from amqp_server.base.socket_names import address_key
 
 if TYPE_CHECKING:
     from amqp_server.access.access_control import AccessControl
@@ -56,7 +56,7 @@ class InternalBackend:
         if found is not None:
             return found
         try:
-            if await self._logins.check(user, octets, share_of(peer)):
+            if await self._logins.check(user, octets, address_key(peer)):
                 return self.login_of(user)
         except FullLineError:
             return Refusal("too many logins wait for their check")
@@ -82,5 +82,5 @@ class InternalBackend:
 
     @property
     def status(self) -> dict[str, object]:
-        """What operators are told of it."""
+        """Status of the back end for operators."""
         return {"name": INTERNAL}

@@ -1,4 +1,4 @@
-"""Makes the back ends that the settings name. What they import is loaded only then."""
+"""Makes the back ends that the settings name. Their imports are loaded only then."""
 
 from __future__ import annotations
 

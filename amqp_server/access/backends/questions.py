@@ -1,6 +1,6 @@
 """Questions to a back end: bounded, with a time limit, and their answers remembered for a while.
 
-Nobody waits for an answer on the event loop: who asks gets the answer if it is known, or a future.
+The event loop never waits for an answer: a caller gets the answer if it is known, or a future.
 If a back end gives no answer, access is denied; the denial is cached for `FAILED_SECONDS`, so that
 a back end that is down is not asked the same again and again.
 """
@@ -170,7 +170,7 @@ class Questions:
         answer: Answer = Refusal("the server stops") if expected is Identity else False
         seconds = FAILED_SECONDS
         # A task of its own: one that does not end when it is cancelled keeps its place in the list,
-        # and nobody waits for it.
+        # and no caller waits for it.
         calling = self._begin(self._call(call, address))
         try:
             await asyncio.wait([calling], timeout=self._seconds_max)
@@ -220,7 +220,7 @@ class Questions:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            # Who waited has the error; one that came too late is no mistake.
+            # The waiting callers have the error; one that came too late is no mistake.
             task.exception()
 
 

@@ -1,6 +1,6 @@
 """Checks that bytes are a message as the broker itself would have written it.
 
-Anybody may have changed the files of an export. Imported messages go into a log and then to
+Another program may have changed the files of an export. Imported messages go into a log and then to
 consumers, which trust the log.
 """
 

@@ -62,7 +62,7 @@ class ConsumedQueue(Source, Protocol):
 
     @property
     def settings(self) -> QueueSettings:
-        """What the arguments of the queue ask for."""
+        """Settings that the arguments of the queue give."""
 
     @property
     def ready_count(self) -> int:

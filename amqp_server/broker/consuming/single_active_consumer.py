@@ -70,7 +70,7 @@ class HighestActiveConsumer(SingleActiveConsumer):
 
     @property
     def levels(self) -> Sequence[Collection[Consumer]]:
-        """The active consumer alone; nobody while it has deliveries that a higher one waits for."""
+        """The active consumer alone; none while it has deliveries that a higher one waits for."""
         # Asked before each delivery, and the queue is woken by each answer: so this is the moment
         # at which the last delivery of the active consumer is answered.
         if self.active is not None and self._highest.priority > self.active.priority:

@@ -1,4 +1,4 @@
-"""What a consumer takes messages from and acknowledges to: a queue, or a subscription."""
+"""Source from which a consumer takes messages and to which it acks: a queue or subscription."""
 
 from __future__ import annotations
 

@@ -20,5 +20,5 @@ def report_unbound(events: Events, vhost: str, binding: Binding) -> None:
             "destination_type": binding.identity.kind,
             "routing_key": binding.routing_key,
         },
-        facts=lambda: {"arguments": binding.arguments},
+        attributes=lambda: {"arguments": binding.arguments},
     )

@@ -50,7 +50,7 @@ def report_channel_created(channel: ObservedChannel) -> None:
             vhost=channel.virtual_host.name,
             object_name=name,
             details=details,
-            facts=lambda: {
+            attributes=lambda: {
                 **details,
                 "pid": name,
                 "name": name,
@@ -71,7 +71,7 @@ def report_channel_closed(channel: ObservedChannel) -> None:
             channel.client.actor,
             vhost=channel.virtual_host.name,
             object_name=name,
-            facts=lambda: {"pid": name},
+            attributes=lambda: {"pid": name},
         )
 
 
@@ -93,7 +93,7 @@ def report_consumer_created(channel: ObservedChannel, consumer: Consumer, argume
             vhost=vhost,
             object_name=consumer.tag,
             details=details,
-            facts=lambda: {
+            attributes=lambda: {
                 **details,
                 "consumer_tag": consumer.tag,
                 "vhost": vhost,
@@ -114,5 +114,5 @@ def report_consumer_deleted(channel: ObservedChannel, consumer: Consumer) -> Non
             vhost=vhost,
             object_name=consumer.tag,
             details=details,
-            facts=lambda: {**details, "consumer_tag": consumer.tag, "vhost": vhost},
+            attributes=lambda: {**details, "consumer_tag": consumer.tag, "vhost": vhost},
         )

@@ -20,8 +20,8 @@ class Event(NamedTuple):
         vhost: Virtual host of the object; empty if it has none.
         object_name: Name of the object; empty if there is none.
         details: More about it, as in the audit log.
-        facts: What else the message of the event has, by the names of RabbitMQ's headers; field
-            tables are whole here.
+        attributes: Further headers of the event's message, by RabbitMQ's names; field tables are
+            not cut here.
     """
 
     name: str
@@ -30,4 +30,4 @@ class Event(NamedTuple):
     vhost: str
     object_name: str
     details: Mapping[str, object]
-    facts: Mapping[str, object]
+    attributes: Mapping[str, object]

@@ -1,4 +1,4 @@
-"""What RabbitMQ's event exchange sends for an event: routing keys, each with its headers.
+"""Messages of RabbitMQ's event exchange for an event: routing keys, each with its headers.
 
 An event that RabbitMQ does not have is sent under its own name, with its details as headers. Where
 RabbitMQ sends two messages for one event of ours, so does this: setting an operator policy is the
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     """A routing key, and the headers of its message."""
 
 INTERNAL_USER: Final = "rmq-internal"
-"""Who acts when the server acts by itself."""
+"""User of events that the server causes by itself."""
 COMMAND_USER: Final = "rmq-cli"
-"""Who acts when a command of the operating system's user does."""
+"""User of events that a command of an operating system's user causes."""
 PROTOCOL: Final = "{0,9,1}"
 _LIMITS: Final = "limits"
 
@@ -73,13 +73,13 @@ def _own(event: Event) -> Headers:
     return {
         **{key: value for key, value in named.items() if value},
         **event.details,
-        **event.facts,
+        **event.attributes,
         **_who(event),
     }
 
 
 def _arguments(event: Event) -> Headers:
-    table: Any = event.facts.get("arguments", {})
+    table: Any = event.attributes.get("arguments", {})
     return {"arguments": table_terms(table)}
 
 
@@ -93,9 +93,9 @@ def _queue_created(event: Event) -> list[Sent]:
         **_picked(event, "durable", "auto_delete", "exclusive"),
         **_arguments(event),
     }
-    kind = event.facts.get("type", "classic")
+    kind = event.attributes.get("type", "classic")
     if kind == "classic":
-        headers["owner_pid"] = event.facts.get("owner_pid", "")
+        headers["owner_pid"] = event.attributes.get("owner_pid", "")
     else:
         headers["type"] = f"rabbit_{kind}_queue"
     return [(event.name, headers)]
@@ -129,19 +129,19 @@ def _binding(event: Event) -> list[Sent]:
     return [(event.name, headers)]
 
 
-def _with_facts(event: Event) -> list[Sent]:
-    """Return an event whose facts are its headers; some are field tables."""
-    facts = {
+def _with_attributes(event: Event) -> list[Sent]:
+    """Return an event whose attributes are its headers; some are field tables."""
+    attributes = {
         name: table_terms(value) if isinstance(value, dict) else value
-        for name, value in event.facts.items()
+        for name, value in event.attributes.items()
     }
-    return [(event.name, {**facts, **_who(event)})]
+    return [(event.name, {**attributes, **_who(event)})]
 
 
 def _connection_created(event: Event) -> list[Sent]:
-    name = str(event.facts.get("name", ""))
+    name = str(event.attributes.get("name", ""))
     headers = {
-        **_with_facts(event)[0][1],
+        **_with_attributes(event)[0][1],
         **endpoints(name),
         "pid": name,
         "node": node_name(),
@@ -154,14 +154,14 @@ def _connection_created(event: Event) -> list[Sent]:
 
 
 def _connection_closed(event: Event) -> list[Sent]:
-    name = str(event.facts.get("name", ""))
-    headers = {**_with_facts(event)[0][1], "pid": name, "node": node_name()}
+    name = str(event.attributes.get("name", ""))
+    headers = {**_with_attributes(event)[0][1], "pid": name, "node": node_name()}
     del headers["user_who_performed_action"]
     return [(event.name, headers)]
 
 
 def _authentication(event: Event) -> list[Sent]:
-    connection = str(event.facts.get("connection_name", ""))
+    connection = str(event.attributes.get("connection_name", ""))
     where = endpoints(connection) if connection else {}
     where.pop("port", None)
     headers: Headers = {
@@ -169,8 +169,8 @@ def _authentication(event: Event) -> list[Sent]:
         "connection_name": connection,
         "connection_type": "network",
         "protocol": PROTOCOL,
-        "auth_mechanism": event.facts.get("auth_mechanism", ""),
-        "ssl": event.facts.get("ssl", False),
+        "auth_mechanism": event.attributes.get("auth_mechanism", ""),
+        "ssl": event.attributes.get("ssl", False),
         **where,
     }
     if event.name.endswith(".failure"):
@@ -274,10 +274,10 @@ _MAKERS: Final[Mapping[str, Callable[[Event], list[Sent]]]] = {
     "binding.deleted": _binding,
     "connection.created": _connection_created,
     "connection.closed": _connection_closed,
-    "channel.created": _with_facts,
-    "channel.closed": _with_facts,
-    "consumer.created": _with_facts,
-    "consumer.deleted": _with_facts,
+    "channel.created": _with_attributes,
+    "channel.closed": _with_attributes,
+    "consumer.created": _with_attributes,
+    "consumer.deleted": _with_attributes,
     "user.authentication.success": _authentication,
     "user.authentication.failure": _authentication,
     "vhost.created": _vhost_created,

@@ -1,9 +1,9 @@
 """The events of one broker: sent to an exchange and to followers, if there are any.
 
-An event costs nothing while nobody listens: no binding leads from the exchange, and nobody follows.
-Otherwise its line for followers is made at once, and its messages in a turn of the event loop. So
-the broker never waits for a reader of its events. What waits is bounded; later events are dropped
-and counted.
+An event costs nothing without listeners: no binding leads from the exchange, and no follower
+exists. Otherwise its line for followers is made at once, and its messages in a turn of the event
+loop. So the broker never waits for a reader of its events. What waits is bounded; later events are
+dropped and counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.routing.routing import Routing
     from amqp_server.broker.turn import Turn
 
-    Facts = Callable[[], Mapping[str, object]]
+    Attributes = Callable[[], Mapping[str, object]]
     """Returns what the message of an event has besides its details."""
 
 logger = logging.getLogger("amqp_server.broker.events.events")
@@ -86,7 +86,7 @@ class Events:
 
     @property
     def is_followed(self) -> bool:
-        """Whether anybody hears of what happens."""
+        """Whether the events have a listener: a follower or a binding."""
         return bool(self._followers) or self._exchange is not None
 
     def add(self, follower: Follower) -> None:
@@ -105,7 +105,7 @@ class Events:
         vhost: str = "",
         object_name: str = "",
         details: Mapping[str, object] | None = None,
-        facts: Facts | None = None,
+        attributes: Attributes | None = None,
     ) -> None:
         """Report that something has happened. Never waits.
 
@@ -115,14 +115,14 @@ class Events:
             vhost: Virtual host of the object; empty if it has none.
             object_name: Name of the object; empty if there is none.
             details: More about it, never a secret.
-            facts: Called only if somebody listens; returns what else the message has.
+            attributes: Called only for a listener; returns further headers of the message.
         """
         is_published = self._exchange is not None
         if not is_published and not self._followers:
             return
         time_ns = self._turn.clock.time_ns()
         known = details or {}
-        more = {} if facts is None else facts()
+        more = {} if attributes is None else attributes()
         line = encode_entry(time_ns, name, actor, vhost, object_name, known)[:-1]
         for follower in self._followers:
             follower.put(line)
@@ -230,6 +230,6 @@ class Events:
         self.release_confirms()
 
 
-def _table_bytes(facts: Mapping[str, object]) -> int:
-    """Return about how long the field tables among some facts are."""
-    return sum(len(encode_table(each)) for each in facts.values() if isinstance(each, dict))
+def _table_bytes(attributes: Mapping[str, object]) -> int:
+    """Return about how many bytes the field tables among some attributes have."""
+    return sum(len(encode_table(each)) for each in attributes.values() if isinstance(each, dict))

@@ -14,7 +14,7 @@ WAITING_BYTES_MAX: Final = 1 << 20
 
 
 class Follower:
-    """What waits for one reader. The event loop owns it; it never blocks who writes."""
+    """Events that wait for one reader. The event loop owns it; it never blocks the writer."""
 
     def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()

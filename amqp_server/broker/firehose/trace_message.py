@@ -42,7 +42,7 @@ _NO_TABLE: Final = bytes(4)
 
 
 class Origin(NamedTuple):
-    """Who published a message, or got it.
+    """The client that published a message, or got it.
 
     Attributes:
         vhost: Name of the virtual host.
@@ -58,7 +58,7 @@ class Origin(NamedTuple):
 
 
 class Publish(NamedTuple):
-    """How a message was published.
+    """A publish of a message, for its trace.
 
     Attributes:
         origin: Who published it.
@@ -70,7 +70,7 @@ class Publish(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """How a message was delivered.
+    """A delivery of a message, for its trace.
 
     Attributes:
         origin: Who got it.

@@ -26,7 +26,7 @@ _OFFSET_HEADER: Final = "x-stream-offset"
 def traced_messages(delivered: Delivered) -> Iterator[TracedMessage]:
     """Return the messages of one delivery.
 
-    What comes from the log is copied at once: its window may be read anew before the last message
+    What comes from the log is copied at once: its window may be read again before the last message
     is taken.
     """
     if isinstance(delivered, StampedRun):

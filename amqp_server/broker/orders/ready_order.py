@@ -1,4 +1,4 @@
-"""Which message of a queue is delivered next: the interface of every order.
+"""Order of a queue's deliveries: the interface of every order.
 
 A queue asks its order for the range that comes next and takes as much of it as it can deliver.
 Requeued messages return to their own places. Orders know offsets only.

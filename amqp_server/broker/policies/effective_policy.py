@@ -1,4 +1,4 @@
-"""What the policies give to one queue or exchange: a user's and an operator's policy, merged.
+"""Effective policy of a queue or exchange: a user's and an operator's policy, merged.
 
 Source: RabbitMQ `rabbit_policy:merge_policies`.
 """

@@ -38,7 +38,7 @@ _NONE: Final = frozenset[QueueType]()
 
 
 class Counts(Enum):
-    """Which of two values counts."""
+    """Rule that says which of two values counts."""
 
     LOWER = auto()
     """The lower one."""

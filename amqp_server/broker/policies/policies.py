@@ -1,7 +1,8 @@
 """Sets and clears policies, and applies them to the queues and exchanges that live already.
 
 A change is first written to the disk, then applied in steps between which clients are served. A
-queue or exchange that is declared meanwhile gets the new policies at once, from its virtual host.
+queue or exchange that is declared during that time gets the new policies at once, from its virtual
+host.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ POLICIES_MAX: Final = 1000
 """Policies of one virtual host and kind: a declare compares its name with all of them."""
 _TTL: Final = "message-ttl"
 _RECORDED: Final = ("pattern", "apply-to", "priority", "definition")
-"""What the audit log has of a policy."""
+"""Details of a policy in the audit log."""
 
 
 class Policies:

@@ -16,14 +16,14 @@ Definition = dict[str, Any]
 
 
 class PolicyKind(StrEnum):
-    """Whose policy it is. A queue gets one of each; the operator's bounds the user's."""
+    """Kind of a policy. A queue gets one of each; the operator's bounds the user's."""
 
     USER = "policy"
     OPERATOR = "operator policy"
 
 
 class ApplyTo(StrEnum):
-    """What a policy applies to, by the names of RabbitMQ."""
+    """Objects that a policy applies to, by the names of RabbitMQ."""
 
     ALL = "all"
     QUEUES = "queues"

@@ -1,4 +1,4 @@
-"""What a queue does while it is not known which policy applies to it.
+"""Safe behaviour of a queue while it is not known which policy applies to it.
 
 One damaged document of a policy is enough: without it the policy of the next lower priority would
 count, which may drop messages or delete queues. So no policy of the virtual host counts, and what a

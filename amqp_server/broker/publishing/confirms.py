@@ -5,7 +5,7 @@ A publish waits for *barriers*: the durable queues that took it, each with the o
 from the front, so one `basic.ack(multiple)` confirms everything that became safe since the last
 one. The publishes of one entry are confirmed or refused together.
 
-Neighbours that go into different queues are one entry too, a *row*: with one barrier for each of
+Neighbours that go into different queues are one entry too, a *batch*, with one barrier for each of
 its queues, instead of one for each publish. They wait for each other; in their order they nearly
 always would. If the log of a queue fails, the entry is taken apart: what that queue did not take is
 confirmed.
@@ -45,9 +45,9 @@ class _Waiting:
     refused: bool
     # Barriers that were seen to be reached; they stay reached.
     reached_count: int = 0
-    # Of a row: what each part went into, in order, and how many publishes it has.
+    # Of a batch: what each part went into, in order, and how many publishes it has.
     parts: Sequence[tuple[Sequence[TargetQueue], int]] = ()
-    # Counts those that are confirmed; None: nobody asks.
+    # Counts those that are confirmed; None: they are not counted.
     counters: PublishPair | None = None
     # Instead, of publishes to several exchanges: how many each counter counts, in order.
     shares: Sequence[Share] = ()
@@ -97,7 +97,7 @@ class PublisherConfirms:
             count: Publishes, 1 or more.
             barriers: What they wait for.
             refused: Whether they are refused, when all barriers are reached.
-            counters: Counts those that are confirmed; None: nobody asks.
+            counters: Counts those that are confirmed; None: they are not counted.
             shares: Count them instead, if they were published to several exchanges.
         """
         assert count > 0, "an answer to no publish would be one to all"
@@ -115,7 +115,7 @@ class PublisherConfirms:
             _Waiting(self.last_tag, barriers, refused, counters=counters, shares=shares)
         )
 
-    def add_row(
+    def add_batch(
         self,
         parts: Sequence[tuple[Sequence[TargetQueue], int]],
         barriers: Sequence[Barrier],
@@ -140,7 +140,7 @@ class PublisherConfirms:
             self.last_tag, barriers, refused=False, parts=parts, counters=counters, shares=shares
         )
         if refusing:
-            self._waiting.extend(_apart(entry, refusing))
+            self._waiting.extend(_split(entry, refusing))
         else:
             self._waiting.append(entry)
 
@@ -154,7 +154,7 @@ class PublisherConfirms:
         Returns:
             The last delivery tags of the refused entries.
         """
-        self._take_rows_apart(queue)
+        self._split_batches(queue)
         tags: list[int] = []
         for entry in self._waiting:
             for barrier in entry.barriers:
@@ -179,7 +179,7 @@ class PublisherConfirms:
             refused = entry.refused
             self._waiting.popleft()
             if refused and entry.parts:
-                self._waiting.extendleft(reversed(list(_apart(entry))))
+                self._waiting.extendleft(reversed(list(_split(entry))))
                 continue
             if not refused:
                 entry.count_confirmed(entry.last_tag - self.resolved_tag)
@@ -190,14 +190,14 @@ class PublisherConfirms:
                 results.append(ConfirmResult(entry.last_tag, refused))
         return results
 
-    def _take_rows_apart(self, queue: TargetQueue) -> None:
-        """Make an entry of each part of the rows that wait for `queue`, whose log has failed."""
+    def _split_batches(self, queue: TargetQueue) -> None:
+        """Make an entry of each part of the batches that wait for `queue`, whose log has failed."""
         if any(entry.parts and _waits_for(entry, queue) for entry in self._waiting):
             self._waiting = deque(
                 each
                 for entry in self._waiting
                 for each in (
-                    _apart(entry) if entry.parts and _waits_for(entry, queue) else (entry,)
+                    _split(entry) if entry.parts and _waits_for(entry, queue) else (entry,)
                 )
             )
 
@@ -210,17 +210,17 @@ def _waits_for(entry: _Waiting, queue: TargetQueue) -> bool:
     )
 
 
-def _apart(row: _Waiting, refusing: Collection[TargetQueue] = ()) -> Iterator[_Waiting]:
-    """Iterate over the parts of a row as entries of their own.
+def _split(batch: _Waiting, refusing: Collection[TargetQueue] = ()) -> Iterator[_Waiting]:
+    """Iterate over the parts of a batch as entries of their own.
 
     Args:
-        row: Entry of a row.
+        batch: Entry of a batch.
         refusing: Queues that did not take what was for them.
     """
     without = set(refusing)
-    ends = {barrier.queue: barrier.start_offset for barrier in row.barriers}
-    last_tag = row.last_tag - sum(count for _, count in row.parts)
-    for number, (queues, count) in enumerate(row.parts):
+    ends = {barrier.queue: barrier.start_offset for barrier in batch.barriers}
+    last_tag = batch.last_tag - sum(count for _, count in batch.parts)
+    for number, (queues, count) in enumerate(batch.parts):
         last_tag += count
         barriers: list[Barrier] = []
         for queue in queues:
@@ -232,8 +232,8 @@ def _apart(row: _Waiting, refusing: Collection[TargetQueue] = ()) -> Iterator[_W
             last_tag,
             barriers,
             not without.isdisjoint(queues),
-            counters=row.counters,
-            shares=row.shares[number : number + 1],
+            counters=batch.counters,
+            shares=batch.shares[number : number + 1],
         )
 
 

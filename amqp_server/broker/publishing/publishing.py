@@ -12,14 +12,9 @@ from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.publishing.guarded_targets import GuardedTargets
-from amqp_server.broker.publishing.publish_checks import (
-    RequestingChannel,
-    check_header_values,
-    checked,
-)
-from amqp_server.broker.publishing.row import (
+from amqp_server.broker.publishing.publish_batch import (
     BARRIERS_MAX,
-    Row,
+    PublishBatch,
     barrier_count,
     barriers_in_steps,
     barriers_of,
@@ -29,6 +24,11 @@ from amqp_server.broker.publishing.row import (
     may_refuse,
     parts_of,
     put_into,
+)
+from amqp_server.broker.publishing.publish_checks import (
+    RequestingChannel,
+    check_header_values,
+    checked,
 )
 from amqp_server.broker.rights import when_answered
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.counters.publish_pair import PublishPair
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.publishing.confirms import Barrier, Share
+    from amqp_server.broker.publishing.publish_batch import Group
     from amqp_server.broker.publishing.publish_targets import PublishTarget, PublishTargets
-    from amqp_server.broker.publishing.row import Group
     from amqp_server.broker.publishing.target_queue import TargetQueue
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.routing.steps import Steps
@@ -243,7 +243,7 @@ class Publishing:
             return steps
         return _raise_after(steps or (), fault)
 
-    def publish_row(
+    def publish_batch(
         self,
         method_payloads: Sequence[bytes],
         messages: list[bytes],
@@ -276,9 +276,9 @@ class Publishing:
     def _publish_checked(
         self, method_payloads: Sequence[bytes], messages: list[bytes], message_flags: int
     ) -> Iterator[None] | None:
-        """Route and take in neighbours whose properties are checked; see `publish_row`."""
+        """Route and take in neighbours whose properties are checked; see `publish_batch`."""
         pairs = zip(method_payloads, messages, strict=True)
-        row = Row(message_flags)
+        batch = PublishBatch(message_flags)
         recent, find_known = self._targets.recent(), self._targets.find_known
         searched = 0
         for payload, message in pairs:
@@ -290,9 +290,9 @@ class Publishing:
                     target = None
             if target is None or not target.is_plain:
                 rest = chain(((payload, message),), pairs)
-                return self._publish_mixed(row, rest)
-            row.add(target, message)
-        return self._enqueue_row(row, len(messages))
+                return self._publish_mixed(batch, rest)
+            batch.add(target, message)
+        return self._enqueue_batch(batch, len(messages))
 
     def check_target(self, method_payload: bytes) -> None:
         """Check the arguments of a publish before its content arrives.
@@ -362,11 +362,13 @@ class Publishing:
             yield from self.publish_run(payload, [message], checked_flags, message_flags) or ()
             yield
 
-    def _publish_mixed(self, row: Row, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[None]:
+    def _publish_mixed(
+        self, batch: PublishBatch, pairs: Iterable[tuple[bytes, bytes]]
+    ) -> Iterator[None]:
         """Publish messages with frames of their own, some of which need more than their queues.
 
         Args:
-            row: Messages before them, which are not in their queues yet.
+            batch: Messages before them, which are not in their queues yet.
             pairs: Publish frames and messages whose properties are checked.
         """
         recent = self._targets.recent()
@@ -381,13 +383,13 @@ class Publishing:
                     yield
                     recent = self._recent_now()
                 if target.is_plain:
-                    row.add(target, message)
+                    batch.add(target, message)
                 else:
-                    yield from self._enqueue_row(row) or ()
-                    yield from self.publish_run(payload, [message], 0, row.flags) or ()
+                    yield from self._enqueue_batch(batch) or ()
+                    yield from self.publish_run(payload, [message], 0, batch.flags) or ()
                     recent = self._recent_now()
         finally:
-            yield from self._enqueue_row(row) or ()
+            yield from self._enqueue_batch(batch) or ()
 
     def _publish_singly(
         self, target: PublishTarget, messages: list[bytes], flags: int
@@ -598,7 +600,7 @@ class Publishing:
         else:
             self._pair.drop_unroutable += count
 
-    def _count_row(self, groups: Sequence[Group], count: int, *, has_unroutable: bool) -> None:
+    def _count_batch(self, groups: Sequence[Group], count: int, *, has_unroutable: bool) -> None:
         """Count messages that were published to one exchange."""
         self.count(groups[0][0], count)
         if has_unroutable:
@@ -640,7 +642,7 @@ class Publishing:
         if not barriers:
             self._broker.turn.mark(self)
 
-    def _await_row(
+    def _await_batch(
         self,
         groups: Sequence[Group],
         count: int,
@@ -653,58 +655,58 @@ class Publishing:
             self._await_barriers(count, (), shares=shares)
             return
         assert self.confirms is not None, "only a channel with confirms waits for barriers"
-        self.confirms.add_row(parts_of(groups), barriers, refusing, self._pair, shares)
+        self.confirms.add_batch(parts_of(groups), barriers, refusing, self._pair, shares)
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
         if refusing:
             self._broker.turn.mark(self)
 
-    def _enqueue_row(self, row: Row, count: int = 0) -> Iterator[None] | None:
-        """Put neighbours into their queues, leave the row empty; return the steps left, or None.
+    def _enqueue_batch(self, batch: PublishBatch, count: int = 0) -> Iterator[None] | None:
+        """Put neighbours into their queues, leave the batch empty; return the steps left, or None.
 
         Args:
-            row: The neighbours.
+            batch: The neighbours.
             count: How many there are; 0: they are still to be counted.
         """
         # The queues count what they take of one exchange. Of several, it is counted afterwards.
-        exchange = None if row.has_more_exchanges else row.exchange
-        has_unroutable = row.has_unroutable
-        groups = row.take()
+        exchange = None if batch.has_more_exchanges else batch.exchange
+        has_unroutable = batch.has_unroutable
+        groups = batch.take()
         if not groups:
             return None
         if self._virtual_host.firehose is not None:
-            return self._trace_and_enqueue_groups(groups, row.flags)
+            return self._trace_and_enqueue_groups(groups, batch.flags)
         if len(groups) == 1:
             ((target, messages),) = groups
-            return self._enqueue(target, target.queues, (), messages, row.flags)
+            return self._enqueue(target, target.queues, (), messages, batch.flags)
         if self._virtual_host.publish_watch is not None:
-            return self._enqueue_groups_apart(groups, row.flags)
+            return self._enqueue_groups_apart(groups, batch.flags)
         if barrier_count(groups) > BARRIERS_MAX:
-            return self._enqueue_groups_in_steps(groups, row.flags)
+            return self._enqueue_groups_in_steps(groups, batch.flags)
         queued: dict[Queue, list[bytes]] = {}
         by_queue(groups, queued)
         if len(queued) > STEP_QUEUES or (
             sum(map(len, queued.values())) > STEP_LOOKS and _look_at(queued)
         ):
-            return self._enqueue_groups_in_steps(groups, row.flags)
+            return self._enqueue_groups_in_steps(groups, batch.flags)
         if may_refuse(queued):
-            return self._enqueue_groups_apart(groups, row.flags)
+            return self._enqueue_groups_apart(groups, batch.flags)
         if self._broker.storage.queues_in_commit and any(queue.is_in_commit for queue in queued):
-            return self._enqueue_groups_in_steps(groups, row.flags)
+            return self._enqueue_groups_in_steps(groups, batch.flags)
         starts: dict[Queue, int] = {}
         for queue, messages in queued.items():
-            put_into(queue, messages, row.flags, starts, exchange)
+            put_into(queue, messages, batch.flags, starts, exchange)
         self.throttle_if_full(starts)
         count = count or sum(len(messages) for _, messages in groups)
         shares: Sequence[Share] = ()
         if exchange is not None:
-            self._count_row(groups, count, has_unroutable=has_unroutable)
+            self._count_batch(groups, count, has_unroutable=has_unroutable)
         else:
             shares = self._count_shares(groups)
             result_of(count_incoming(groups))
         if self.confirms is not None:
-            barriers, refusing = barriers_of(queued, starts, row.flags)
-            self._await_row(groups, count, barriers, refusing, shares)
+            barriers, refusing = barriers_of(queued, starts, batch.flags)
+            self._await_batch(groups, count, barriers, refusing, shares)
         return None
 
     def _trace_and_enqueue_groups(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
@@ -738,7 +740,7 @@ class Publishing:
         count = sum(len(messages) for _, messages in groups)
         shares: Sequence[Share] = ()
         if exchange is not None:
-            self._count_row(groups, count, has_unroutable=True)
+            self._count_batch(groups, count, has_unroutable=True)
         else:
             shares = self._count_shares(groups)
             yield from count_incoming(groups)
@@ -748,7 +750,7 @@ class Publishing:
         if barrier_count(groups) > BARRIERS_MAX:
             self._await_barriers(count, barriers, refused=bool(refusing), shares=shares)
         else:
-            self._await_row(groups, count, barriers, refusing, shares)
+            self._await_batch(groups, count, barriers, refusing, shares)
         self._apply_progress_between(starts)
 
     def basic_return(self, messages: list[bytes]) -> None:

@@ -58,7 +58,7 @@ class TargetQueue(Protocol):
 
     @property
     def waiting_confirms(self) -> set[ConfirmWaiter]:
-        """Who is notified of the next answer of the disk, and of the next room."""
+        """Publishers that are notified of the next answer of the disk, and of the next room."""
 
     def publish(
         self, messages: list[bytes], flags: int, exchange: CountedExchange | None = None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Throttled(Protocol):
-    """What waits for room: a client that is not read, in most cases."""
+    """Publisher that waits for room: a client that is not read, in most cases."""
 
     def pause_reading(self, reason: object) -> None:
         """Stop until `resume_reading` was called for this and every other reason."""

@@ -1,6 +1,6 @@
 """CC and BCC: headers with more routing keys for the same message.
 
-Both are arrays of long strings. `BCC` is taken out before anyone gets the message; all else of
+Both are arrays of long strings. `BCC` is taken out before any client gets the message; all else of
 it stays octet for octet.
 
 Source: RabbitMQ, sender-selected distribution; `rabbit_basic:header_routes` and its error text.

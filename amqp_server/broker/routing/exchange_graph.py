@@ -1,4 +1,4 @@
-"""Which exchanges lead to which, by bindings and as alternates; the edges are kept, not searched.
+"""Graph of exchanges that lead to others, by bindings or as alternates; its edges are kept.
 
 A route that is remembered for an exchange may lead through others. The graph finds the exchanges
 whose routes a change may have altered, however many bindings each of them has.

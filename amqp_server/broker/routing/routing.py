@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 STEPS_MAX = 16_384
 """Steps of all route trees of a virtual host together; at the bound it forgets all of them."""
 _EXCHANGE_VISITS = 16
-"""How many bindings it takes as long to look at as an exchange without any."""
+"""Number of bindings that take as long to look at as an exchange without any."""
 TRIES_MAX = 3
 """Searches for one route; other clients may change bindings in each of them, but the last counts.
 
@@ -54,11 +54,11 @@ class RoutingTables(Protocol):
 
     @property
     def graph(self) -> ExchangeGraph:
-        """Which exchanges lead to which."""
+        """Graph of the exchanges that lead to others."""
 
     @property
     def damaged(self) -> DamagedDefinitions:
-        """What takes the place of objects that the start could not recover."""
+        """Placeholders of objects that the start could not recover."""
 
 
 class Routing:

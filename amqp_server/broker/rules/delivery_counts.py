@@ -1,9 +1,9 @@
-"""How often messages were requeued, for the delivery limit and the header `x-delivery-count`.
+"""Counts of requeues, for the delivery limit and the header `x-delivery-count`.
 
 Adjacent messages with the same count are one run. So the messages that a closed channel returns
 cost as much as one message, however many they are. The number of runs is bounded.
 
-Source: RabbitMQ, quorum queues: every requeue of a message counts, whoever caused it; the first
+Source: RabbitMQ, quorum queues: every requeue of a message counts, whatever caused it; the first
 one above the limit drops the message.
 """
 

@@ -23,7 +23,7 @@ logger = logging.getLogger("amqp_server.broker.rules.expiry_timer")
 
 
 class UnusedQueue(Protocol):
-    """A queue that is deleted when nobody uses it."""
+    """A queue that is deleted when no client uses it."""
 
     @property
     def name(self) -> str:

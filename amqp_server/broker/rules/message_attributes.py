@@ -65,7 +65,7 @@ class MessageAttributes:
         self._earlier_ttl_ms = earlier_ttl_ms
 
     def begin_sizes(self, start: int, end: int) -> OffsetArray:
-        """Note sizes from now on; those of `[start, end)` are 0 until somebody fills them in."""
+        """Note sizes from now on; those of `[start, end)` are 0 until the caller fills them in."""
         self.sizes = OffsetArray("I", start)
         self.sizes.fill(end)
         return self.sizes

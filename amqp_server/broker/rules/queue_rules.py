@@ -152,7 +152,7 @@ class QueueRules:
                 self.attributes.deadlines.rearm(max(start, end), stop)
         offered = [(start, min(stop, end)) for start, stop in due if start < end]
         if queue.forwarder is None:
-            # Nobody sees in which order they go, and neighbours go together.
+            # No client sees in which order they go, and neighbours go together.
             offered = merged(offered)
         for start, stop in offered:
             for taken in queue.ready.take_range(start, stop):

@@ -16,10 +16,10 @@ PAUSE_MAX: Final = 32
 
 
 class FailedStores:
-    """Which stores failed, and when the broker retries each. The event loop owns it.
+    """Stores that failed, and the time when the broker retries each. The event loop owns it.
 
     The broker retries a store only if its log failed because the disk was full or too many files
-    were open. After any other disk error nobody knows which pages the kernel has dropped, and
+    were open. After any other disk error it is unknown which pages the kernel has dropped, and
     reading them back from its cache proves nothing.
     """
 

@@ -53,7 +53,7 @@ class GroupCommit:
         self._grown_seconds = 0.0
 
     def begin(self, messages: int) -> None:
-        """Note that a write of `messages` messages begins: the next ones wait anew."""
+        """Note that a write of `messages` messages begins: the next ones wait again."""
         self._written_count = messages
         self._since_seconds = 0.0
 

@@ -27,7 +27,7 @@ CHUNK_MESSAGES_MAX = 2048
 BATCH_MESSAGES_MAX = 1024
 """Messages with gaps between them that are read at a time: 1 ms at most."""
 TRANSACTIONS_MESSAGES_MAX = 16_384
-"""Messages of a request that holds transactions; it is encoded in one piece."""
+"""Messages of a request that holds transactions; it is encoded synchronously."""
 
 
 class JournalRequests:

@@ -54,7 +54,7 @@ class LogWindow:
     def is_fresh(self) -> bool:
         """Whether the window may still be used: it is new, and its files have kept their length.
 
-        An access behind the end of a file that somebody has shortened would end the process.
+        An access behind the end of a file that a person has shortened would end the process.
         """
         return time.monotonic() - self.read_at_seconds <= WINDOW_SECONDS and all(
             mapped.is_whole for mapped in self._mapped

@@ -1,4 +1,4 @@
-"""How long the broker throttles publishers before a transient queue spills its ring to the log.
+"""Time for which publishers are throttled before a transient queue spills its ring to the log.
 
 A ring fills up when its publisher is faster than its consumer. Writing the messages to the log and
 reading them back would make the consumer even slower. So the broker first stops reading from the

@@ -1,4 +1,4 @@
-"""What all queues share below the broker: the flusher, the page pool, the data directory."""
+"""Storage that all queues share below the broker: flusher, page pool, data directory."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class QueueStorage:
         on_compacted: Called on the event loop with the result of each compaction.
 
     Attributes:
-        changed_queues: Which queues have changed since somebody asked.
+        changed_queues: Queues that have changed since the last request.
         counted_channels: What channels have counted of the traffic.
         clock: Time that the append times and deadlines of messages go by.
         queues_in_commit: Queues that a commit changes. Until its end nothing else changes what

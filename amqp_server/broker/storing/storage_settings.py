@@ -1,4 +1,4 @@
-"""How one queue is kept on the disk: by its arguments, or else by the server's settings."""
+"""Storage settings of one queue: from its arguments, or else from the server's settings."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ SEGMENT_BYTES_MIN: Final = 64 * KIB
 """Smallest segment size, so that a log does not consist of too many files."""
 
 STREAM_MAX_AGE: Final = "x-max-age"
-"""How long a stream keeps messages, as a text such as `7D`."""
+"""Age up to which a stream keeps messages, as a text such as `7D`."""
 STREAM_MAX_BYTES: Final = "x-max-length-bytes"
 """Most octets of a stream's segments; for other queues a limit of the ready messages."""
 STREAM_SEGMENT_BYTES: Final = "x-stream-max-segment-size-bytes"
 """RabbitMQ's name of `x-segment-max-bytes`; values outside our bounds are clamped to them."""
 
 DURABILITY: Final = "x-durability"
-"""What a confirm of the queue's messages guarantees: `fsync`, `write` or `none`."""
+"""Guarantee of a confirm of the queue's messages: `fsync`, `write` or `none`."""
 
 COMPRESSION: Final = "x-compression"
-"""How the queue's log compresses its chunks: `none` or `zstd`."""
+"""Compression of the chunks in the queue's log: `none` or `zstd`."""
 
 
 @dataclass(frozen=True, slots=True)

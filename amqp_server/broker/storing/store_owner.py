@@ -1,4 +1,4 @@
-"""What a store calls when its messages, its log or its room change."""
+"""Owner that a store calls when its messages, its log or its room change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages of a queue belong to which transaction, until the log holds them."""
+"""Marks of the messages that belong to transactions, until the log holds them."""
 
 from __future__ import annotations
 

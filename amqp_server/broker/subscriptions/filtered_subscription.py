@@ -23,7 +23,7 @@ _RUN_COST: Final = 64
 
 
 class FilteredSubscription(Subscription):
-    """Examines messages a run at a time, and removes those from its order that nobody wants.
+    """Examines messages a run at a time, and removes those from its order that no consumer wants.
 
     Skipped messages cost no credit. While no consumer has credit, it examines nothing.
 

@@ -1,4 +1,4 @@
-"""How a consumer joins a group, which may first need a position.
+"""Joins consumers to groups, which may first need a position.
 
 A group starts, or is reset, at one position, whichever consumer asks for it. While the position is
 looked up in the log, all consumers that join wait for it. A new position is durable before any

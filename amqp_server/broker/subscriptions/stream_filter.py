@@ -1,4 +1,4 @@
-"""Which messages of a stream a consumer wants, by one header that their publishers set.
+"""Filter of the messages that a stream's consumer wants, by a header that publishers set.
 
 Source: RabbitMQ 3.13, stream filtering. There the broker skips chunks by a Bloom filter, and
 clients filter again; here the broker examines each message.

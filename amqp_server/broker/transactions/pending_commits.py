@@ -142,7 +142,7 @@ class PendingCommits:
         # They are marked before the next commit is: who has waited for this one goes first.
         blocked, self._blocked = self._blocked, {}
         for client in blocked:
-            client.on_commit_ended()
+            client.on_wait_ended()
         if commit.done.done():
             return
         if error is None:

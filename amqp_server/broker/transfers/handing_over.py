@@ -1,7 +1,7 @@
 """Hands messages of one queue over to another one: none is lost, whatever happens in between.
 
-A message is taken out of its queue before its copy is published, so no consumer gets it meanwhile,
-and is settled when the copy is safe. After a crash between the two there are both.
+A message is taken out of its queue before its copy is published, so no consumer gets it during that
+time, and is settled when the copy is safe. After a crash between the two there are both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CopyAt(NamedTuple):
 
 
 class HandedOver(NamedTuple):
-    """What became of messages; those that were not ready any more are in neither.
+    """Outcome for messages; those that were not ready any more are in neither.
 
     Attributes:
         copies: Those that the other queue has.
@@ -69,7 +69,7 @@ async def hand_over(source: Queue, target: Queue, copies: Sequence[CopyAt]) -> H
 def _give_back(source: Queue, runs: Sequence[ReadyRange]) -> None:
     """Make messages ready again, as they were."""
     for run in runs:
-        # Its log may not have it any more: old segments are removed with what nobody has settled.
+        # Its log may not have it any more: old segments are removed with unsettled messages.
         for start, end in source.forced_removal.drop_returned([(run.start, run.end)]):
             source.ready.requeue(start, end, redelivered=run.redelivered)
             if source.rules is not None:

@@ -43,7 +43,7 @@ AT_HEADER: Final = "x-moved-at"
 
 @dataclass(frozen=True, slots=True)
 class MoveRequest:
-    """Which messages to move, and where to.
+    """Messages to move, and their target.
 
     Attributes:
         source: Queue that has them; no stream.

@@ -50,7 +50,7 @@ class ReplayStoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """Which messages to replay, and where to.
+    """Messages to replay, and their target.
 
     Attributes:
         source: Queue that the messages were in.

@@ -66,7 +66,7 @@ class Left(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReturnRequest:
-    """Which dead letters to return.
+    """Dead letters to return.
 
     Attributes:
         source: Queue that has them; no stream.

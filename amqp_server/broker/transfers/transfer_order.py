@@ -1,4 +1,4 @@
-"""Which queue forwards messages next: the one that has used least of the transfers' time.
+"""Order of transfers: next is the queue that has used least of the transfers' time.
 
 All transfers of the server together get the time of one client. Within it each source queue has a
 clock, as each client has one in the turn: so a few dead letters do not wait for those of hundreds

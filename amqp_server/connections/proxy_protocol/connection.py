@@ -17,7 +17,7 @@ from amqp_server.connections.proxy_protocol.header import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.connections.arrivals import Arrivals
+    from amqp_server.connections.accepted_connections import AcceptedConnections
     from amqp_server.connections.proxy_protocol.trusted import TrustedProxies
 
 logger = logging.getLogger("amqp_server.proxy_protocol.connection")
@@ -36,8 +36,8 @@ class ProxiedConnection(asyncio.BufferedProtocol):
         protocol: Protocol that gets the socket, and everything after the header.
         on_names: Called with the names of both ends, if the header has them, before `protocol`
             gets the socket.
-        trusted: Whom to believe.
-        arrivals: Sockets that are not connections of clients yet.
+        trusted: Addresses of proxies whose header is believed.
+        accepted: Sockets that are not connections of clients yet.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class ProxiedConnection(asyncio.BufferedProtocol):
         protocol: asyncio.BufferedProtocol,
         on_names: Callable[[SocketNames], None],
         trusted: TrustedProxies,
-        arrivals: Arrivals,
+        accepted: AcceptedConnections,
     ) -> None:
         self._protocol: asyncio.BufferedProtocol | None = protocol
         self._on_names = on_names
         self._trusted = trusted
-        self._arrivals = arrivals
+        self._accepted = accepted
         self._socket: asyncio.Transport | None = None
         self._name = "?"
         self._buffer = b""
@@ -70,7 +70,7 @@ class ProxiedConnection(asyncio.BufferedProtocol):
             socket.abort()
         elif not self._trusted.has(names.peer_host):
             self._hand_over(socket, b"")
-        elif self._arrivals.admit(self):
+        elif self._accepted.admit(self):
             self._room = bytearray(HEADER_BYTES_MAX)
             self._timer = asyncio.get_running_loop().call_later(SECONDS_MAX, self._time_out)
         else:
@@ -112,7 +112,7 @@ class ProxiedConnection(asyncio.BufferedProtocol):
         self._protocol = None
         self._socket = None
 
-    # amqp_server.connections.arrivals.Arrival
+    # amqp_server.connections.accepted_connections.AcceptedConnection
 
     def abort(self) -> None:
         """Close the socket at once: the server stops."""
@@ -142,7 +142,7 @@ class ProxiedConnection(asyncio.BufferedProtocol):
         self._refuse(f"it took longer than {SECONDS_MAX:g} s")
 
     def _release(self) -> None:
-        self._arrivals.remove(self)
+        self._accepted.remove(self)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

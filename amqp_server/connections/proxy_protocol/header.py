@@ -36,7 +36,8 @@ class ParsedHeader(NamedTuple):
     """A complete header.
 
     Attributes:
-        addresses: What the proxy says; None if it connects for itself (LOCAL) or does not know.
+        addresses: Addresses that the proxy names; None if it connects for itself (LOCAL) or knows
+            none.
         size: Octets of the header.
     """
 

@@ -5,7 +5,7 @@ handles only events that may overlap with it (`reply_queue`), and then pauses re
 Soft errors close a channel, hard errors close the connection, as AMQP requires.
 
 The loop is `_handle_in_order`: what comes next, the steps that it takes, and whether others go
-first. What may happen in which state is a table in `session_machine`.
+first. A table in `session_machine` has the events that each state allows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from amqp_server.audit.actor import Actor
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.job import Job
 from amqp_server.broker.rights import NO_RIGHTS, AnswerAwaited, when_answered
-from amqp_server.connections.connection_facts import (
-    closed_facts,
+from amqp_server.connections.connection_attributes import (
+    closed_attributes,
 )
 from amqp_server.connections.parked_publishes import ParkedPublishes
 from amqp_server.connections.reply_queue import ReplyQueue
@@ -55,7 +55,7 @@ from amqp_server.protocol.methods import (
     method_frame,
     method_name,
 )
-from amqp_server.protocol.misplaced_publish import misplaced_publish
+from amqp_server.protocol.unexpected_publish import unexpected_publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -78,7 +78,7 @@ class ClientSession:
         server: Server whose broker the client uses.
         connection: Connection that sends and receives the session's octets.
         machine: Handshake whose greeting (connection.start) this session sends.
-        authenticator: Who decides in it about the login.
+        authenticator: Decides in it about the login.
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class ClientSession:
         """Handle nothing more until a commit has ended; return False if that cannot wait."""
         return self._states.change_work(WorkEvent.WAIT) is Work.BLOCKED
 
-    def on_commit_ended(self) -> None:
-        """Go on after `wait_for_commit`."""
+    def on_wait_ended(self) -> None:
+        """Go on after `wait_for_commit` or `wait_for_answer`."""
         self._states.change_work(WorkEvent.WAIT_ENDED)
         self._turn.mark(self, self.task_queue)
 
@@ -218,7 +218,7 @@ class ClientSession:
         """Handle nothing more until a back end has answered; return False if that cannot wait."""
         is_blocked = self.wait_for_commit()
         if is_blocked:
-            answer.add_done_callback(lambda _: self.on_commit_ended())
+            answer.add_done_callback(lambda _: self.on_wait_ended())
         return is_blocked
 
     # For the connection
@@ -235,14 +235,14 @@ class ClientSession:
         if self._is_busy:
             self._input.pause_while(is_busy=True)
             return at
-        return end if self._handle_misplaced(buffer, at, end) else at
+        return end if self._handle_unexpected(buffer, at, end) else at
 
-    def _handle_misplaced(self, octets: bytes | bytearray, at: int, end: int) -> bool:
+    def _handle_unexpected(self, octets: bytes | bytearray, at: int, end: int) -> bool:
         """Handle a publish that is wrong before its content arrives; return whether there was one.
 
         Every event before it must be handled.
         """
-        publish = misplaced_publish(octets, at, end, self._channels.machines)
+        publish = unexpected_publish(octets, at, end, self._channels.machines)
         if publish is None:
             return False
         self._input.events.append(publish)
@@ -297,7 +297,7 @@ class ClientSession:
                 vhost=self._machine.vhost,
                 details={"reason": self._closing.reason or reason},
                 is_session=True,
-                facts=lambda: closed_facts(self.name, self._machine),
+                attributes=lambda: closed_attributes(self.name, self._machine),
             )
         self.parked.end()
         self._states.advance(StageEvent.LOST)
@@ -314,7 +314,7 @@ class ClientSession:
         """Handle what had arrived before the connection was lost, then release everything."""
         is_cut = (self.is_open or self._steps is not None) and self._handle_events(time_slice)
         if time_slice is not None and self.is_open and self._replies.is_waiting and self._is_busy:
-            # What follows a request that waits for the disk had arrived too.
+            # Events behind a request that waits for the disk had arrived too.
             return
         if not is_cut and self in self._turn.jobs:
             self._turn.jobs.discard(self)
@@ -375,12 +375,12 @@ class ClientSession:
         self._handle_events(self._turn.time_slice)
         if was_paused and not self._is_busy:
             rest = self._connection.rest
-            if self._handle_misplaced(rest, 0, len(rest)):
+            if self._handle_unexpected(rest, 0, len(rest)):
                 self._connection.rest = b""
 
     @property
     def work(self) -> str:
-        """What the client asked for last, as the log of stalls names it."""
+        """Last request of the client, as the log of stalls names it."""
         return _text_of(self.name, self._event)
 
     def _handle_events(self, time_slice: TimeSlice | None = None) -> bool:
@@ -414,12 +414,12 @@ class ClientSession:
         events, channels, admits = waiting.events, self._channels, self._replies.admits
         while True:
             try:
-                # What comes next: the close of a channel, then what the client has sent.
+                # Next come the close of a channel, then the events of the client.
                 if states.work is Work.IDLE:
                     if channels.closings:
                         closing = channels.closings.popleft()
                         self._begin(closing, WorkEvent.BEGIN_CLOSE, time_slice)
-                    elif connection.is_clogged:
+                    elif connection.is_backlogged:
                         return False
                     elif not events and not waiting.is_scanned:
                         waiting.scan_some()
@@ -541,7 +541,7 @@ class ClientSession:
                 )
             case PublishRow():
                 self._message_sizes.count(event.messages)
-                return publishing.publish_row(
+                return publishing.publish_batch(
                     event.method_payloads, event.messages, event.checked_flags, event.shared_flags
                 )
             case AckRun():

@@ -1,8 +1,8 @@
-"""How a session ends: which close is sent, and that everything is released before it.
+"""Ends a session: chooses the close to send, and releases everything before it.
 
-Soft errors close a channel, hard errors close the connection, as AMQP requires. A client hears of
-its end only when what it held is released: a quick reconnect must find the messages, and the names
-of its queues free.
+Soft errors close a channel, hard errors close the connection, as AMQP requires. A client gets
+the close only after everything that it held is released: a quick reconnect must find the messages,
+and the names of its queues free.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class EndingSession(Client, Protocol):
     """The session that ends, or one of whose channels does.
 
     Attributes:
-        parked: What it has parked.
+        parked: Its parked publishes.
     """
 
     parked: ParkedPublishes
@@ -74,10 +74,10 @@ class SessionClosing:
     Args:
         server: Server whose broker the client uses.
         connection: Connection to close.
-        machine: What may still come on channel 0.
+        machine: State of channel 0.
         states: Stage of the session.
         channels: Its channels.
-        waiting: What it has not handled yet.
+        waiting: Its input that is not handled yet.
 
     Attributes:
         reason: Why the session ends, by the side that closed it first; empty until one has.
@@ -151,7 +151,7 @@ class SessionClosing:
     def stop(self) -> None:
         """Close the socket of a session that is not open, without a reason that its client reads.
 
-        A session that ends already goes on to do so: its client hears of that when everything is
+        A session that ends already goes on to do so: its client gets the close when everything is
         released.
         """
         stage = self._states.stage
@@ -168,7 +168,7 @@ class SessionClosing:
 
         Args:
             session: The session.
-            method: What the client has sent.
+            method: Method that the client has sent.
             answer: Its answer; None if our own close came first.
         """
         if isinstance(method, ConnectionClose):
@@ -189,7 +189,7 @@ class SessionClosing:
 
         Args:
             session: The session.
-            then: Called when that is done. The client hears of its end only then: a quick
+            then: Called when that is done. The client gets the close only then: a quick
                 reconnect must find the messages, and the names of its queues free.
         """
         if then is not None:

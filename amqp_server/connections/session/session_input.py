@@ -1,4 +1,4 @@
-"""What a client has sent and its session has not handled yet: octets first, then events.
+"""Input of a session that is not handled yet: octets first, then events.
 
 Octets are scanned in parts, and the next part only when all events of the part before are handled.
 The socket is read only while nothing waits. So `is_scanned` and `is_paused` mean together:
@@ -50,7 +50,7 @@ class SessionInput:
             parked events.
         is_scanned: Whether no octets wait but those of a frame, or a publish, that is incomplete.
         is_paused: Whether the client is not read, because what it has sent is not handled yet.
-        buffer: What the session reads now; None when it has read.
+        buffer: Octets that the session reads now; None when it has read them.
         at: Position in it of what is not scanned yet.
     """
 
@@ -61,8 +61,8 @@ class SessionInput:
         self.is_scanned = True
         self.is_paused = False
         self._connection = connection
-        # What was read and is not scanned yet: a part of the read buffer while it is handled, and
-        # of the connection's `rest` afterwards.
+        # Octets that were read and are not scanned yet: a part of the read buffer while it is
+        # handled, and of the connection's `rest` afterwards.
         self.buffer: bytearray | None = None
         self.at = 0
         self._end = 0
@@ -129,7 +129,7 @@ class SessionInput:
         Args:
             is_busy: Whether something that it has sent is not handled yet.
         """
-        is_waiting = is_busy and not self._connection.is_clogged
+        is_waiting = is_busy and not self._connection.is_backlogged
         if is_waiting == self.is_paused:
             return
         self.is_paused = is_waiting

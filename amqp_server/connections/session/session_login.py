@@ -18,7 +18,11 @@ from amqp_server.broker.counters.auth_attempts import AMQP
 from amqp_server.broker.job import Job
 from amqp_server.broker.rights import AnswerAwaited, Rights
 from amqp_server.connections.authentication import FAILED_RENEWAL
-from amqp_server.connections.connection_facts import backend_details, login_facts, opened_facts
+from amqp_server.connections.connection_attributes import (
+    backend_details,
+    login_attributes,
+    opened_attributes,
+)
 from amqp_server.connections.products import qos_reaches_consumers
 from amqp_server.connections.session.credential_expiry import CredentialExpiry, ExpiringSession
 from amqp_server.connections.session.session_closing import EndingSession
@@ -68,7 +72,7 @@ class SessionLogin:
         machine: Handshake, whose greeting the session sends.
         authenticator: Decides in it about the login.
         states: Stage of the session.
-        waiting: What the session has not handled yet.
+        waiting: Input of the session that is not handled yet.
         replies: Replies that wait, also for decisions about a login.
         closing: Closes the session when the handshake fails, or when the client asks for it.
 
@@ -107,7 +111,7 @@ class SessionLogin:
         if method.class_id != ClassId.CONNECTION:
             raise machine.unexpected(method.class_id, method.method_id)
         if isinstance(method, ConnectionUpdateSecret) and self._states.stage in LOST:
-            # Nobody would stop the check of the secret, or watch when it expires.
+            # Nothing would stop the check of the secret, or watch when it expires.
             return
         try:
             answer = machine.receive(method)
@@ -192,7 +196,7 @@ class SessionLogin:
             vhost=machine.vhost,
             details={"product": machine.client_product},
             is_session=True,
-            facts=lambda: opened_facts(name, machine, self._connection.tls),
+            attributes=lambda: opened_attributes(name, machine, self._connection.tls),
         )
 
     def _record_login(self, session: LoginSession) -> None:
@@ -207,12 +211,12 @@ class SessionLogin:
                 **backend_details(self._authenticator.accepted.backend),
             },
             is_session=True,
-            facts=partial(self._login_facts, session.name),
+            attributes=partial(self._login_attributes, session.name),
         )
 
-    def _login_facts(self, name: str) -> dict[str, object]:
+    def _login_attributes(self, name: str) -> dict[str, object]:
         is_tls = self._connection.tls is not None
-        return login_facts(name, self._machine, is_tls=is_tls)
+        return login_attributes(name, self._machine, is_tls=is_tls)
 
     def _record_refusal(self, session: LoginSession, error: AmqpError) -> None:
         machine = self._machine
@@ -221,8 +225,8 @@ class SessionLogin:
         if is_login:
             self._server.broker.auth_attempts.count(AMQP, accepted=False)
         reason = (is_login and machine.refusal) or error.reply_text
-        facts = partial(self._login_facts, session.name)
-        self._server.broker.audit.record_refusal(actor, reason, facts=facts)
+        attributes = partial(self._login_attributes, session.name)
+        self._server.broker.audit.record_refusal(actor, reason, attributes=attributes)
 
     def _finish_login(self, session: LoginSession, login: asyncio.Future[bool]) -> None:
         """Go on with the handshake when a password has been checked."""

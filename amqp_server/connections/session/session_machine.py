@@ -33,7 +33,7 @@ from typing import Final
 
 
 class Stage(StrEnum):
-    """How far a session is in its life."""
+    """Stage of a session's life."""
 
     HANDSHAKE = "handshake"
     OPEN = "open"
@@ -46,7 +46,7 @@ class Stage(StrEnum):
 
 
 class StageEvent(StrEnum):
-    """What changes the stage."""
+    """Event that changes the stage."""
 
     OPENED = "the virtual host is open"
     RELEASE = "the end has begun"
@@ -55,7 +55,7 @@ class StageEvent(StrEnum):
 
 
 class Work(StrEnum):
-    """What a session takes steps of."""
+    """Work that a session takes steps of."""
 
     IDLE = "idle"
     HANDLING = "handling an event"
@@ -65,7 +65,7 @@ class Work(StrEnum):
 
 
 class WorkEvent(StrEnum):
-    """What changes the work."""
+    """Event that changes the work."""
 
     BEGIN = "an event takes steps"
     BEGIN_CLOSE = "the close of a channel takes steps"
@@ -95,7 +95,7 @@ STAGES: Final[dict[Stage, dict[StageEvent, Stage]]] = {
         StageEvent.RELEASE: Stage.RELEASING,
         StageEvent.LOST: Stage.GONE,
     },
-    # What had arrived is still handled; the release comes after it.
+    # Events that had arrived are still handled; the release comes after them.
     Stage.LOST_HANDSHAKE: {
         StageEvent.RELEASE: Stage.LOST_RELEASING,
     },
@@ -111,7 +111,7 @@ STAGES: Final[dict[Stage, dict[StageEvent, Stage]]] = {
         StageEvent.RELEASE: Stage.LOST_RELEASING,
     },
 }
-"""What follows an event in a stage."""
+"""Stage that follows an event in a stage."""
 
 WORKS: Final[dict[Work, dict[WorkEvent, Work]]] = {
     Work.IDLE: {
@@ -144,7 +144,7 @@ WORKS: Final[dict[Work, dict[WorkEvent, Work]]] = {
         WorkEvent.HAND_OVER: Work.IDLE,
     },
 }
-"""What follows an event in a work."""
+"""Work that follows an event in a work."""
 
 LOST: Final = frozenset({Stage.LOST_HANDSHAKE, Stage.LOST_OPEN, Stage.LOST_RELEASING, Stage.GONE})
 """Stages of a session whose connection is lost."""
@@ -159,7 +159,7 @@ class SessionMachine:
 
     Attributes:
         stage: How far the session is.
-        work: What it takes steps of.
+        work: Work that it takes steps of.
     """
 
     __slots__ = ("stage", "work")

@@ -1,4 +1,4 @@
-"""Which TLS the settings of a server ask for: that of AMQP, and that of the management server."""
+"""TLS settings of a server: for AMQP, and for the management server."""
 
 from __future__ import annotations
 

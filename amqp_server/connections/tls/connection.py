@@ -6,7 +6,7 @@ the other. It does the same on every event loop. Compared with the TLS of asynci
 - a failed handshake is one line in the log, and the client gets the alert that says why;
 - all unsent octets are counted, encrypted ones too, so that the bounds of a connection hold;
 - all connections share one buffer to read encrypted octets: an idle one has none of its own;
-- handshakes get a share of the loop, and no more than a bounded number is under way.
+- handshakes get a time slice of each turn, and no more than a bounded number is under way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Final, cast
 
-from amqp_server.base.socket_names import share_of
+from amqp_server.base.socket_names import address_key
 from amqp_server.connections.tls.failures import failure_text
 from amqp_server.connections.tls.transport import TlsTransport
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.base.socket_names import SocketNames
-    from amqp_server.connections.arrivals import Arrivals
-    from amqp_server.connections.tls.handshakes import Handshakes
+    from amqp_server.connections.accepted_connections import AcceptedConnections
+    from amqp_server.connections.tls.handshake_queue import HandshakeQueue
     from amqp_server.connections.tls.reloading import CurrentContext
 
 logger = logging.getLogger("amqp_server.tls.connection")
@@ -40,9 +40,9 @@ class TlsConnection(asyncio.BufferedProtocol):
         protocol: Protocol of the client, which reads and writes plain octets; connected when the
             handshake is done.
         names_of: Returns the names of both ends, for log lines.
-        current: What new handshakes use.
-        handshakes: The handshakes of the server.
-        arrivals: Sockets that are not connections of clients yet.
+        current: Context of new handshakes.
+        handshake_queue: The TLS handshakes of the server.
+        accepted: Sockets that are not connections of clients yet.
         seconds_max: Seconds that the handshake may take.
         buffer: Buffer for encrypted octets, shared by all connections of the server.
 
@@ -55,16 +55,16 @@ class TlsConnection(asyncio.BufferedProtocol):
         protocol: asyncio.BufferedProtocol,
         names_of: Callable[[asyncio.BaseTransport], SocketNames],
         current: CurrentContext,
-        handshakes: Handshakes,
-        arrivals: Arrivals,
+        handshake_queue: HandshakeQueue,
+        accepted: AcceptedConnections,
         seconds_max: float,
         buffer: memoryview,
     ) -> None:
         self._protocol = protocol
         self._names_of = names_of
         self._current = current
-        self._handshakes = handshakes
-        self._arrivals = arrivals
+        self._handshake_queue = handshake_queue
+        self._accepted = accepted
         self._seconds_max = seconds_max
         self._buffer = buffer
         self._incoming = ssl.MemoryBIO()
@@ -88,19 +88,19 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._socket = socket = cast("asyncio.Transport", transport)
         names = self._names_of(transport)
         self._name = names.text
-        self.address = share_of(names.peer_host)
+        self.address = address_key(names.peer_host)
         if names.peer is None:
             # It was reset before the server looked, as load balancers end their checks.
             socket.abort()
             return
-        if not self._arrivals.admit(self):
+        if not self._accepted.admit(self):
             self._has_failed = True
             logger.warning("connection refused peer=%s reason=too many connections", self._name)
             socket.abort()
             return
         self._timer = asyncio.get_running_loop().call_later(self._seconds_max, self._time_out)
         socket.pause_reading()
-        self._handshakes.add(self)
+        self._handshake_queue.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the shared buffer; a handshake needs little."""
@@ -126,7 +126,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         self._read()
 
     def eof_received(self) -> bool:
-        """End the connection in order; return whether the socket stays open meanwhile."""
+        """End the connection in order; return whether the socket stays open until then."""
         if self._transport is None:
             self._fail_by_end()
             return False
@@ -139,8 +139,8 @@ class TlsConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything, and pass it on."""
         self._cancel_timer()
-        self._handshakes.remove(self)
-        self._arrivals.remove(self)
+        self._handshake_queue.remove(self)
+        self._accepted.remove(self)
         if self._transport is not None:
             self._transport.lost()
             self._protocol.connection_lost(exc)
@@ -159,7 +159,7 @@ class TlsConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.on_socket_ready()
 
-    # amqp_server.connections.tls.handshakes.Handshake
+    # amqp_server.connections.tls.handshake_queue.Handshake
 
     def start(self) -> None:
         """Read the client's part of the handshake."""
@@ -195,7 +195,7 @@ class TlsConnection(asyncio.BufferedProtocol):
             self._send_sealed()
             self._connect(self._ssl_object, self._socket)
 
-    # amqp_server.connections.arrivals.Arrival
+    # amqp_server.connections.accepted_connections.AcceptedConnection
 
     def abort(self) -> None:
         """Close the socket at once: the server stops."""
@@ -210,13 +210,13 @@ class TlsConnection(asyncio.BufferedProtocol):
             self._is_due = True
             if self._socket is not None:
                 self._socket.pause_reading()
-            self._handshakes.step_later(self)
+            self._handshake_queue.step_later(self)
 
     def _connect(self, ssl_object: ssl.SSLObject, socket: asyncio.Transport) -> None:
         """Connect the client's protocol: the handshake is done."""
         self._cancel_timer()
-        self._handshakes.remove(self)
-        self._arrivals.remove(self)
+        self._handshake_queue.remove(self)
+        self._accepted.remove(self)
         self._transport = TlsTransport(
             socket,
             ssl_object,

@@ -1,4 +1,4 @@
-"""What new TLS handshakes use: one SSLContext for each certificate, chosen by host name."""
+"""Contexts of new TLS handshakes: one SSLContext for each certificate, chosen by host name."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def load_context(settings: TlsSettings) -> ssl.SSLContext:
     for pair in files.pairs:
         context = _context_of(settings, files, pair)
         contexts.append(context)
-        facts = describe_certificate(pair.certificate)
-        _warn_of_validity(pair.certificate, facts)
-        for kind, name in facts.get("subjectAltName", ()):
+        details = describe_certificate(pair.certificate)
+        _warn_of_validity(pair.certificate, details)
+        for kind, name in details.get("subjectAltName", ()):
             if kind == "DNS":
                 by_name.setdefault(name.lower(), context)
     first: ssl.SSLContext = contexts[0]
@@ -155,11 +155,13 @@ def _load_authorities(context: ssl.SSLContext, path: Path) -> None:
         raise StartupError(f"the TLS authorities {path} are not in PEM format") from error
 
 
-def _warn_of_validity(path: Path, facts: Mapping[str, Any]) -> None:
+def _warn_of_validity(path: Path, details: Mapping[str, Any]) -> None:
     now = time.time()
-    if now > ssl.cert_time_to_seconds(facts["notAfter"]):
-        logger.warning("TLS certificate has expired file=%s not_after=%r", path, facts["notAfter"])
-    elif now < ssl.cert_time_to_seconds(facts["notBefore"]):
+    if now > ssl.cert_time_to_seconds(details["notAfter"]):
         logger.warning(
-            "TLS certificate is not valid yet file=%s not_before=%r", path, facts["notBefore"]
+            "TLS certificate has expired file=%s not_after=%r", path, details["notAfter"]
+        )
+    elif now < ssl.cert_time_to_seconds(details["notBefore"]):
+        logger.warning(
+            "TLS certificate is not valid yet file=%s not_before=%r", path, details["notBefore"]
         )

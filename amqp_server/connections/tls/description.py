@@ -1,4 +1,4 @@
-"""What is shown of a connection's TLS, with the names and forms of RabbitMQ."""
+"""Description of a connection's TLS, with the names and forms of RabbitMQ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AUTHENTICATED: Final = ("gcm", "ccm", "ccm8", "poly1305")
 
 
 class TlsDescription(NamedTuple):
-    """What is known of one TLS connection.
+    """Description of one TLS connection.
 
     Attributes:
         ssl: True.

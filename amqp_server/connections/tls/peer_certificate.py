@@ -1,4 +1,4 @@
-"""What a client's certificate says, in RabbitMQ's words: names, validity, the user who logs in.
+"""Reads a client's certificate, in RabbitMQ's words: names, validity, the user who logs in.
 
 The certificate comes as `ssl.SSLObject.getpeercert` returns it. It is verified: who is not asked
 for a certificate has none.

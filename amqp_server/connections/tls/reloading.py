@@ -34,7 +34,7 @@ class CurrentContext:
         settings: Which files, with one certificate at least.
 
     Attributes:
-        context: What the next handshake uses.
+        context: Context of the next handshake.
 
     Raises:
         StartupError: A file cannot be used.

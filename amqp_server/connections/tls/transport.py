@@ -1,8 +1,8 @@
 """The transport of a TLS connection: collects what is written, encrypts and sends it.
 
 It has the methods of `asyncio.Transport` that a connection of a client uses, with the same
-meaning. What is written within one turn of the loop is encrypted together at its end: many small
-frames become one record of up to 16 KiB. While the socket is full, nothing is encrypted.
+meaning. Octets that are written within one turn of the loop are encrypted together at its end: many
+small frames become one record of up to 16 KiB. While the socket is full, nothing is encrypted.
 """
 
 from __future__ import annotations

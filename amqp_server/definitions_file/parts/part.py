@@ -32,7 +32,7 @@ class Part(Protocol):
     def export(self, vhost: str | None) -> Iterator[dict[str, Any]]:
         """Yield the entries of everything that the server has.
 
-        Objects may be created and removed meanwhile.
+        Objects may be created and removed between two steps.
 
         Args:
             vhost: Virtual host whose entries are wanted; None: all.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PermissionsPart:
-    """What users may do in virtual hosts; what exists is overwritten.
+    """Permissions of users in virtual hosts; existing ones are overwritten.
 
     Args:
         access: Users and permissions of the server.

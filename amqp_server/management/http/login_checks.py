@@ -13,7 +13,7 @@ from http import HTTPStatus
 from random import uniform
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.base.socket_names import share_of
+from amqp_server.base.socket_names import address_key
 from amqp_server.base.waiting_list import CrowdedError, WaitingList
 from amqp_server.management.broker_client import BrokerClient
 from amqp_server.management.http.answers import ApiError
@@ -83,7 +83,7 @@ class LoginChecks:
 
     async def _check_in_turn(self, arguments: dict[str, str], peer_host: str) -> dict[str, Any]:
         try:
-            async with self._waiting_list.place(share_of(peer_host)):
+            async with self._waiting_list.place(address_key(peer_host)):
                 found: dict[str, Any] = await self._slow.call("logins.check", arguments)
                 return found
         except CrowdedError as error:

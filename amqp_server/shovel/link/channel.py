@@ -68,7 +68,7 @@ _END: Final = b"\xce"
 
 
 class ChannelConnection(Protocol):
-    """What a channel needs of its connection.
+    """Connection, as its channels use it.
 
     Attributes:
         blocked_reason: Why the broker lets it publish nothing; empty if it does.
@@ -127,7 +127,7 @@ class LinkChannel:
     Attributes:
         number: Channel number.
         frame_max: Largest frame in octets, framing included.
-        confirms: What is published and confirmed; None without confirm mode.
+        confirms: Counts of publishes and confirms; None without confirm mode.
         on_settled: Is called after each read in which the broker has settled publishes.
         on_returned: Is called with each message that the broker returns, before its confirm.
     """
@@ -311,7 +311,7 @@ class LinkChannel:
         method = BasicCancel(consumer_tag=deliveries.consumer_tag)
         call = asyncio.ensure_future(self._call(method, BasicCancelOk))
         while not call.done():
-            # What comes before the answer must be taken, or the connection would not be read.
+            # Deliveries before the answer must be taken, or the connection would not be read.
             activity = asyncio.ensure_future(self.activity())
             await asyncio.wait((call, activity), return_when=asyncio.FIRST_COMPLETED)
             activity.cancel()
@@ -486,7 +486,7 @@ class LinkChannel:
             raise _unexpected("a frame that no broker sends")
 
     def end_of_read(self) -> bool:
-        """Wake who waits; return whether the connection should not be read for now."""
+        """Wake the waiting tasks; return whether the connection should not be read for now."""
         if self._is_settled:
             self._is_settled = False
             if self.on_settled is not None:

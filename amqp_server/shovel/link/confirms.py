@@ -1,4 +1,4 @@
-"""Which publishes of a channel the broker has confirmed."""
+"""Publisher confirms of a channel that the broker has sent."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ async def connect(
     """Connect to a broker and log in.
 
     Args:
-        uri: Where it is; it names a host.
-        client_properties: What the broker shows of this connection, such as `connection_name`.
+        uri: Address of the broker; it names a host.
+        client_properties: Properties that the broker shows, such as `connection_name`.
         why_refused_from: Called with the IP address of this end before anything is sent; returns
             why there must be no login from there, empty if there may.
 
@@ -158,7 +158,7 @@ class LinkConnection(asyncio.BufferedProtocol):
 
     @property
     def server_properties(self) -> dict[str, object]:
-        """What the server has said of itself, as bytes, numbers and so on."""
+        """Properties of the server, as bytes, numbers and so on."""
         return {name: each.value for name, each in self._handshake.server_properties.items()}
 
     async def open_channel(self) -> LinkChannel:
@@ -192,7 +192,7 @@ class LinkConnection(asyncio.BufferedProtocol):
                 try:
                     await asyncio.wait([self._ended], timeout=CLOSE_SECONDS_MAX)
                 finally:
-                    # Also if the caller is cancelled: nobody else would close the socket.
+                    # Also if the caller is cancelled: nothing else would close the socket.
                     self.abort()
                 return
         self.abort()
@@ -234,10 +234,10 @@ class LinkConnection(asyncio.BufferedProtocol):
         self.write(method_frame(0, ConnectionClose(reply_code=code, reply_text=text)))
         self._fail_all(error)
         if self._transport is not None:
-            # What is written still goes out, if the peer reads.
+            # Written octets still go out, if the peer reads.
             self._transport.close()
 
-    # What the event loop calls
+    # For the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""

@@ -1,4 +1,4 @@
-"""What a consumer has received and its owner has not taken yet."""
+"""Deliveries that a consumer has received and its owner has not taken yet."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from amqp_server.protocol.strings import decode_shortstr
 HELD_BYTES_MAX: Final = 4 * 1024 * 1024
 """Bytes of deliveries above which the connection is not read; one message may exceed it."""
 DELIVERY_BYTES: Final = 256
-"""What an empty message counts for."""
+"""Bytes that an empty message counts for."""
 
 
 class ConsumerChannel(Protocol):
-    """What a consumer's deliveries need of their channel."""
+    """Channel, as the deliveries of its consumers use it."""
 
     def check_open(self) -> None:
         """Do nothing if the channel can be used, else raise `LinkClosed`."""

@@ -52,7 +52,7 @@ class Handshake:
         frame_max: Largest frame in octets, framing included.
         channel_max: Highest channel number.
         heartbeat_seconds: Interval of heartbeats; 0: none.
-        server_properties: What the server has said of itself.
+        server_properties: Properties of the server.
     """
 
     def __init__(self, uri: AmqpUri, client_properties: Mapping[str, PythonValue]) -> None:

@@ -48,13 +48,13 @@ class Pump:
 
     With `ON_CONFIRM` a message is acked when the destination has confirmed it. A message that the
     destination refuses, or cannot route, goes back to its queue; the pump then waits for
-    `rest_seconds`, and goes on. Both channels are the pump's, and of nobody else.
+    `rest_seconds`, and goes on. Both channels belong to the pump alone.
 
     Args:
         source: Channel of the queue.
         destination: Channel of the exchange; the pump asks it for confirms.
         queue: Name of the queue.
-        route: Where messages go.
+        route: Exchange and routing key to which messages go.
         ack_mode: When the source may forget a message.
         prefetch: Unacked messages at the source at most; 0: as many as the memory bounds allow.
         consumer_arguments: Arguments of the consumer.

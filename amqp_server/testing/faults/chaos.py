@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MESSAGES_MEAN: Final = 50
 """Deliveries or confirms of one connection between two faults, on average."""
 _ENDS: Final = ("close", "cut", "lose")
-"""What ends a connection: connection.close with 320, in the middle of the frame, before it."""
+"""Ends of a connection: connection.close with 320, in the middle of the frame, before it."""
 _KINDS: Final = {"delivery": _ENDS, "confirm": (*_ENDS, "nack")}
 
 
@@ -51,7 +51,7 @@ class Chaos:
 
     @property
     def happened(self) -> tuple[str, ...]:
-        """What has gone wrong so far, in words."""
+        """Faults that have happened so far, in words."""
         return tuple(self._happened)
 
     def begin(self, connections: Iterable[FaultyConnection]) -> None:

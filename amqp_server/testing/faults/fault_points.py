@@ -11,7 +11,7 @@ from amqp_server.testing.faults.faulty_files import (
     FaultyFileSystem,
     UnsyncedFaultyFileSystem,
 )
-from amqp_server.testing.faults.faulty_logins import FaultyHandshakes
+from amqp_server.testing.faults.faulty_logins import FaultyHandshakeFactory
 from amqp_server.testing.faults.faulty_sensor import FaultySensor
 
 if TYPE_CHECKING:
@@ -52,8 +52,11 @@ class FaultPoints:
     def connection(self, context: ServerContext) -> FaultyConnection:
         """Return the connection of a new client."""
         if self._context is None or self._known is not context:
-            handshakes = FaultyHandshakes(
-                context.config, context.handshakes.authentication, self.refusals
+            handshake_factory = FaultyHandshakeFactory(
+                context.config, context.handshake_factory.authentication, self.refusals
             )
-            self._known, self._context = context, replace(context, handshakes=handshakes)
+            self._known, self._context = (
+                context,
+                replace(context, handshake_factory=handshake_factory),
+            )
         return FaultyConnection(self._context, self.filters)

@@ -1,4 +1,4 @@
-"""What users ask for: every fault is a method of `Faults`."""
+"""Faults on demand: every fault is a method of `Faults`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     ResultT = TypeVar("ResultT")
 
 SEEDS: Final = 1_000_000
-"""How many seeds a new one is chosen from."""
+"""Number of seeds from which a new one is chosen."""
 SHOWN_NAMES: Final = 20
 """Names that an error shows."""
 RECOVERY_SECONDS_MAX: Final = 10.0
@@ -204,7 +204,7 @@ class Faults:
         self._call(lambda _: filters.append(held))
 
         async def release(_server: Server) -> None:
-            # In one piece: a later confirm must not be sent before these.
+            # Synchronously: a later confirm must not be sent before these.
             filters.remove(held)
             held.release()
 

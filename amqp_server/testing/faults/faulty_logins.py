@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.connections.authentication import PeerAuthenticator
-from amqp_server.connections.handshakes import Handshakes
+from amqp_server.connections.handshake_factory import HandshakeFactory
 from amqp_server.protocol.errors import AccessRefused
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from amqp_server.testing.faults.scope import Scope
 
 
-class FaultyHandshakes(Handshakes):
-    """Starts handshakes that end with a refusal while one is asked for.
+class FaultyHandshakeFactory(HandshakeFactory):
+    """Makes handshakes that end with a refusal while one is asked for.
 
     Args:
         config: Settings and limits.

@@ -1,4 +1,4 @@
-"""What goes wrong in one queue. Everything here runs on the event loop that owns the queue."""
+"""Faults of one queue. Everything here runs on the event loop that owns the queue."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PausedConsumers(ConsumerRotation):
 
     @property
     def lines(self) -> Sequence[Collection[Consumer]]:
-        """Nobody is served."""
+        """No consumer is served."""
         return ()
 
     @property

@@ -1,4 +1,4 @@
-"""What a batch of a stream contains, in sums by which a batch that comes again is known.
+"""Content of a stream's batch, in sums by which a batch that comes again is known.
 
 The sums do not depend on the order of the rows, nor on how Spark divides them into partitions:
 neither need be the same when Spark repeats a batch. Numbers with a fraction are left out, because a
@@ -24,7 +24,7 @@ _RESULT: Final = "sums string"
 
 @dataclass(frozen=True, slots=True)
 class BatchContent:
-    """What a batch contains.
+    """Content of a batch, as a count and a digest.
 
     Attributes:
         rows: Number of rows.

@@ -105,7 +105,7 @@ class CorruptRange:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an output knows of the last rows that it has.
+    """The last rows of an output, as far as it knows them.
 
     Attributes:
         end: End of the offsets of a file, exclusive.

@@ -34,7 +34,7 @@ TASKS_PER_CORE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What the user asks for, of every queue.
+    """Range that the user asks for, of every queue.
 
     Attributes:
         since: Start of the range; None for everything that is not in the output yet.

@@ -39,7 +39,7 @@ class BatchBounds:
 
 @dataclass(slots=True)
 class Imported:
-    """What an import has done.
+    """Result of an import.
 
     Attributes:
         messages: Messages that were appended.

@@ -31,7 +31,7 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """What a batch query reads; picklable.
+    """Plan of a batch query; picklable.
 
     Attributes:
         shared: Options that streams have too.

@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class OnDamage(StrEnum):
-    """What a reader does about damage in a log, in Spark's words."""
+    """Behaviour of a reader when a log is damaged, in Spark's words."""
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -35,7 +35,7 @@ class OnDamage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a query reads, and how; picklable.
+    """Options of a query; picklable.
 
     Attributes:
         storage_path: Data directory, on this machine or in an object store.

@@ -18,7 +18,7 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a stream reads; picklable.
+    """Options of a stream; picklable.
 
     Attributes:
         shared: Options that batch queries have too.

@@ -576,9 +576,9 @@ def test_a_check_that_is_given_up_leaves_nothing_behind(tmp_path: Path, auth: Au
         async def give_up() -> list[str]:
             server = running.server
             broker = server.broker
-            handshakes = server.context.handshakes
+            handshake_factory = server.context.handshake_factory
             checks = LoginChecks(
-                server.config, handshakes, server.access, broker.audit, broker.auth_attempts
+                server.config, handshake_factory, server.access, broker.audit, broker.auth_attempts
             )
             check = asyncio.ensure_future(checks.check(**login))
             while auth.count("/vhost") == asked:  # noqa: ASYNC110 - another thread counts

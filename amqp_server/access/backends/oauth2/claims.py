@@ -1,4 +1,4 @@
-"""What the claims of a verified token say of its user: name, tags and scopes.
+"""Reads the user of a verified token from its claims: name, tags and scopes.
 
 Source: rabbitmq_auth_backend_oauth2, `rabbit_auth_backend_oauth2` and `uaa_jwt`.
 """
@@ -53,7 +53,7 @@ def scopes_of(
     Args:
         claims: Claims of the token.
         resource: Name of this server among those that the token is for.
-        prefix: What the scopes for this server begin with.
+        prefix: Text with which the scopes for this server begin.
         more_keys: Paths of other claims with scopes, `a.b.c`.
         aliases: Scopes that other scopes stand for.
 

@@ -27,7 +27,7 @@ logger = logging.getLogger("amqp_server.access.backends.oauth2.key_ring")
 REFRESH_SECONDS: Final = 300.0
 """Time between two looks at the keys: one that was withdrawn counts no longer than that."""
 UNKNOWN_SECONDS: Final = 10.0
-"""Least time between two looks because of unknown keys: anybody can make up names of keys."""
+"""Least time between two looks because of unknown keys: any client can make up names of keys."""
 RETRY_SECONDS: Final = 10.0
 """Time until the next look after one that failed."""
 BYTES_MAX: Final = 512 * 1024

@@ -76,7 +76,7 @@ def keys_from_set(octets: bytes) -> dict[str, SigningKey]:
         BadKeyError: It is no key set, or has no key that signs tokens.
     """
     try:
-        # Ten times as fast as `json`, which holds up the event loop too: all threads wait for it.
+        # Ten times as fast as `json`, which blocks the event loop too: all threads wait for it.
         found = orjson.loads(octets)
     except orjson.JSONDecodeError:
         raise BadKeyError("the answer is not JSON") from None
@@ -99,7 +99,7 @@ def keys_from_set(octets: bytes) -> dict[str, SigningKey]:
 
 
 def _key_of_row(row: dict[str, Any]) -> SigningKey:
-    # Only these kinds: an `oct` would be a secret that everybody can read.
+    # Only these kinds: an `oct` would be a secret that every client can read.
     if row.get("kty") not in ("RSA", "EC", "OKP") or row.get("use", "sig") != "sig":
         raise BadKeyError("it does not sign tokens")
     public = {name: value for name, value in row.items() if name not in ("d", "alg", "x5c")}

@@ -59,7 +59,7 @@ def wildcard(pattern: str) -> Wildcard:
 
 
 class Permission(NamedTuple):
-    """What one scope allows.
+    """Right that one scope gives.
 
     Attributes:
         right: The right.

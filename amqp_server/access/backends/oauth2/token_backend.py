@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 TOKEN_BYTES_MAX: Final = 16 * 1024
 """Longest token."""
 LEEWAY_SECONDS: Final = 10
-"""How far the clock of who issues tokens may be ahead of ours."""
+"""Seconds by which the clock of a token's issuer may be ahead of ours."""
 _CLAIM_CHARACTERS_MAX: Final = 255
 """Longest claim that may stand in a scope as `{name}`."""
 

@@ -1,4 +1,4 @@
-"""What the scopes of a token allow in one virtual host."""
+"""Rights that the scopes of a token give in one virtual host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TokenGrants:
     """The permissions of a token in one virtual host; see `Granted`.
 
     Args:
-        permissions: What its scopes allow there.
+        permissions: Permissions that its scopes give there.
         tags: Tags of its user.
     """
 

@@ -50,7 +50,7 @@ MATCHERS: dict[str, Callable[[Table], Matcher]] = {
     "x-random": lambda _: RandomMatcher(),
     DELAYED_KIND: _delayed,
 }
-"""What makes the matcher of an exchange type from the exchange's arguments."""
+"""Makes the matcher of an exchange type from the exchange's arguments."""
 
 __all__ = [
     "MATCHERS",

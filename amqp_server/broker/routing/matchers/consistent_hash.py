@@ -8,7 +8,7 @@ Each destination has as many buckets as its weight says, one destination behind 
 order of their oldest bindings, and `appendlog.sharding` finds the bucket of a message: with
 weights of 1 the number of the bucket is that of the shard. So a new destination takes its share
 evenly from the others. When one leaves, the buckets behind it are renumbered, and of its
-neighbours' messages some move too: whoever wants none to move lets the last one go.
+neighbours' messages some move too: to move none, remove the last destination.
 
 Source: RabbitMQ, plugin rabbitmq_consistent_hash_exchange.
 """

@@ -35,7 +35,7 @@ _KINDS: Final = frozenset({"all", "any", "all-with-x", "any-with-x"})
 
 
 class _Pattern(NamedTuple):
-    """What a binding asks for: all or any of its values, and of its names that need no value."""
+    """Condition of a binding: all or any of its values, and of its names that need no value."""
 
     asks_for_all: bool
     values: dict[str, object]

@@ -36,9 +36,9 @@ REMEMBERED_NODES_MAX: Final = 262_144
 A node of a state costs 8 octets, a state itself about 600.
 """
 _WORD_NODES: Final = 8
-"""What a remembered word counts for."""
+"""Cost of a remembered word."""
 _STATE_NODES: Final = 64
-"""What a state counts for beside its nodes."""
+"""Cost of a state beside its nodes."""
 _NAMES_SHIFT: Final = 4
 """To look for a word at 2**4 nodes takes as long as to follow one."""
 _TRIES_MAX: Final = 3

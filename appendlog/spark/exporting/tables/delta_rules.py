@@ -1,4 +1,4 @@
-"""What the owner of a Delta table asks of everybody who adds rows to it.
+"""Rules that the owner of a Delta table sets for every program that adds rows to it.
 
 Delta-rs checks these rules when it writes rows itself. Here tasks write the files, so this reads
 the rules, and refuses by name what nothing here can do.

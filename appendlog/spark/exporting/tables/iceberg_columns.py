@@ -53,7 +53,7 @@ def add_missing(table: "Table") -> None:
     """Add columns of newer versions that a table lacks, in a commit of its own.
 
     Raises:
-        CommitFailedException: Another writer has changed the table meanwhile.
+        CommitFailedException: Another writer has changed the table since.
     """
     there = {field.name for field in table.schema().fields}
     missing = [name for name in EXPORT_ROWS.names if name not in there]

@@ -26,7 +26,7 @@ from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.ranges import Range
 
 COMMIT_TRIES: Final = 20
-"""How often a commit is tried again because another writer changed another part of the table."""
+"""Tries of a commit while another writer changes other parts of the table."""
 
 _Table = TypeVar("_Table")
 

@@ -1,4 +1,4 @@
-"""Connects the handshakes of clients with the server's users and virtual hosts."""
+"""Makes the AMQP handshake of each connection, with the server's users and virtual hosts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from amqp_server.protocol.connection_machine import Authenticator
 
 
-class Handshakes:
-    """Starts the handshake of each connection.
+class HandshakeFactory:
+    """Makes the AMQP handshake of each connection.
 
     Args:
         config: Settings and limits.
@@ -33,7 +33,7 @@ class Handshakes:
         """Return the handshake of a new connection.
 
         Args:
-            authenticator: Who decides about its login; see `authenticator`.
+            authenticator: Decides about its login; see `authenticator`.
             certificate_user: User whom the client's certificate names, empty if it names none;
                 None if clients are not asked for certificates.
         """
@@ -49,5 +49,5 @@ class Handshakes:
         )
 
     def authenticator(self, peer: str) -> PeerAuthenticator:
-        """Return what decides whether a client at the address `peer` may log in."""
+        """Return the authenticator that decides whether a client at address `peer` may log in."""
         return PeerAuthenticator(peer, self.authentication)

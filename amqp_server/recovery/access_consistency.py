@@ -1,8 +1,8 @@
-"""What proves that a data directory had users: a directory without them is not a new one.
+"""Consistency check of users: a directory that has lost them must not pass for a new one.
 
 Every start of a server writes a record of the first user (`access/first_user`), and permissions are
-written for users that exist only. Without this search, a directory that has lost its users would
-get the user `guest` with all rights and a password that everybody knows.
+written for users that exist only. Without this check, a directory that has lost its users would
+get the user `guest` with all rights and a well-known password.
 """
 
 from __future__ import annotations

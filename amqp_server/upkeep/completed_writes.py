@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from appendlog import FlushResult
 
 
-class ArrivedResults:
+class CompletedWrites:
     """Hands to the event loop, in one call, all results that arrive before it makes that call.
 
     Args:

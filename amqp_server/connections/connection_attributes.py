@@ -1,4 +1,4 @@
-"""What the events of a connection tell about it, by the names of RabbitMQ's headers."""
+"""Attributes of a connection and of a login in their events, by the names of RabbitMQ's headers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from amqp_server.protocol.connection_machine import ConnectionMachine
 
 
-def opened_facts(
+def opened_attributes(
     name: str, machine: ConnectionMachine, tls: TlsDescription | None
 ) -> dict[str, object]:
-    """Return what is told of a connection that has opened its virtual host.
+    """Return the attributes of a connection that has opened its virtual host.
 
     Args:
         name: Addresses of both ends.
-        machine: Its handshake, which is done.
-        tls: What is known of its TLS; None without.
+        machine: Its handshake, which is complete.
+        tls: Description of its TLS; None without TLS.
     """
     return {
-        **closed_facts(name, machine),
+        **closed_attributes(name, machine),
         "auth_mechanism": machine.mechanism,
         "channel_max": machine.channel_max,
         "connected_at": time.time_ns() // 10**6,
@@ -40,19 +40,19 @@ def opened_facts(
     }
 
 
-def closed_facts(name: str, machine: ConnectionMachine) -> dict[str, object]:
-    """Return what is told of a connection that has ended."""
-    facts: dict[str, object] = {"name": name, "client_properties": machine.client_properties}
+def closed_attributes(name: str, machine: ConnectionMachine) -> dict[str, object]:
+    """Return the attributes of a connection that has ended."""
+    attributes: dict[str, object] = {"name": name, "client_properties": machine.client_properties}
     if machine.client_name:
-        facts["user_provided_name"] = machine.client_name
-    return facts
+        attributes["user_provided_name"] = machine.client_name
+    return attributes
 
 
 def backend_details(backend: str) -> dict[str, object]:
-    """Return what the audit log tells of the back end that has let a user in."""
+    """Return the audit log's details of the back end that has accepted a login."""
     return {} if backend == INTERNAL else {"backend": backend}
 
 
-def login_facts(name: str, machine: ConnectionMachine, *, is_tls: bool) -> dict[str, object]:
-    """Return what is told of a login, accepted or refused."""
+def login_attributes(name: str, machine: ConnectionMachine, *, is_tls: bool) -> dict[str, object]:
+    """Return the attributes of a login, accepted or refused."""
     return {"connection_name": name, "auth_mechanism": machine.mechanism, "ssl": is_tls}

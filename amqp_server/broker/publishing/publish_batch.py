@@ -1,7 +1,7 @@
-"""A row: neighbouring messages that each have a publish frame of their own.
+"""A publish batch: neighbouring messages that each have a publish frame of their own.
 
-Where every message has a routing key of its own, every run would be one message. What goes into
-the same queues is put together, so that each queue is asked for room, filled and marked once.
+If every message has another routing key, every run would be one message. Messages that go into the
+same queues are put together, so that each queue is asked for room, filled and marked once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 STEP_QUEUES: Final = 1024
 """Queues that one step of sorting messages by queue, or of making barriers, looks at."""
 BARRIERS_MAX: Final = 2048
-"""Most barriers of a row that may be taken apart; one group has as many as queues."""
+"""Most barriers of a batch that may be taken apart; one group has as many as queues."""
 
 
-class Row:
+class PublishBatch:
     """Messages on their way into queues, in the order in which they were published.
 
     Args:
@@ -72,7 +72,7 @@ class Row:
             self.has_unroutable = True
 
     def take(self) -> list[Group]:
-        """Return the groups, and begin anew without messages."""
+        """Return the groups, and remove them from the batch."""
         groups, self._groups, self._queues, self.exchange = self._groups, [], None, None
         self.has_more_exchanges = self.has_unroutable = False
         return groups
@@ -165,10 +165,10 @@ def barrier_count(groups: Iterable[Group]) -> int:
 def barriers_of(
     queued: Mapping[Queue, list[bytes]], starts: Mapping[Queue, int], flags: int
 ) -> tuple[list[Barrier], list[Queue]]:
-    """Return what a row waits for, and the queues that refused what was for them.
+    """Return what a batch waits for, and the queues that refused what was for them.
 
     Args:
-        queued: The messages of the row for each queue.
+        queued: The messages of the batch for each queue.
         starts: Where `put_into` has put them in each queue that took them.
         flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
     """

@@ -1,4 +1,4 @@
-"""What the files of a data directory prove: what was deleted, lost, or never the broker's.
+"""Consistency check: finds what was deleted or lost, and files that are not the broker's.
 
 A deletion is recorded on the disk before anything is removed: a log gets a mark, and a virtual
 host, exchange or queue gets a note in place of its document. So something that is merely absent was
@@ -62,8 +62,8 @@ _PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES + EVENT_EX
 
 
 @dataclass(slots=True)
-class Evidence:
-    """Result of a search, which changes nothing.
+class ConsistencyFindings:
+    """Result of the check, which changes nothing.
 
     Attributes:
         deleted_vhosts: Notes of deleted virtual hosts.
@@ -99,7 +99,7 @@ class Evidence:
     orphans: list[Path] = field(default_factory=list)
     foreign_paths: list[Path] = field(default_factory=list)
 
-    def take_out(self, report: LoadReport) -> None:
+    def apply_to(self, report: LoadReport) -> None:
         """Remove from the load report what is not to be recovered; add to it what is missing."""
         vhosts = {encode_name(each.name) for each in self.deleted_vhosts} | {*self.orphan_vhosts}
         gone = {
@@ -125,27 +125,27 @@ class Evidence:
         ]
 
 
-def find_evidence(
+def check_consistency(
     storage_path: Path, report: LoadReport, filesystem: FileSystem, *, is_earlier_format: bool
-) -> Evidence:
+) -> ConsistencyFindings:
     """Compare the documents and the logs of a data directory; blocks.
 
     Args:
         storage_path: The data directory.
         report: Its documents; not changed.
-        filesystem: All file operations of the search.
+        filesystem: All file operations of the check.
         is_earlier_format: Whether the directory has a format in which deletions left no marks and
             no notes. Then a file without an owner is as likely left by a deletion as by a loss.
     """
-    search = _Search(storage_path, report, filesystem, is_earlier_format=is_earlier_format)
+    check = _Check(storage_path, report, filesystem, is_earlier_format=is_earlier_format)
     try:
-        search.run()
+        check.run()
     finally:
-        search.close()
-    return search.evidence
+        check.close()
+    return check.findings
 
 
-class _Search:
+class _Check:
     def __init__(
         self,
         storage_path: Path,
@@ -155,7 +155,7 @@ class _Search:
         is_earlier_format: bool,
     ) -> None:
         found = find_logs(storage_path / LOGS_NAME, filesystem)
-        self.evidence = Evidence(foreign_paths=found.foreign_paths)
+        self.findings = ConsistencyFindings(foreign_paths=found.foreign_paths)
         self._root = storage_path / "metadata"
         self._filesystem = filesystem
         self._descriptors = Descriptors(DESCRIPTORS_MAX)
@@ -177,7 +177,7 @@ class _Search:
         self._missing: set[tuple[str, str, str]] = set()
         for path, error in found.unreadable:
             vhost = path.relative_to(storage_path / LOGS_NAME).parts[:1]
-            self.evidence.missing.append(
+            self.findings.missing.append(
                 UnreadableDocument(path, LOGS, "".join(vhost), "", str(error), is_damage=False)
             )
 
@@ -200,14 +200,14 @@ class _Search:
     # Virtual hosts
 
     def _find_vhosts(self) -> None:
-        evidence = self.evidence
+        findings = self.findings
         known: set[str] = set()
         for document in self._documents:
             if document.kind != VHOSTS:
                 continue
             known.add(encode_name(document.name))
             if is_deletion_note(document):
-                evidence.deleted_vhosts.append(document)
+                findings.deleted_vhosts.append(document)
                 self._deleted_vhosts.add(encode_name(document.name))
         self._gone_vhosts |= self._deleted_vhosts
         proven = self._proven_vhosts()
@@ -221,20 +221,20 @@ class _Search:
             reason = f"missing, but there are files of virtual host {shown}"
             self._add_missing(VHOSTS, _OF_NO_VHOST, encoded, reason)
             if name is not None:
-                evidence.missing_vhosts.append(name)
+                findings.missing_vhosts.append(name)
 
     def _find_orphan_vhosts(self, lost: list[str], known: set[str]) -> None:
         if lost and not known:
             # The first start writes a virtual host, and one always stays: so all of them were lost.
             path = self._root / VHOSTS
-            self.evidence.missing.append(UnreadableDocument(path, VHOSTS, "", "", "missing"))
+            self.findings.missing.append(UnreadableDocument(path, VHOSTS, "", "", "missing"))
             return
-        self.evidence.orphan_vhosts = lost
+        self.findings.orphan_vhosts = lost
         self._gone_vhosts.update(lost)
         for document in self._documents:
             if encode_name(document.vhost) in lost:
                 self._add_orphan(document)
-        self.evidence.orphans += [path for vhost, path in self._unreadable_paths if vhost in lost]
+        self.findings.orphans += [path for vhost, path in self._unreadable_paths if vhost in lost]
 
     def _proven_vhosts(self) -> dict[str, str | None]:
         """Return the virtual hosts that files refer to, by encoded name; None: name unknown."""
@@ -260,7 +260,7 @@ class _Search:
     def _classify_entity(self, document: Document, marked: set[UUID]) -> None:
         place = (document.kind, document.vhost, document.name)
         if is_deletion_note(document) or stored_incarnation(document) in marked:
-            self.evidence.deleted.append(document)
+            self.findings.deleted.append(document)
             self._deleted.add((document.kind, *_encoded(document)))
         else:
             self._live[place] = document
@@ -268,20 +268,20 @@ class _Search:
     def _classify_logs(self) -> None:
         """Sort the logs: named by a definition, deleted, or without a definition."""
         claims = _Claims(self._live.values(), self._unreadable)
-        evidence = self.evidence
+        findings = self.findings
         for log in self._logs:
             is_claimed = log.incarnation in claims.incarnations
             is_rest = log.is_deleted or (log.is_empty and not is_claimed)
             if is_rest or log.encoded_vhost in self._deleted_vhosts:
-                evidence.deleted_logs.append(log)
+                findings.deleted_logs.append(log)
             elif log.encoded_vhost in self._gone_vhosts:
-                evidence.orphans.append(log.path)
+                findings.orphans.append(log.path)
             elif not is_claimed and self._may_be_claimed(log, claims):
-                evidence.kept_logs.append(log)
+                findings.kept_logs.append(log)
             elif not is_claimed:
                 self._classify_orphan(log, has_other_incarnation=_place(log) in claims.queues)
             else:
-                evidence.queue_directories.add(str(log.path.parent))
+                findings.queue_directories.add(str(log.path.parent))
         for log in self._logs:
             place = (QUEUES, *_place(log))
             is_taken = _place(log) in claims.queues or place in self._missing
@@ -300,12 +300,12 @@ class _Search:
         """Classify a log that neither a readable nor an unreadable definition names."""
         identity = self._identity(log)
         if identity is not None and not _is_of(log, identity):
-            self.evidence.foreign_paths.append(log.path)
+            self.findings.foreign_paths.append(log.path)
         elif self._is_earlier_format:
-            self.evidence.orphans.append(log.path)
+            self.findings.orphans.append(log.path)
         elif has_other_incarnation or log.encoded_queue == _DELAY_QUEUE:
             reason = "no definition names this log, so it is kept"
-            self.evidence.missing.append(
+            self.findings.missing.append(
                 UnreadableDocument(log.path, LOGS, log.encoded_vhost, str(log.incarnation), reason)
             )
         else:
@@ -329,7 +329,7 @@ class _Search:
             return
         places = {(kind, encode_name(vhost), encode_name(str(name))): name for kind, name in absent}
         if not self._deleted.isdisjoint(places):
-            self.evidence.dependents.append(document)
+            self.findings.dependents.append(document)
             return
         missing = [place for place in places if not self._may_be(*place)]
         if missing and self._is_earlier_format:
@@ -355,13 +355,13 @@ class _Search:
         may have come before that was recorded. The document of the last binding is still there
         then, because it goes afterwards.
         """
-        sources = [_source_of(each) for each in self.evidence.dependents]
+        sources = [_source_of(each) for each in self.findings.dependents]
         if not any(map(self._is_auto_delete, sources)):
             return
         if any(kind in (BINDINGS, "") for kind, _, _ in self._unreadable):
             # It may be a binding of one of them.
             return
-        gone = {id(each) for each in self.evidence.dependents}
+        gone = {id(each) for each in self.findings.dependents}
         counts: Counter[_Entity] = Counter()
         bindings_to: dict[_Entity, list[Document]] = {}
         for document in self._documents:
@@ -377,7 +377,7 @@ class _Search:
                 continue
             self._add_unused(self._live.pop(source))
             for binding in bindings_to.pop(source, ()):
-                self.evidence.dependents.append(binding)
+                self.findings.dependents.append(binding)
                 counts[_source_of(binding)] -= 1
                 sources.append(_source_of(binding))
 
@@ -390,12 +390,12 @@ class _Search:
         )
 
     def _add_unused(self, exchange: Document) -> None:
-        self.evidence.deleted.append(exchange)
-        self.evidence.unused.append(exchange)
+        self.findings.deleted.append(exchange)
+        self.findings.unused.append(exchange)
         incarnation = stored_incarnation(exchange)
         logs = [each for each in self._logs if each.incarnation == incarnation]
-        self.evidence.unmarked_logs += logs
-        self.evidence.deleted_logs += logs
+        self.findings.unmarked_logs += logs
+        self.findings.deleted_logs += logs
 
     # All of them
 
@@ -414,13 +414,13 @@ class _Search:
         if place not in self._missing:
             self._missing.add(place)
             path = self._root.joinpath(kind, encoded_vhost, f"{encoded_name}{DOCUMENT_SUFFIX}")
-            self.evidence.missing.append(
+            self.findings.missing.append(
                 UnreadableDocument(path, kind, encoded_vhost, encoded_name, reason)
             )
 
     def _add_orphan(self, document: Document) -> None:
-        self.evidence.orphan_documents.append(document)
-        self.evidence.orphans.append(
+        self.findings.orphan_documents.append(document)
+        self.findings.orphans.append(
             document_path(self._root, document.kind, document.vhost, document.name)
         )
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from amqp_server.broker.counters.owners import CountedExchange
 from amqp_server.broker.publishing.confirms import Barrier
-from amqp_server.broker.publishing.publish_targets import PublishTarget
-from amqp_server.broker.publishing.row import (
+from amqp_server.broker.publishing.publish_batch import (
     STEP_QUEUES,
     barriers_in_steps,
     barriers_of,
@@ -21,6 +20,7 @@ from amqp_server.broker.publishing.row import (
     parts_of,
     put_into,
 )
+from amqp_server.broker.publishing.publish_targets import PublishTarget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.routing.steps import Steps
 
@@ -131,7 +131,7 @@ def test_a_queue_whose_log_failed_refuses_what_goes_to_it_and_a_deleted_one_does
     assert parts_of(groups) == [(one, 1), (both, 2), ([*one, cast("Queue", deleted)], 1)]
 
 
-def test_a_wide_row_makes_one_barrier_for_each_queue_in_steps() -> None:
+def test_a_wide_batch_makes_one_barrier_for_each_queue_in_steps() -> None:
     queues = [cast("Queue", TakenQueue()) for _ in range(3 * STEP_QUEUES)]
     groups = [group(queues, b"1"), group(queues[1:], b"2"), group(queues, b"3")]
     queued, starts = put(groups)

@@ -16,10 +16,10 @@ _METHOD_FRAME = b"\x01"
 _PUBLISH_BYTES_MIN = 17
 
 
-def misplaced_publish(
+def unexpected_publish(
     buffer: bytes | bytearray, at: int, end: int, machines: Mapping[int, ChannelMachine]
 ) -> MethodFrame | None:
-    """Return the event of a publish that is wrong before its content has arrived, or None.
+    """Return the event of a publish that is an error before its content has arrived, or None.
 
     The scanner waits for a whole publish. On channel 0, or where the content of another publish is
     due, the client may already wait for the error.

@@ -1,9 +1,9 @@
-"""The share of the event loop that TLS handshakes get, and how many are under way.
+"""Queue of TLS handshakes: limits their time in a turn of the loop and their number.
 
 One step of a handshake takes a millisecond or more: it signs with the private key. When thousands
 of clients connect at once, their steps run a few a turn, between the work of open connections.
 Handshakes above the limit wait unread, so that what each keeps in memory is bounded. A client that
-connects and sends nothing holds its place for seconds: so no address gets more than a part of them.
+connects and sends nothing keeps its place for seconds: so no address gets more than a part of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, Protocol
 TURN_SECONDS: Final = 0.001
 """Time after which no further step begins in a turn of the loop."""
 ADDRESSES_MIN: Final = 4
-"""Addresses that it takes to hold all places."""
+"""Addresses that it takes to occupy all places."""
 
 
 class Handshake(Protocol):
@@ -35,8 +35,8 @@ class Handshake(Protocol):
         """Handle what the client has sent."""
 
 
-class Handshakes:
-    """The handshakes of one server. The event loop owns it.
+class HandshakeQueue:
+    """The TLS handshakes of one server. The event loop owns it.
 
     Args:
         count_max: Handshakes that may be under way at the same time; others wait. One
@@ -67,7 +67,7 @@ class Handshakes:
             self._waiting_count += 1
 
     def remove(self, handshake: Handshake) -> None:
-        """Note that a handshake has ended; a second call does nothing."""
+        """Remove a handshake that has ended; a second call does nothing."""
         address = handshake.address
         waiting = self._waiting.get(address, {})
         if handshake in waiting:
