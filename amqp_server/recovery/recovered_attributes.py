@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.queue_settings import QueueType
-from amqp_server.broker.rules.append_times import AppendTimes
-from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
+from amqp_server.broker.rules.unloaded_attributes import AppendTimes, UnloadedAttributes
 
 if TYPE_CHECKING:
     from amqp_server.base.clock import Clock

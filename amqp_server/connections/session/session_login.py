@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.audit.actor import Actor
 from amqp_server.broker.consuming.ending import end_refused_consumers
-from amqp_server.broker.counters.auth_attempts import AMQP
+from amqp_server.broker.counters.broker_counters import AMQP
 from amqp_server.broker.job import Job
 from amqp_server.broker.rights import AnswerAwaited, Rights
 from amqp_server.connections.authentication import FAILED_RENEWAL
