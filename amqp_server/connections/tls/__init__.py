@@ -1,9 +1,8 @@
 """TLS of the clients' connections.
 
 One file for each concept: `settings` and `configured` (what the operator asks for),
-`certificate_files` (what a file says), `contexts` (what a
-handshake uses), `reloading` (new files while the server runs), `connection` (encrypts one
-connection, without a task), `transport` (what the connection writes to), `handshakes` (their share
-of the loop), `failures` (log lines), `peer_certificate` and `description` (what is known of a
-client by TLS).
+`certificate_files` (what a file says), `contexts` (what a handshake uses), `reloading` (new files
+while the server runs), `connection` (encrypts one connection, without a task, and logs why a
+handshake failed), `transport` (what the connection writes to), `handshakes` (their share of the
+loop), `peer_certificate` and `description` (what is known of a client by TLS).
 """
