@@ -144,6 +144,7 @@ lint: setup
 	$(BIN)/codespell
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.lint.early_reads
+	$(BIN)/python -m tests.lint.silent_patches
 	$(BIN)/python -m tests.lint.short_waits
 
 types: setup

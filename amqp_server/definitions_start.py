@@ -11,8 +11,7 @@ from amqp_server.base.errors import StartupError
 from amqp_server.broker.definitions import DEFAULT_VHOST, deleted_vhost_document
 from amqp_server.definitions_file.entries_file import remove_leftovers
 from amqp_server.definitions_file.errors import DefinitionsError
-from amqp_server.definitions_file.file_content import read_definitions
-from amqp_server.definitions_file.plain_passwords import hash_passwords
+from amqp_server.definitions_file.file_content import hash_passwords, read_definitions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,6 @@ from amqp_server.base.clock import SystemClock
 from amqp_server.base.garbage_collection import collector
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
-from amqp_server.broker.events.alarm_events import AlarmEvents
 from amqp_server.broker.job import Job, done_in_turns
 from amqp_server.broker.policies.policies import Policies
 from amqp_server.broker.storing.storage import QueueStorage
@@ -30,15 +29,14 @@ from amqp_server.connections.authentication import Authentication
 from amqp_server.connections.connection_limits import ConnectionLimits
 from amqp_server.connections.handshake_factory import HandshakeFactory
 from amqp_server.connections.heartbeats import HeartbeatWheel
-from amqp_server.connections.lingering import Lingering
-from amqp_server.connections.open_connections import OpenConnections
+from amqp_server.connections.open_connections import Lingering, OpenConnections
 from amqp_server.connections.parked_publishes import ParkedBudget
 from amqp_server.connections.server_context import ServerContext
 from amqp_server.connections.slow_readers import SlowReaders
 from amqp_server.definitions_file.definitions_import import DefinitionsImport
 from amqp_server.operations.limit_settings import LimitSettings
 from amqp_server.operations.parameter_settings import ParameterSettings
-from amqp_server.upkeep.alarms import Alarms
+from amqp_server.upkeep.alarms import AlarmEvents, Alarms
 from amqp_server.upkeep.checkpointer import Checkpointer
 from amqp_server.upkeep.committer import Committer
 from amqp_server.upkeep.compactor import Compactor

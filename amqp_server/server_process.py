@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from amqp_server.base.garbage_collection import collector, no_collections
-from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
 from amqp_server.connections.client_listeners import TLS
-from amqp_server.reload_signal import obey_reload_signal
+from amqp_server.operator_signals import (
+    ignore_checkpoint_signal,
+    obey_checkpoint_signal,
+    obey_reload_signal,
+)
 from amqp_server.service_manager import ServiceManager
 from amqp_server.start_and_stop import start
 from amqp_server.upkeep.open_files import claim_open_files, refuse_start_without_files

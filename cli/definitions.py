@@ -13,8 +13,11 @@ import orjson
 from amqp_server.control.client import ControlError, UnreachableError, follow
 from amqp_server.definitions_file.errors import DefinitionsError
 from amqp_server.definitions_file.export_form import definitions_file, for_rabbitmq
-from amqp_server.definitions_file.file_content import CLUSTER_SECTIONS, read_definitions
-from amqp_server.definitions_file.plain_passwords import hash_passwords
+from amqp_server.definitions_file.file_content import (
+    CLUSTER_SECTIONS,
+    hash_passwords,
+    read_definitions,
+)
 from cli.control import EXIT_CODES, RequestFailedError, check_utf8, storage_path_option
 from cli.definitions_import import import_entries
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED

@@ -22,7 +22,7 @@ STEPS: Final[dict[str, float]] = {
     "amqp_server.broker.publishing.publish_batch.STEP_QUEUES": 1,
     "amqp_server.broker.transfers.forwarder.STEP_QUEUES": 1,
     "amqp_server.broker.transfers.large_body.LARGE_BYTES": 64,
-    "amqp_server.broker.transfers.large_copy.STEP_BYTES": 64,
+    "amqp_server.broker.transfers.large_body.STEP_BYTES": 64,
     "amqp_server.broker.transactions.commit.STEP_QUEUES": 1,
     "amqp_server.broker.transactions.pending_commits.STEP_QUEUES": 1,
     "amqp_server.broker.transactions.transaction.STEP_RUNS": 1,

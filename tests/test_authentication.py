@@ -11,7 +11,7 @@ from amqp_server.access.passwords import NO_PASSWORD, PasswordHash
 from amqp_server.access.user import User
 from amqp_server.base.background_tasks import BackgroundTasks
 from amqp_server.base.config import ServerConfig
-from amqp_server.broker.counters.churn import Churn
+from amqp_server.broker.counters.broker_counters import Churn
 from amqp_server.connections.authentication import Authentication, PeerAuthenticator, ProxyWarning
 from amqp_server.connections.connection_limits import ConnectionLimits
 from metadata.store import MetadataStore

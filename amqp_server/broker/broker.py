@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers
-from amqp_server.broker.counters.auth_attempts import AuthAttempts
-from amqp_server.broker.counters.churn import Churn
+from amqp_server.broker.counters.broker_counters import AuthAttempts, Churn, MessageSizes
 from amqp_server.broker.counters.dead_letter_counts import DeadLetterCounts
-from amqp_server.broker.counters.message_sizes import MessageSizes
 from amqp_server.broker.counters.vhost_counters import VhostCounters
 from amqp_server.broker.damaged_documents import DamagedDocuments
 from amqp_server.broker.declaring.queue_arguments import queue_type
 from amqp_server.broker.definition_writer import DefinitionWriter
-from amqp_server.broker.deletion import STEP_OBJECTS, Deletion
-from amqp_server.broker.deletion_reasons import AUTO_DELETE, EXPIRED, OWNER_GONE, UNSAVED
+from amqp_server.broker.deletion import (
+    AUTO_DELETE,
+    EXPIRED,
+    OWNER_GONE,
+    STEP_OBJECTS,
+    UNSAVED,
+    Deletion,
+)
 from amqp_server.broker.events.events import Events
 from amqp_server.broker.job import Job
 from amqp_server.broker.policies.effective_policy import NO_POLICY

@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
-    from amqp_server.broker.consuming.delivered import Delivered
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
-    from amqp_server.broker.consuming.source import Source
+    from amqp_server.broker.consuming.source import Delivered, Source
     from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.events.events import Events
     from amqp_server.broker.storing.message_run import Messages

@@ -3,7 +3,8 @@
 A queue may have tens of thousands of bindings. They lead nowhere from the moment in which the queue
 is deleted (`VirtualHost.remove_queue`), and the steps only free what is left. An object of the same
 name may be declared after the last step: its bindings would be equal to the old ones, in memory and
-on the disk.
+on the disk. Each binding has its event when its step comes. The audit log gets the reason of each
+deletion that the server makes by itself.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from amqp_server.audit.actor import SERVER, acting
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definition_removal import DefinitionRemoval
 from amqp_server.broker.definitions import EXCHANGES, QUEUES, all_done
-from amqp_server.broker.deletion_reasons import AUTO_DELETE
-from amqp_server.broker.events.binding_events import report_unbound
 from amqp_server.broker.transfers.delay_queue import end_delay_queues
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.events.events import Events
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.pending_deletions import PendingDeletion
     from amqp_server.broker.queue import Queue
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from amqp_server.protocol.methods import BasicCancel
     from metadata.document import Document
     from metadata.removal import RemovedEntity
+
+AUTO_DELETE: Final = "auto-delete"
+EXPIRED: Final = "expired"
+OWNER_GONE: Final = "its connection has ended"
+UNSAVED: Final = "the disk refused its definition"
+"""Why the server deletes something by itself, for the audit log."""
 
 STEP_OBJECTS: Final = 32
 """Consumers, bindings, documents and objects that one step removes, all together."""
@@ -282,3 +288,18 @@ class Deletion:
         for exchange in self._vhost.exchanges_left_unused(bindings):
             self.remove_exchange(exchange, is_left_unused=True)
         self._definitions.remove_bindings(bindings)
+
+
+def report_unbound(events: Events, vhost: str, binding: Binding) -> None:
+    """Report that a binding is gone, because one of its ends is."""
+    events.report(
+        "binding.deleted",
+        vhost=vhost,
+        object_name=binding.destination.name,
+        details={
+            "source": binding.source.name,
+            "destination_type": binding.identity.kind,
+            "routing_key": binding.routing_key,
+        },
+        attributes=lambda: {"arguments": binding.arguments},
+    )

@@ -3,7 +3,8 @@
 If the queue's rules need attributes of each message (priorities, lifetimes, delays), a worker reads
 them after the start. Until it has read all of them, the queue accepts messages, but delivers and
 expires none: the first message may be one that is still to be read. These messages count as ready
-wherever messages are counted, and a purge includes them.
+wherever messages are counted, and a purge includes them. Messages that were delivered before the
+start are ready with their redelivered flags.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.orders.recovered import requeue_recovered
 from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.storing.window_reader import wake
 from offsets.settlement import Settlement
@@ -20,6 +20,7 @@ from offsets.settlement import Settlement
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.queue_part import QueuePort
     from amqp_server.broker.rules.message_attributes import MessageAttributes
     from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
@@ -124,3 +125,22 @@ class LoadingMessages(QueuePart["QueuePort"]):
         """Discard the recovered state, which the queue's order has now."""
         self._requeued = []
         self._delivered = Settlement()
+
+
+def requeue_recovered(order: ReadyOrder, start: int, end: int, delivered: Settlement) -> None:
+    """Make recovered messages ready; those that were delivered before are marked redelivered.
+
+    Args:
+        order: Order whose end is the end of the log.
+        start: First offset; all from here to `end` are unsettled and not ready.
+        end: Offset after the last one.
+        delivered: Contains as settled the offsets that may have been delivered before.
+    """
+    position = start
+    for low, high in delivered.unsettled_ranges(start, end):
+        if position < low:
+            order.requeue(position, low)
+        order.requeue(low, high, redelivered=False)
+        position = high
+    if position < end:
+        order.requeue(position, end)

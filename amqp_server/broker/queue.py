@@ -27,8 +27,7 @@ from amqp_server.broker.policies.effective_policy import NO_POLICY
 from amqp_server.broker.publishing.refusal_log import RefusalLog
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
 from amqp_server.broker.queue_settings import Overflow, QueueType
-from amqp_server.broker.rules.delivery_counts import DeliveryCounts
-from amqp_server.broker.rules.delivery_limit_log import log_past_limit
+from amqp_server.broker.rules.delivery_counts import DeliveryCounts, log_past_limit
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_attributes import MessageAttributes, body_bytes
 from amqp_server.broker.rules.queue_rules import QueueRules
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.opened_log import OpenedLog
     from amqp_server.broker.storing.storage import QueueStorage
     from amqp_server.broker.storing.storage_settings import StorageSettings
-    from amqp_server.broker.storing.store_progress import StoreProgress
+    from amqp_server.broker.storing.store_owner import StoreProgress
     from amqp_server.broker.subscriptions.groups import Groups
     from amqp_server.broker.transfers.forwarder import Forwarder
     from amqp_server.broker.turn import TaskQueue, Turn

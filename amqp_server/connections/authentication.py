@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.access.backends.backend import Refusal
 from amqp_server.access.backends.chain import Chain
-from amqp_server.access.backends.current_rules import CurrentRules
 from amqp_server.access.backends.internal import InternalBackend
 from amqp_server.access.backends.login import INTERNAL
+from amqp_server.access.backends.login_rules import CurrentRules
 from amqp_server.access.grants import UnansweredError
 from amqp_server.access.login_line import FullLineError
 from amqp_server.base.socket_names import address_key, is_loopback

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from amqp_server.access.user import User
-    from amqp_server.broker.counters.churn import Churn
+    from amqp_server.broker.counters.broker_counters import Churn
     from amqp_server.broker.virtual_host import VirtualHost
 
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from amqp_server.connections.connection_limits import ConnectionLimits
     from amqp_server.connections.handshake_factory import HandshakeFactory
     from amqp_server.connections.heartbeats import HeartbeatWheel
-    from amqp_server.connections.lingering import Lingering
-    from amqp_server.connections.open_connections import Connection, OpenConnections
+    from amqp_server.connections.open_connections import Connection, Lingering, OpenConnections
     from amqp_server.connections.parked_publishes import ParkedBudget
     from amqp_server.upkeep.alarms import Alarms
 

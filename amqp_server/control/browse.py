@@ -12,7 +12,7 @@ import orjson
 
 from amqp_server.access.permissions import Right
 from amqp_server.admin.offset_text import parse_offset_text
-from amqp_server.admin.views.browsed import browsed_rows
+from amqp_server.admin.views.record_view import browsed_rows
 from amqp_server.broker.header_filter import HeaderFilter, parse_filter
 from amqp_server.broker.message_states import MessageState, states_of
 from amqp_server.broker.subscriptions.log_pages import read_page

@@ -13,7 +13,7 @@ from amqp_server.access.grants import UnansweredError
 from amqp_server.access.passwords import SCRYPT, SHA256, SHA512, PasswordHash
 from amqp_server.audit.actor import Actor
 from amqp_server.base.time_slice import TimeSlice
-from amqp_server.broker.counters.auth_attempts import HTTP
+from amqp_server.broker.counters.broker_counters import HTTP
 from amqp_server.connections.authentication import ONLY_FROM_HERE
 from amqp_server.connections.connection_attributes import backend_details
 from amqp_server.control.messages import ControlError, ErrorKind
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from amqp_server.access.backends.login import Login
     from amqp_server.audit.audit_log import AuditLog
     from amqp_server.base.config import ServerConfig
-    from amqp_server.broker.counters.auth_attempts import AuthAttempts
+    from amqp_server.broker.counters.broker_counters import AuthAttempts
     from amqp_server.connections.handshake_factory import HandshakeFactory
 
 LOGIN_FAILED: Final = "Login failed"

@@ -20,8 +20,7 @@ from amqp_server.control.replay import (
     kept_offset,
     show_all,
 )
-from amqp_server.control.transfer_rights import require_transfer
-from amqp_server.control.transfers import Transfer, TransferKind
+from amqp_server.control.transfers import Transfer, TransferKind, require_transfer
 from appendlog import LogFailedError
 
 if TYPE_CHECKING:

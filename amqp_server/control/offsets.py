@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.access.permissions import Right
 from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.consuming.ending import end_consumers
-from amqp_server.broker.subscriptions.start_position import offset_range
+from amqp_server.broker.subscriptions.start_position import StartKind, offset_range, start_offset
 from amqp_server.control.browse import written_place
 from amqp_server.control.command_channel import refused
 from amqp_server.control.messages import ControlError, ErrorKind
@@ -30,7 +30,6 @@ from amqp_server.control.offset_logs import (
 )
 from amqp_server.control.offset_refusals import refusals
 from amqp_server.control.offset_rows import Row, add_lag_seconds, group_row, queue_row
-from amqp_server.control.offset_targets import target_offset
 from amqp_server.control.queues import checkpoint_age_seconds
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import rights_in
@@ -41,7 +40,9 @@ if TYPE_CHECKING:
 
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.queue import Queue
     from amqp_server.broker.subscriptions.groups import Groups
+    from amqp_server.broker.subscriptions.start_position import StartPosition
     from amqp_server.upkeep.checkpointer import Checkpointer
 
 logger = logging.getLogger("amqp_server.control.offsets")
@@ -318,3 +319,20 @@ def offsets_commands(
             audited=Audited("offsets.deleted", "queue", ("group", "shards", "force")),
         ),
     )
+
+
+async def target_offset(queue: Queue, target: StartPosition) -> int:
+    """Return the offset of a position in one log; a numeric offset is returned unchecked.
+
+    Raises:
+        LogFailedError: The log cannot be read.
+    """
+    if target.kind is StartKind.OFFSET:
+        return target.number
+    if target.kind is StartKind.NEXT:
+        # Skip everything published before this command; a stream can show it only once it is on the
+        # disk.
+        end = queue.store.end_offset
+        await queue.store.make_durable()
+        return min(end, queue.visible_end)
+    return min(await start_offset(queue, target), queue.visible_end)

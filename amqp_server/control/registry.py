@@ -1,13 +1,17 @@
-"""The definition of a command of the control socket, and the dispatch of requests."""
+"""The definition of a command of the control socket, and the dispatch of requests.
+
+A command whose permissions a back end has to be asked for is called again when the answer is there.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from amqp_server.broker.rights import AnswerAwaited
 from amqp_server.control.messages import ControlError, ErrorKind
-from amqp_server.control.permitted import when_permitted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -16,6 +20,10 @@ if TYPE_CHECKING:
 
     ReportProgress = Callable[[Mapping[str, object]], Awaitable[None]]
     """Sends a progress report, as JSON values; raises OSError if the client is gone."""
+
+QUESTIONS_MAX: Final = 100
+"""Permissions that are asked for one command."""
+ResultT = TypeVar("ResultT")
 
 _TYPE_NAMES: Final = {
     str: "text",
@@ -124,3 +132,20 @@ async def run_request(
     finally:
         record(command, request.arguments, error)
     return result
+
+
+async def when_permitted(call: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Return the result of a call when the permissions that it needs are known.
+
+    Args:
+        call: Changes nothing before it knows its permissions; it is called again and again.
+
+    Raises:
+        ControlError: It needs too many, or raises this itself.
+    """
+    for _ in range(QUESTIONS_MAX):
+        try:
+            return await call()
+        except AnswerAwaited as awaited:
+            await asyncio.wait([awaited.answer])
+    raise ControlError(ErrorKind.FAILED, "the authentication back end cannot be asked so much")

@@ -13,8 +13,7 @@ from amqp_server.broker.transfers.replay import Replay, ReplayRequest, ReplaySto
 from amqp_server.control.browse import find_queue, parse_filters, written_place
 from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
-from amqp_server.control.transfer_rights import require_transfer
-from amqp_server.control.transfers import Transfer, TransferKind
+from amqp_server.control.transfers import Transfer, TransferKind, require_transfer
 from appendlog import LogFailedError
 from appendlog.layout.message import encode_message
 

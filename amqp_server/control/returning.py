@@ -15,8 +15,7 @@ from amqp_server.control.browse import find_queue, parse_filters
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.replay import REPORT_EVERY_SECONDS, kept_offset, show_all
-from amqp_server.control.transfer_rights import require_transfer
-from amqp_server.control.transfers import Transfer, TransferKind
+from amqp_server.control.transfers import Transfer, TransferKind, require_transfer
 from appendlog import LogFailedError
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 The command of a transfer waits for its end, or starts it in the background; then its client may go.
 Either way it is listed with its progress, and can be stopped between two of its parts. Nothing of
-it is on the disk: a restart ends it, and its messages are where they are.
+it is on the disk: a restart ends it, and its messages are where they are. All need the same
+rights.
 
 Commands: `transfers.list`, `transfers.stop`.
 """
@@ -18,12 +19,13 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from amqp_server.access.permissions import Right
 from amqp_server.admin.views.values import text_json
 from amqp_server.audit.actor import acting
+from amqp_server.control.command_channel import refused
 from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
-from amqp_server.control.requesting_user import entered_by_request
-from amqp_server.control.transfer_rights import require_transfer
+from amqp_server.control.requesting_user import entered_by_request, rights_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -328,3 +330,15 @@ def transfer_commands(transfers: Transfers, access: AccessControl) -> tuple[Comm
             audited=Audited("transfer.stopped", details=("id",)),
         ),
     )
+
+
+def require_transfer(access: AccessControl, vhost: str, queue: str) -> None:
+    """Check that the request may read a queue, and publish to any queue by its name.
+
+    Raises:
+        ControlError: Its user may not.
+    """
+    with refused():
+        rights = rights_in(access, vhost)
+        rights.require(Right.READ, "queue", queue)
+        rights.require(Right.WRITE, "exchange", "")

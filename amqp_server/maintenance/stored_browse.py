@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from amqp_server.admin.views.browsed import browsed_rows
+from amqp_server.admin.views.record_view import browsed_rows
 from amqp_server.broker.message_states import MessageState
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.subscriptions.start_position import StartKind

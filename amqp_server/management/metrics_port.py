@@ -11,7 +11,7 @@ from amqp_server.management.http.answers import AnyAnswer, ApiError, Octets, not
 from amqp_server.management.http.refusals import AWAY, error_of
 from amqp_server.management.http.responses import send
 from amqp_server.management.http.targets import parse_target
-from amqp_server.management.metrics.identity import Identity
+from amqp_server.management.metrics.collector import Identity
 from amqp_server.management.metrics.page_server import PageServer
 
 if TYPE_CHECKING:

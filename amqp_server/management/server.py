@@ -1,10 +1,11 @@
-"""Runs the management server until the broker ends or says so."""
+"""Runs the management server, on its ports, until the broker ends or says so."""
 
 from __future__ import annotations
 
 import asyncio
 import resource
 import signal
+import socket
 import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,6 @@ from amqp_server.management.broker_client import BrokerClient
 from amqp_server.management.certificates import Certificates
 from amqp_server.management.http.api_index import index_routes
 from amqp_server.management.http.exchange import Exchange
-from amqp_server.management.http.listeners import serve_listener
 from amqp_server.management.http.login import Logins
 from amqp_server.management.http.login_checks import LoginChecks
 from amqp_server.management.http.parts import Parts
@@ -26,7 +26,10 @@ from amqp_server.management.metrics_port import MetricsPort
 from amqp_server.management.mirror import Mirror
 
 if TYPE_CHECKING:
-    from amqp_server.management.settings import ManagementSettings
+    import ssl
+    from collections.abc import Callable
+
+    from amqp_server.management.settings import ListenerSettings, ManagementSettings
 
 CONNECTIONS_MAX: Final = 10_000
 """HTTP connections that are kept; a small limit of open files lowers it."""
@@ -34,6 +37,8 @@ MIRROR_CONNECTIONS: Final = 2
 """Connections to the broker for the mirror."""
 OTHER_FILES: Final = 128
 """Descriptors for everything else: control socket, libraries, listeners."""
+BACKLOG: Final = 1024
+HANDSHAKE_SECONDS_MAX: Final = 10.0
 
 
 async def serve(settings: ManagementSettings) -> None:
@@ -118,3 +123,26 @@ def _connections_max() -> int:
     if soft == resource.RLIM_INFINITY:
         return CONNECTIONS_MAX
     return max(16, min(CONNECTIONS_MAX, soft - OTHER_FILES))
+
+
+async def serve_listener(
+    listener: ListenerSettings,
+    make_protocol: Callable[[], asyncio.Protocol],
+    context: ssl.SSLContext | None,
+) -> asyncio.Server:
+    """Accept clients on a socket that the broker has bound.
+
+    Args:
+        listener: The socket.
+        make_protocol: Returns the protocol of one connection.
+        context: What handshakes use, for a socket with TLS.
+    """
+    bound = socket.socket(fileno=listener.descriptor)
+    bound.setblocking(False)
+    return await asyncio.get_running_loop().create_server(
+        make_protocol,
+        sock=bound,
+        backlog=BACKLOG,
+        ssl=context if listener.is_tls else None,
+        ssl_handshake_timeout=HANDSHAKE_SECONDS_MAX if listener.is_tls else None,
+    )

@@ -21,8 +21,7 @@ from amqp_server.start_and_stop import start
 from amqp_server.testing.clock import TurnedClock
 from amqp_server.testing.errors import BrokerStateError
 from amqp_server.testing.faults.chaos import MESSAGES_MEAN
-from amqp_server.testing.faults.crash import kill
-from amqp_server.testing.faults.fault_points import FaultPoints
+from amqp_server.testing.faults.fault_points import FaultPoints, kill
 from amqp_server.testing.faults.faults import Faults
 from amqp_server.testing.faults.saved_checkpoint import SavedCheckpoint
 from amqp_server.testing.loop_thread import LoopThread

@@ -1,14 +1,18 @@
-"""A message as a test looks at it."""
+"""A message as a test looks at it, with headers as ordinary Python values."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
+from amqp_server.protocol.field_values import DecimalValue
 from amqp_server.protocol.properties import Properties, decode_properties
-from amqp_server.testing.plain_values import plain_table
 from appendlog import decode_message
+
+if TYPE_CHECKING:
+    from amqp_server.protocol.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +65,26 @@ class Message:
             ValueError: The body is no JSON.
         """
         return json.loads(self.body)
+
+
+def plain_table(table: Table) -> dict[str, Any]:
+    """Return a table as a dict.
+
+    Texts become str, those that are not UTF-8 bytes; times become seconds since 1970.
+    """
+    return {name: _plain(field.kind, field.value) for name, field in table.items()}
+
+
+def _plain(kind: bytes, value: Any) -> Any:  # noqa: ANN401 - as the kind says
+    if kind == b"F":
+        return plain_table(value)
+    if kind == b"A":
+        return [_plain(each.kind, each.value) for each in value]
+    if isinstance(value, DecimalValue):
+        return Decimal(value.unscaled).scaleb(-value.scale)
+    if kind == b"S":
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value
+    return value

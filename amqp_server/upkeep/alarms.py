@@ -1,4 +1,4 @@
-"""Alarms for low memory and low disk space.
+"""Alarms for low memory and low disk space, and the events of their begin and end.
 
     Sensor (worker thread) --Reading--> Alarms --reason--> connections that publish
 
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from amqp_server.broker.events.events import Events
 
 logger = logging.getLogger("amqp_server.alarms")
 
@@ -170,3 +172,29 @@ class Alarms:
             self._relieve_memory()
         if not is_disk_low:
             self._use_disk()
+
+
+class AlarmEvents:
+    """Reports which alarms begin and end.
+
+    Args:
+        events: Events of the broker.
+    """
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._low: Sequence[str] = ()
+
+    def report(self, low: Sequence[str]) -> None:
+        """Report what has changed.
+
+        Args:
+            low: Names of the resources that are low now.
+        """
+        before, self._low = self._low, tuple(low)
+        for source in self._low:
+            if source not in before:
+                self._events.report("alarm.set", object_name=source)
+        for source in before:
+            if source not in self._low:
+                self._events.report("alarm.cleared", object_name=source)

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.control.client import ControlError
 from amqp_server.definitions_file.errors import DefinitionsError
-from amqp_server.definitions_file.file_content import parse_definitions, read_definitions
-from amqp_server.definitions_file.plain_passwords import hash_passwords
+from amqp_server.definitions_file.file_content import (
+    hash_passwords,
+    parse_definitions,
+    read_definitions,
+)
 from cli.definitions_import import import_entries
 from cli.migrate.errors import SourceError
 

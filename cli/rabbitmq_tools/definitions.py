@@ -56,8 +56,7 @@ def import_definitions(call: Call) -> None:
 
     from amqp_server.definitions_file.entries_file import write_entries
     from amqp_server.definitions_file.errors import DefinitionsError
-    from amqp_server.definitions_file.file_content import read_definitions
-    from amqp_server.definitions_file.plain_passwords import hash_passwords
+    from amqp_server.definitions_file.file_content import hash_passwords, read_definitions
 
     path = call.arguments[0] if call.arguments else "-"
     if path == "-":

@@ -17,8 +17,8 @@ from amqp_server.base.config import Durability
 from amqp_server.broker.storing.group_commit import WaitingWrites
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
-from amqp_server.broker.storing.store_progress import StoreProgress
-from amqp_server.broker.storing.store_settings import StoreSettings
+from amqp_server.broker.storing.storage_settings import StoreSettings
+from amqp_server.broker.storing.store_owner import StoreProgress
 from amqp_server.broker.turn import TaskQueue, Turn, TurnTask
 from appendlog import (
     FileSystem,

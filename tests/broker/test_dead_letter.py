@@ -18,7 +18,7 @@ from amqp_server.broker.transfers.dead_letter import (
     deaths_of,
     stamp,
 )
-from amqp_server.broker.transfers.known_deaths import KnownDeath, known_death, take_deaths
+from amqp_server.broker.transfers.deaths import KnownDeath, known_death, take_deaths
 from amqp_server.protocol.field_values import FieldValue, Table, table_of
 from amqp_server.protocol.properties import Properties, decode_properties
 from appendlog.layout.message import (

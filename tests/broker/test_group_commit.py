@@ -13,7 +13,7 @@ from amqp_server.broker.storing.group_commit import (
     GroupCommit,
     WaitingWrites,
 )
-from amqp_server.broker.storing.store_settings import StoreSettings
+from amqp_server.broker.storing.storage_settings import StoreSettings
 from amqp_server.broker.turn import Turn
 
 INTERVAL_SECONDS = 4 * GROWTH_SECONDS_MAX

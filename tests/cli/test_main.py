@@ -1,6 +1,7 @@
 """The command itself: help, version, subcommands, and how it refuses."""
 
 import sys
+from importlib import import_module
 from types import ModuleType
 
 import click
@@ -66,9 +67,10 @@ def test_version_names_python_and_the_state_of_the_kernels(
     ):
         kernel = ModuleType(name)
         kernel.COMPILED = compiled  # type: ignore[attr-defined]
+        import_module(name)  # so that the package has it: a name that is gone fails
         package, _, attribute = name.rpartition(".")
         monkeypatch.setitem(sys.modules, name, kernel)
-        monkeypatch.setattr(f"{package}.{attribute}", kernel, raising=False)
+        monkeypatch.setattr(f"{package}.{attribute}", kernel)
 
     assert main(["--version"]) == 0
 
@@ -80,8 +82,9 @@ def test_version_names_python_and_the_state_of_the_kernels(
 def test_version_says_which_compiled_kernel_is_required_and_absent(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import_module("appendlog.layout.records")
     monkeypatch.setitem(sys.modules, "appendlog.layout.records", None)
-    monkeypatch.delattr("appendlog.layout.records", raising=False)
+    monkeypatch.delattr("appendlog.layout.records")
 
     assert "records" in refuse("--version")
 

@@ -11,6 +11,7 @@ from amqp_server.definitions_file.errors import DefinitionsError
 from amqp_server.definitions_file.file_content import (
     FILE_BYTES_MAX,
     SECTIONS,
+    hash_passwords,
     parse_definitions,
     read_definitions,
 )
@@ -19,7 +20,6 @@ from amqp_server.definitions_file.json_arguments import (
     plain_from_table,
     table_from_plain,
 )
-from amqp_server.definitions_file.plain_passwords import hash_passwords
 from amqp_server.protocol.field_values import FieldValue
 
 

@@ -97,7 +97,7 @@ ROOMS: Final = (
     Room(
         "commits and checkpoints",
         (
-            f"{_SERVER}/checkpoint_signal.py",
+            f"{_SERVER}/operator_signals.py",
             f"{_SERVER}/upkeep/checkpointer.py",
             f"{_SERVER}/upkeep/committer.py",
             f"{_SERVER}/recovery/first_round.py",

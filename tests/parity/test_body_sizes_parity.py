@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.broker.counters.message_sizes import BOUNDS_BYTES
+from amqp_server.broker.counters.broker_counters import BOUNDS_BYTES
 from appendlog.layout.message import encode_message
 
 BUILDS = tuple(

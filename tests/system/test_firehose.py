@@ -11,7 +11,7 @@ from pamqp.commands import Basic, Confirm, Queue
 from amqp_server.broker.firehose import firehose
 from amqp_server.broker.queue import Queue as BrokerQueue
 from amqp_server.broker.routing.steps import Steps
-from amqp_server.broker.transfers.large_copy import STEP_BYTES, with_body
+from amqp_server.broker.transfers.large_body import STEP_BYTES, with_body
 from amqp_server.control.client import ask
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.servers import RunningServer

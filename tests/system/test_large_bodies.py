@@ -19,10 +19,9 @@ from amqp_server.base import time_slice
 from amqp_server.broker.publishing import publishing
 from amqp_server.broker.routing.steps import Steps
 from amqp_server.broker.transfers import dead_letter, delay_queue
-from amqp_server.broker.transfers.large_body import LARGE_BYTES
-from amqp_server.broker.transfers.large_copy import STEP_BYTES, with_body
+from amqp_server.broker.transfers.large_body import LARGE_BYTES, STEP_BYTES, with_body
 from amqp_server.connections.client_connection import ClientConnection
-from amqp_server.connections.lingering import Lingering
+from amqp_server.connections.open_connections import Lingering
 from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, LargeFrames
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.limits import HANG_SECONDS

@@ -12,10 +12,9 @@ from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from amqp_server.access.backends.asked_rules import AskedRules
 from amqp_server.access.backends.backend import Deciding, Identity, Refusal, Working
-from amqp_server.access.backends.decided_rules import DecidedRules
 from amqp_server.access.backends.login import Login
+from amqp_server.access.backends.login_rules import AskedRules, DecidedRules
 from amqp_server.access.backends.questions import CLOSING_SECONDS_MAX, Questions
 from amqp_server.base.socket_names import address_key
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amqp_server.broker.counters.auth_attempts import AMQP, HTTP
+from amqp_server.broker.counters.broker_counters import AMQP, BOUNDS_BYTES, HTTP
 from amqp_server.broker.counters.delivery_counters import DeliveryCounters
-from amqp_server.broker.counters.message_sizes import BOUNDS_BYTES
 from amqp_server.broker.counters.vhost_counters import VhostCounters
 
 if TYPE_CHECKING:

@@ -1,15 +1,21 @@
-"""Shows one record of a log, for people and for programs."""
+"""Shows the records of logs, for people and for programs: one, or those that a browse selects."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amqp_server.admin.views.values import octets_json, text_json, time_text
+from amqp_server.broker.header_filter import matches
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.properties import decode_properties
 from amqp_server.protocol.table_json import table_to_json
 from appendlog import decode_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from amqp_server.broker.header_filter import HeaderFilter
 
 
 def record_view(
@@ -75,3 +81,24 @@ def _properties(octets: bytes) -> dict[str, Any]:
         elif value is not None:
             shown[each.name] = value
     return shown
+
+
+def browsed_rows(
+    records: Iterable[tuple[int, int, bytes, str]],
+    state: str,
+    filters: Sequence[HeaderFilter],
+    body_bytes_max: int | None,
+) -> Iterator[dict[str, Any]]:
+    """Return the matching records as JSON values.
+
+    Args:
+        records: Offset, append time in ns (0: unknown), message and state of each record.
+        state: State of the wanted records; empty for all.
+        filters: Headers that wanted records must all have.
+        body_bytes_max: Bytes of each body to show; None for all.
+    """
+    for offset, timestamp_ns, message, its_state in records:
+        if (state and its_state != state) or not matches(message, filters):
+            continue
+        view = record_view(offset, timestamp_ns, message, body_bytes_max)
+        yield {"offset": offset, "state": str(its_state), **view}

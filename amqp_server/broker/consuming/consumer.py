@@ -8,7 +8,7 @@ from amqp_server.broker.consuming.source import Source
 
 if TYPE_CHECKING:
     from amqp_server.broker.client import Client
-    from amqp_server.broker.consuming.delivered import Delivered
+    from amqp_server.broker.consuming.source import Delivered
     from amqp_server.broker.counters.delivery_pair import DeliveryPair
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.protocol.methods import Method

@@ -1,4 +1,7 @@
-"""Source from which a consumer takes messages and to which it acks: a queue or subscription."""
+"""Source from which a consumer takes messages and to which it acks: a queue or subscription.
+
+Also the form in which it gets them: message objects, or a run that encodes itself.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,25 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
-    from amqp_server.broker.consuming.delivered import Delivered
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.storing.message_run import Messages
+    from amqp_server.protocol.large_delivery import Octets
+
+
+class EncodableRun(Protocol):
+    """Consecutive messages that are sent without one object for each."""
+
+    def __len__(self) -> int:
+        """Return the number of messages."""
+
+    def encode(
+        self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
+    ) -> Octets:
+        """Return the octets of the deliveries; see `amqp_server.protocol.framing`."""
+
+
+Delivered = list[bytes] | EncodableRun
+"""Consecutive messages in the form that their consumer gets."""
 
 
 class Source(Protocol):

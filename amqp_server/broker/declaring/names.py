@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.deletion_reasons import OWNER_GONE
+from amqp_server.broker.deletion import OWNER_GONE
 from amqp_server.protocol.errors import AccessRefused, NotFound, ResourceLocked
 
 if TYPE_CHECKING:

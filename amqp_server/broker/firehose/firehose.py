@@ -3,7 +3,8 @@
 There is one only while an operator traces the virtual host; otherwise no code of this package runs.
 A trace is charged to the client that publishes or consumes: it is made in the task queue of this
 client, between its own messages. And it waits where a queue of traces has no room, as any publisher
-does. So nothing piles up, and no trace is dropped.
+does; a channel whose deliveries are traced pauses them then. So nothing piles up, and no trace is
+dropped.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from amqp_server.broker.firehose.paused_deliveries import PausedDeliveries
 from amqp_server.broker.firehose.trace_message import (
     TRACE_EXCHANGE,
     Delivery,
@@ -21,8 +21,7 @@ from amqp_server.broker.firehose.trace_message import (
 )
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.routing.envelope import Envelope
-from amqp_server.broker.transfers.large_body import without_large_body
-from amqp_server.broker.transfers.large_copy import with_body
+from amqp_server.broker.transfers.large_body import with_body, without_large_body
 from amqp_server.protocol.errors import AmqpError
 from appendlog.layout.message import body_position, routing_key_of
 
@@ -41,6 +40,40 @@ logger = logging.getLogger("amqp_server.broker.firehose.firehose")
 
 STEP_QUEUES: Final = 64
 """Most queues that get a trace in one step."""
+
+
+class PausableChannel(Protocol):
+    """A channel whose deliveries may wait."""
+
+    def pause_deliveries(self) -> None:
+        """Deliver nothing until `resume_deliveries`."""
+
+    def resume_deliveries(self) -> None:
+        """Deliver again."""
+
+
+class PausedDeliveries:
+    """Lets a channel deliver nothing while a queue throttles it, as publishers are not read.
+
+    Args:
+        channel: Channel that delivers.
+    """
+
+    def __init__(self, channel: PausableChannel) -> None:
+        self._channel = channel
+        self._reasons: set[object] = set()
+
+    def pause_reading(self, reason: object) -> None:
+        """Deliver nothing until `resume_reading` was called for this and every other reason."""
+        if not self._reasons:
+            self._channel.pause_deliveries()
+        self._reasons.add(reason)
+
+    def resume_reading(self, reason: object) -> None:
+        """Remove one reason; without any the channel delivers again."""
+        self._reasons.discard(reason)
+        if not self._reasons:
+            self._channel.resume_deliveries()
 
 
 class TracedHost(Protocol):

@@ -14,7 +14,7 @@ from amqp_server.protocol.large_delivery import LargeMessage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from amqp_server.broker.consuming.delivered import Delivered
+    from amqp_server.broker.consuming.source import Delivered
     from amqp_server.broker.storing.message_run import Messages
 
     TracedMessage = tuple[bytes, memoryview | None]

@@ -35,8 +35,7 @@ from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copie
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.routing.steps import result_of
 from amqp_server.broker.transactions.transaction import DeferredPublish
-from amqp_server.broker.transfers.large_body import without_large_body
-from amqp_server.broker.transfers.large_copy import with_body
+from amqp_server.broker.transfers.large_body import with_body, without_large_body
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import AccessRefused, AmqpError
 from amqp_server.protocol.framing import CHECKED_PROPERTIES

@@ -4,11 +4,13 @@ Adjacent messages with the same count are one run. So the messages that a closed
 cost as much as one message, however many they are. The number of runs is bounded.
 
 Source: RabbitMQ, quorum queues: every requeue of a message counts, whatever caused it; the first
-one above the limit drops the message.
+one above the limit drops the message. Without a dead-letter exchange it is lost, which is
+logged.
 """
 
 from __future__ import annotations
 
+import logging
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from offsets.settlement import Settlement
 
     _Run = tuple[int, int, int]
+
+logger = logging.getLogger("amqp_server.broker.rules.delivery_limit_log")
 
 _PRUNE_MIN = 1024
 """Number of runs from which on settled messages are searched and removed."""
@@ -281,3 +285,24 @@ def _lowest(seen: dict[int, int], surplus: int) -> dict[int, int]:
         if surplus == 0:
             break
     return lowest
+
+
+def log_past_limit(vhost: str, queue: str, limit: int | None, count: int) -> None:
+    """Warn that messages passed their delivery limit and are lost; once for each queue and start.
+
+    Args:
+        vhost: Name of the queue's virtual host.
+        queue: Name of a quorum queue without a dead-letter exchange.
+        limit: Delivery limit of the queue.
+        count: Messages that it drops now.
+    """
+    logger.warning(
+        "messages dropped vhost=%s queue=%s dropped=%d reason=%s action=%s",
+        vhost,
+        queue,
+        count,
+        f"they came back more often than x-delivery-limit={limit} allows, "
+        "and the queue has no dead-letter exchange",
+        "declare the queue with x-dead-letter-exchange to keep such messages, or with "
+        "x-delivery-limit=-1 for no limit; the queue does not say this again",
+    )

@@ -15,7 +15,7 @@ from amqp_server.broker.turn import TaskQueue
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.broker.storing.store_settings import StoreSettings
+    from amqp_server.broker.storing.storage_settings import StoreSettings
     from amqp_server.broker.turn import Turn
 
 GROWTH_SECONDS_MAX: Final = 0.003

@@ -30,8 +30,7 @@ from amqp_server.broker.storing.log_windows import LogWindows
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.overflow_buffer import OverflowBuffer
 from amqp_server.broker.storing.spilling import Spilling
-from amqp_server.broker.storing.store_owner import NO_OWNER, StoreOwner
-from amqp_server.broker.storing.store_progress import StoreProgress
+from amqp_server.broker.storing.store_owner import NO_OWNER, StoreOwner, StoreProgress
 from amqp_server.broker.storing.window_reader import wake
 from appendlog import Append, FlushRequest, ReopenRequest
 from appendlog.layout.format import OFFSET_MAX
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.group_commit import WaitingWrites
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.spill_delay import ThrottledQueues
-    from amqp_server.broker.storing.store_settings import StoreSettings
+    from amqp_server.broker.storing.storage_settings import StoreSettings
     from amqp_server.broker.storing.window_budget import WindowBudget
     from amqp_server.broker.storing.window_reader import ReadInWorker, WindowReader
     from amqp_server.broker.turn import TaskQueue

@@ -17,8 +17,7 @@ from amqp_server.broker.storing.memory_relief import MemoryRelief
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.opened_log import OpenedLog
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
-from amqp_server.broker.storing.storage_settings import storage_settings
-from amqp_server.broker.storing.store_settings import StoreSettings
+from amqp_server.broker.storing.storage_settings import StoreSettings, storage_settings
 from amqp_server.broker.storing.window_budget import WindowBudget
 from appendlog import (
     CloseRequest,

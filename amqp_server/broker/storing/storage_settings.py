@@ -1,4 +1,7 @@
-"""Storage settings of one queue: from its arguments, or else from the server's settings."""
+"""Settings of one queue on the disk: from its arguments, or else from the server's settings.
+
+`StorageSettings` are those of the log; `StoreSettings` are those of the writes to it.
+"""
 
 from __future__ import annotations
 
@@ -158,3 +161,18 @@ def _text(arguments: Table, name: str) -> str | None:
 def _integer(arguments: Table, name: str) -> int | None:
     value = arguments.get(name)
     return value.value if value is not None and isinstance(value.value, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Bounds and guarantees of a store's writes.
+
+    Attributes:
+        durability: What must have happened to a persistent message before it counts as safe.
+        flush_bytes: Most message bytes in a chunk; a larger message has a chunk of its own.
+        flush_interval_seconds: Longest that a small chunk waits while input goes on.
+    """
+
+    durability: Durability
+    flush_bytes: int
+    flush_interval_seconds: float

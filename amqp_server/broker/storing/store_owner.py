@@ -1,14 +1,34 @@
-"""Owner that a store calls when its messages, its log or its room change."""
+"""Owner of a store, and the progress that the store hands to it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from amqp_server.broker.storing.spill_delay import SpillDelayOwner
 
 if TYPE_CHECKING:
-    from amqp_server.broker.storing.store_progress import StoreProgress
     from amqp_server.broker.turn import TaskQueue
+
+
+class StoreProgress(NamedTuple):
+    """State of a store, as far as its queue acts on it.
+
+    A queue compares it with the value before it, so what happened several times since then counts
+    once.
+
+    Attributes:
+        readable_end: End of the offsets that readers may see (I9, exclusive).
+        confirmed_end: All persistent messages below it may be confirmed (I3, exclusive).
+        has_room: Whether publishers may send: no message waits for a slot, no spill is delayed.
+        is_failed: Whether the log accepts no more writes.
+        lost: Ranges of offsets that the log turned out not to have; each is reported once.
+    """
+
+    readable_end: int
+    confirmed_end: int
+    has_room: bool
+    is_failed: bool
+    lost: tuple[tuple[int, int], ...] = ()
 
 
 class StoreOwner(SpillDelayOwner, Protocol):

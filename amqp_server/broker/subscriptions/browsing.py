@@ -12,7 +12,7 @@ from amqp_server.broker.transfers.message_headers import as_run_with_header, wit
 from amqp_server.protocol.field_values import FieldValue
 
 if TYPE_CHECKING:
-    from amqp_server.broker.consuming.delivered import Delivered
+    from amqp_server.broker.consuming.source import Delivered
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.protocol.tables import Table
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.consuming.consumer import Consumer
-    from amqp_server.broker.consuming.delivered import Delivered
+    from amqp_server.broker.consuming.source import Delivered
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.turn import Turn
 

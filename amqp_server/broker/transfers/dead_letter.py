@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.routing.carbon_copies import long_strings
 from amqp_server.broker.routing.envelope import Envelope
-from amqp_server.broker.transfers.deaths import REJECTED, X_DEATH
+from amqp_server.broker.transfers.deaths import REJECTED, X_DEATH, known_death, take_deaths
 from amqp_server.broker.transfers.forwarder import Copy
-from amqp_server.broker.transfers.known_deaths import known_death, take_deaths
-from amqp_server.broker.transfers.large_body import without_large_body
-from amqp_server.broker.transfers.large_copy import with_body
+from amqp_server.broker.transfers.large_body import with_body, without_large_body
 from amqp_server.protocol.field_values import VOID, FieldValue, field_value
 from amqp_server.protocol.properties import decode_properties
 from amqp_server.protocol.property_octets import HEADERS, with_property
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.routing.steps import Steps
-    from amqp_server.broker.transfers.known_deaths import KnownDeath
+    from amqp_server.broker.transfers.deaths import KnownDeath
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
     from appendlog.layout.message import MessageView

@@ -18,8 +18,7 @@ from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.transfers.delay import delay_ms, with_delay_negated
 from amqp_server.broker.transfers.forwarder import Copy, Forwarder
-from amqp_server.broker.transfers.large_body import without_large_body
-from amqp_server.broker.transfers.large_copy import with_body
+from amqp_server.broker.transfers.large_body import with_body, without_large_body
 from appendlog import LogIdentity
 from appendlog.layout.message import HAS_HEADERS, routing_key_of
 

@@ -68,7 +68,7 @@ def qos(channel: Channel, method: BasicQos) -> None:
 
     As in RabbitMQ (`basic.qos` in `rabbit_channel`), a limit without `global` removes the limit of
     the channel; a limit with `global` leaves the other unchanged. For some client libraries it also
-    changes running consumers (`amqp_server.connections.products`).
+    changes running consumers (`amqp_server.connections.session.session_login`).
     """
     if method.prefetch_size != 0:
         raise NotImplementedAmqp(f"prefetch_size!=0 ({method.prefetch_size})")

@@ -1,7 +1,8 @@
 """Channel 0 of a session: the login, the opening of a virtual host, new secrets, and closes.
 
 The handshake itself is `protocol/connection_machine.py`. Here are its effects: what the client may
-do afterwards, the records of the audit log, and decisions that take time.
+do afterwards, the records of the audit log, decisions that take time, and the one behaviour that
+depends on the product names of client and server.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import asyncio
 import logging
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.audit.actor import Actor
 from amqp_server.broker.consuming.ending import end_refused_consumers
-from amqp_server.broker.counters.auth_attempts import AMQP
+from amqp_server.broker.counters.broker_counters import AMQP
 from amqp_server.broker.job import Job
 from amqp_server.broker.rights import AnswerAwaited, Rights
 from amqp_server.connections.authentication import FAILED_RENEWAL
@@ -23,7 +24,6 @@ from amqp_server.connections.connection_attributes import (
     login_attributes,
     opened_attributes,
 )
-from amqp_server.connections.products import qos_reaches_consumers
 from amqp_server.connections.session.credential_expiry import CredentialExpiry, ExpiringSession
 from amqp_server.connections.session.session_closing import EndingSession
 from amqp_server.connections.session.session_machine import LOST, Stage, StageEvent
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from amqp_server.protocol.methods import Method
 
 logger = logging.getLogger("amqp_server.client_session")
+
+RABBITMQ: Final = "RabbitMQ"
+PY_AMQP: Final = b"py-amqp"
 
 
 class LoginSession(EndingSession, ExpiringSession, Protocol):
@@ -269,3 +272,17 @@ class SessionLogin:
         steps = chain.from_iterable(map(end_refused_consumers, tuple(session.channels.values())))
         name = f"new secret of client {session.name!r}"
         Job(self._server.broker.turn, session.task_queue, steps, name).start()
+
+
+def qos_reaches_consumers(client: bytes, presented: str) -> bool:
+    """Return whether basic.qos without `global` also changes the consumers that run.
+
+    Celery (through py-amqp) raises the limit of its running consumers this way, once for each task
+    that waits for its time, unless the server is RabbitMQ. Every other client expects RabbitMQ's
+    behaviour: consumers of one channel may have different limits.
+
+    Args:
+        client: `product` of the client's properties.
+        presented: `product` that the server has sent to it.
+    """
+    return client == PY_AMQP and presented != RABBITMQ

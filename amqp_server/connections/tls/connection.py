@@ -3,7 +3,7 @@
 It stands between the transport of a socket and the protocol of a client, and looks like either to
 the other. It does the same on every event loop. Compared with the TLS of asyncio and uvloop:
 
-- a failed handshake is one line in the log, and the client gets the alert that says why;
+- a failed handshake is one line in the log, in words, and the client gets the alert that says why;
 - all unsent octets are counted, encrypted ones too, so that the bounds of a connection hold;
 - all connections share one buffer to read encrypted octets: an idle one has none of its own;
 - handshakes get a time slice of each turn, and no more than a bounded number is under way.
@@ -17,7 +17,6 @@ import ssl
 from typing import TYPE_CHECKING, Final, cast
 
 from amqp_server.base.socket_names import address_key
-from amqp_server.connections.tls.failures import failure_text
 from amqp_server.connections.tls.transport import TlsTransport
 
 if TYPE_CHECKING:
@@ -31,6 +30,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("amqp_server.tls.connection")
 
 _HANDSHAKE_READ_BYTES: Final = 16 * 1024
+_NO_TLS: Final = "the client speaks no TLS; this port needs it"
+_REASONS: Final = {
+    "HTTP_REQUEST": "an HTTP client; this port speaks AMQP 0-9-1 over TLS",
+    "HTTPS_PROXY_REQUEST": "an HTTP client; this port speaks AMQP 0-9-1 over TLS",
+    "WRONG_VERSION_NUMBER": _NO_TLS,
+    "UNKNOWN_PROTOCOL": _NO_TLS,
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has no certificate",
+    "UNSUPPORTED_PROTOCOL": "the client has no version of TLS that this port accepts",
+    "VERSION_TOO_LOW": "the client has no version of TLS that this port accepts",
+    "NO_SHARED_CIPHER": "the client has no cipher suite that this port accepts",
+    "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust the server's certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the client refuses the server's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client says that the server's certificate has expired",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the client refuses the server's certificate",
+}
+"""Reasons of OpenSSL that operators meet."""
 
 
 class TlsConnection(asyncio.BufferedProtocol):
@@ -317,3 +332,13 @@ class TlsConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.send_sealed()
             self._transport.abort()
+
+
+def failure_text(error: BaseException) -> str:
+    """Return why a handshake failed: for a log line, in words where they are known."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate is refused: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or str(error)
+        return _REASONS.get(reason, reason.replace("_", " ").lower())
+    return str(error)

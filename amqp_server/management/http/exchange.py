@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.management.broker_client import BrokerAway, BrokerRefused
-from amqp_server.management.http.accepting import accepts_json
 from amqp_server.management.http.answers import (
     NOTHING,
     Answer,
@@ -41,6 +40,8 @@ FROM_ELSEWHERE: Final = (
 REQUESTS_MAX: Final = 500
 """Requests of users that are served at the same time; others wait. Who waits for the check of a
 login is not among them, so that strangers cannot hold the places."""
+_JSON_TYPES: Final = ("application/json", "application/*", "*/*")
+"""Types in the header Accept that mean JSON, from the most to the least specific."""
 
 
 class Exchange:
@@ -172,3 +173,25 @@ def _route_of(match: Match, method: str) -> Route:
     if route is None:
         raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": match.allow})
     return route
+
+
+def accepts_json(header: str | None) -> bool:
+    """Return whether a client with this header takes JSON; without one it takes everything.
+
+    Types that the API does not have, such as `application/bert`, are passed over.
+    """
+    if header is None or not header.strip():
+        return True
+    weights: dict[str, float] = {}
+    for entry in header.split(","):
+        name, *parameters = (part.strip().lower() for part in entry.split(";"))
+        weight = 1.0
+        for parameter in parameters:
+            key, _, text = parameter.partition("=")
+            if key.strip() == "q":
+                try:
+                    weight = float(text)
+                except ValueError:
+                    weight = 0.0
+        weights[name] = weight
+    return next((weights[name] > 0 for name in _JSON_TYPES if name in weights), False)

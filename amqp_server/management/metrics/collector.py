@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,8 @@ from prometheus_client.utils import floatToGoString
 from amqp_server.management.resources.erlang import ERLANG_VERSION
 
 if TYPE_CHECKING:
-    from amqp_server.management.metrics.identity import Identity
     from amqp_server.management.metrics.readable_mirror import ReadableMirror
+
 
 BUILD_LABELS: Final = (
     "rabbitmq_version",
@@ -35,6 +36,19 @@ IDENTITY_LABELS: Final = (
     "rabbitmq_cluster_permanent_id",
     "rabbitmq_endpoint",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Names of the broker.
+
+    Attributes:
+        node: Name of the node, such as `rabbit@host`.
+        version: RabbitMQ's version, as the HTTP API shows it.
+    """
+
+    node: str = "rabbit@localhost"
+    version: str = ""
 
 
 class IdentityCollector(Collector):

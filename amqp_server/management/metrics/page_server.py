@@ -10,9 +10,8 @@ from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.management.metrics.collector import identity_text
+from amqp_server.management.metrics.collector import Identity, identity_text
 from amqp_server.management.metrics.exposition import CONTENT_TYPE
-from amqp_server.management.metrics.identity import Identity
 from amqp_server.management.metrics.object_filter import InvalidFilterError, ObjectFilter
 from amqp_server.management.metrics.page_query import (
     PageQuery,

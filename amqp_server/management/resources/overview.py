@@ -1,4 +1,4 @@
-"""The whole server: `/api/overview`."""
+"""The whole server, with the name of its cluster: `/api/overview`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from amqp_server.management.http.ranges import (
     parse_ranges,
 )
 from amqp_server.management.http.routes import Route
-from amqp_server.management.resources.cluster_name import cluster_name
 from amqp_server.management.resources.erlang import ERLANG_FULL_VERSION, ERLANG_VERSION
 from amqp_server.management.resources.visible import in_visible_vhosts, own_or_all
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from amqp_server.management.settings import ManagementSettings
 
 PRODUCT_NAME: Final = "amqp-server"
+_CLUSTER_NAME: Final = "cluster_name"
 CHURN: Final = (
     "connection_created",
     "connection_closed",
@@ -195,3 +195,10 @@ def _added(parts: list[dict[str, Any]]) -> dict[str, Any]:
 def routes(parts: Parts) -> list[Route]:
     """Return the route of the whole server."""
     return [Route("GET", "/api/overview", _Overview(parts).show)]
+
+
+async def cluster_name(parts: Parts) -> str:
+    """Return the name of the cluster: the one that was set, or that of the node."""
+    rows = await parts.broker.call("global_parameters.list")
+    found = [row["value"] for row in rows if row["name"] == _CLUSTER_NAME]
+    return found[0] if found and isinstance(found[0], str) else parts.settings.node_name

@@ -1,4 +1,4 @@
-"""Users: `/api/users`."""
+"""Users, `/api/users`, and the one who asks, `/api/whoami`."""
 
 from __future__ import annotations
 
@@ -152,6 +152,11 @@ def _tags(value: object) -> list[str]:
     return [tag.strip() for tag in value if tag.strip()]
 
 
+async def show_requesting_user(call: Call) -> AnyAnswer:
+    """Return the name and the tags of the user who asks."""
+    return ok({"name": call.user.name, "tags": list(call.user.tags)})
+
+
 def routes(parts: Parts) -> list[Route]:
     """Return the routes of users."""
     users = _Users(parts)
@@ -166,4 +171,5 @@ def routes(parts: Parts) -> list[Route]:
         Route("DELETE", one, users.delete, admin),
         Route("GET", f"{one}/permissions", users.permissions, admin),
         Route("GET", f"{one}/topic-permissions", users.topic_permissions, admin),
+        Route("GET", "/api/whoami", show_requesting_user),
     ]

@@ -1,9 +1,10 @@
-"""A connection to a broker: one socket, its heartbeats, and the channels on it."""
+"""A connection to a broker: one socket, its TLS and heartbeats, and the channels on it."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from amqp_server.protocol.constants import PROTOCOL_HEADER
@@ -20,7 +21,6 @@ from amqp_server.protocol.methods import (
 from amqp_server.shovel.link.channel import LinkChannel
 from amqp_server.shovel.link.errors import CannotConnectError, LinkClosed
 from amqp_server.shovel.link.handshake import Handshake
-from amqp_server.shovel.link.tls_context import client_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -438,3 +438,26 @@ def _noticed(future: asyncio.Future[None]) -> None:
     """Mark an error as seen: a connection that fails early is told of by `connect`."""
     if not future.cancelled():
         future.exception()
+
+
+def client_context(uri: AmqpUri) -> ssl.SSLContext:
+    """Return the TLS settings of a connection; reads files, so a worker calls it.
+
+    Raises:
+        CannotConnectError: A file cannot be read, or is not what it should be.
+    """
+    try:
+        context = ssl.create_default_context(cafile=uri.cacertfile or None)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if not uri.verifies_peer:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if uri.server_name == "disable":
+            context.check_hostname = False
+        if uri.certfile:
+            # A key with a password must not ask a terminal for it.
+            context.load_cert_chain(uri.certfile, uri.keyfile or None, password=lambda: "")
+    except (OSError, ValueError) as error:
+        files = " ".join(filter(None, (uri.cacertfile, uri.certfile, uri.keyfile)))
+        raise CannotConnectError(f"TLS files {files}: {error}") from error
+    return context

@@ -1,4 +1,7 @@
-"""Where faults get into a broker: all that its server is started with instead of the real parts."""
+"""Where faults get into a broker: all that its server is started with instead of the real parts.
+
+Also its end by a crash, through these parts: `kill`.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from amqp_server.testing.faults.faulty_sensor import FaultySensor
 
 if TYPE_CHECKING:
     from amqp_server.connections.server_context import ServerContext
+    from amqp_server.start_and_stop import RunningServer
     from amqp_server.testing.faults.faulty_connection import FrameFilter
     from amqp_server.testing.faults.scope import Scope
 
@@ -60,3 +64,19 @@ class FaultPoints:
                 replace(context, handshake_factory=handshake_factory),
             )
         return FaultyConnection(self._context, self.filters)
+
+
+async def kill(running: RunningServer, files: FaultyFileSystem) -> None:
+    """End a server as `kill -9` ends its process: reset connections, and change no file.
+
+    A write that a thread has begun may be done or not, as after a real one.
+
+    Args:
+        running: The server.
+        files: Its file system, which refuses every change from now on.
+    """
+    files.is_killed = True
+    for connection in running.server.connections:
+        if isinstance(connection, FaultyConnection):
+            connection.reset()
+    await running.abandon()

@@ -1,4 +1,7 @@
-"""Faults on demand: every fault is a method of `Faults`."""
+"""Faults on demand: every fault is a method of `Faults`.
+
+`FaultHost` is the broker, as its faults use it: they act on its event loop, from any thread.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 from collections import deque
 from contextlib import contextmanager, suppress
 from random import randrange
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 from amqp_server.testing.errors import (
     BrokerStateError,
@@ -18,25 +21,21 @@ from amqp_server.testing.faults.armed_fault import ArmedFault, cut_inside, reset
 from amqp_server.testing.faults.chaos import MESSAGES_MEAN, Chaos
 from amqp_server.testing.faults.confirms import HeldConfirms, NackedConfirms
 from amqp_server.testing.faults.faulty_connection import FaultyConnection
-from amqp_server.testing.faults.queue_faults import (
-    hold_first,
-    pause,
-    redeliver,
-    refuse_publishes,
-)
+from amqp_server.testing.faults.queue_faults import hold_first, pause, redeliver, refuse_publishes
 from amqp_server.testing.faults.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
+    from concurrent.futures import Future
 
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.turn import Turn
     from amqp_server.server import Server
-    from amqp_server.testing.faults.fault_host import FaultHost
     from amqp_server.testing.faults.fault_points import FaultPoints
     from amqp_server.testing.faults.frames import Frame
 
     ResultT = TypeVar("ResultT")
+
 
 SEEDS: Final = 1_000_000
 """Number of seeds from which a new one is chosen."""
@@ -46,6 +45,17 @@ RECOVERY_SECONDS_MAX: Final = 10.0
 """Seconds in which queues must work again after a full disk."""
 RECOVERY_LOOK_SECONDS: Final = 0.002
 """Seconds between two attempts."""
+
+
+class FaultHost(Protocol):
+    """A broker of a test."""
+
+    def submit(self, make: Callable[[Server], Coroutine[Any, Any, ResultT]]) -> Future[ResultT]:
+        """Call a coroutine function with the server that runs, on the broker's loop.
+
+        Raises:
+            BrokerStateError: The broker does not run.
+        """
 
 
 class Faults:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
-    from amqp_server.broker.consuming.delivered import Delivered
+    from amqp_server.broker.consuming.source import Delivered
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.message_run import Messages

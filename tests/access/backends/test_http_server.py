@@ -14,7 +14,7 @@ import pika
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
-from amqp_server.access.backends.asked_rules import AskedRules
+from amqp_server.access.backends.login_rules import AskedRules
 from amqp_server.access.backends.questions import Questions
 from amqp_server.base.config import Limits
 from amqp_server.control.client import ControlError, ask, follow

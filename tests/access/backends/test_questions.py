@@ -9,10 +9,10 @@ from typing import cast
 import pytest
 
 from amqp_server.access.backends import questions as module
-from amqp_server.access.backends.asked_rules import AskedRules
 from amqp_server.access.backends.backend import Backend, Identity
 from amqp_server.access.backends.failure_log import SECONDS_BETWEEN_LINES, FailureLog
 from amqp_server.access.backends.login import Login
+from amqp_server.access.backends.login_rules import AskedRules
 from amqp_server.access.backends.oauth2.scopes import TokenScopes
 from amqp_server.access.backends.oauth2.token_grants import TokenGrants
 from amqp_server.access.backends.questions import FAILED_SECONDS, REMEMBERED_SECONDS, Questions

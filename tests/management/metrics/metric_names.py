@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from amqp_server.management.metrics.collector import HistogramCollector, IdentityCollector
+from amqp_server.management.metrics.collector import HistogramCollector, Identity, IdentityCollector
 from amqp_server.management.metrics.families.memory_families import MEMORY_BREAKDOWN
-from amqp_server.management.metrics.identity import Identity
 from amqp_server.management.metrics.pages import CHOSEN_BY_NAME, GROUPS
 from tests.management.metrics.mirror_rows import FixedMirror
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.broker.transfers import known_deaths
+from amqp_server.broker.transfers import deaths as module
 from amqp_server.broker.transfers.dead_letter import Death, stamp
-from amqp_server.broker.transfers.known_deaths import take_deaths
+from amqp_server.broker.transfers.deaths import take_deaths
 from amqp_server.protocol import tables
 from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.field_values import (
@@ -228,10 +228,10 @@ def test_a_long_history_is_not_decoded_at_each_death(monkeypatch: pytest.MonkeyP
 def test_a_large_table_is_not_remembered() -> None:
     table = table_of({"queue": "q", "reason": "expired", "text": "x" * 10_000})
     octets = Properties(headers=table_of({"x-death": [table]})).encode()
-    before = known_deaths._remembered.cache_info().currsize
+    before = module._remembered.cache_info().currsize
 
     _, deaths = take_deaths(octets)
 
     assert deaths is not None
     assert deaths[0].table == table
-    assert known_deaths._remembered.cache_info().currsize == before
+    assert module._remembered.cache_info().currsize == before

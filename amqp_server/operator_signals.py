@@ -1,4 +1,8 @@
-"""SIGUSR1: writes a checkpoint now, whatever the interval is."""
+"""Signals by which an operator commands the server: SIGUSR1 and SIGHUP.
+
+SIGUSR1 writes a checkpoint now, whatever the interval is. SIGHUP reads the TLS certificates and
+keys again, and so does the management server.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.base.background_tasks import BackgroundTasks
+    from amqp_server.children.management_process import ManagementProcess
+    from amqp_server.connections.tls.reloading import CurrentContext
     from amqp_server.upkeep.checkpointer import Checkpointer
 
 logger = logging.getLogger("amqp_server.checkpoint_signal")
@@ -36,12 +42,12 @@ def obey_checkpoint_signal(
 
     def write() -> None:
         if not is_stopping():
-            tasks.spawn(_write(checkpointer))
+            tasks.spawn(_write_checkpoint(checkpointer))
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, write)
 
 
-async def _write(checkpointer: Checkpointer) -> None:
+async def _write_checkpoint(checkpointer: Checkpointer) -> None:
     try:
         report = await checkpointer.write_now()
     except OffsetsError as error:
@@ -54,3 +60,28 @@ async def _write(checkpointer: Checkpointer) -> None:
         report.generation,
         report.seconds,
     )
+
+
+def obey_reload_signal(
+    context: CurrentContext | None, management: ManagementProcess | None, tasks: BackgroundTasks
+) -> None:
+    """Reload the files in the background at each signal; call it on the running loop.
+
+    Without certificates the signal keeps its meaning: the terminal has gone.
+
+    Args:
+        context: Reads the files of AMQP, and logs what came of it; None: it has no TLS.
+        management: The management server, which does the same; None if there is none.
+        tasks: Tasks to which each reload is added.
+    """
+    has_https = management is not None and management.has_tls
+    if context is None and not has_https:
+        return
+
+    async def reload() -> None:
+        if management is not None:
+            await management.reload_certificates()
+        if context is not None:
+            await context.reload()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: tasks.spawn(reload()))

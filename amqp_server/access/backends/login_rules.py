@@ -1,4 +1,9 @@
-"""The rights of a user whom a back end knows that has to be asked for each of them."""
+"""The rights of a user whom a back end has let in.
+
+A back end decides about each right at once (`DecidedRules`), or has to be asked for each
+(`AskedRules`). A login that is renewed now and then has the rights of the last one
+(`CurrentRules`).
+"""
 
 from __future__ import annotations
 
@@ -14,8 +19,9 @@ from amqp_server.base.socket_names import address_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
 
-    from amqp_server.access.backends.backend import Backend, Identity
+    from amqp_server.access.backends.backend import Backend, Deciding, Identity
     from amqp_server.access.backends.questions import Questions
+    from amqp_server.access.grants import Granted, Rules
     from amqp_server.access.permissions import Right
 
 NEVER = float("inf")
@@ -157,3 +163,66 @@ class AskedGrants:
             UnansweredError: It is not known yet.
         """
         return self._rules.may_use_topic(self._vhost, exchange, key, right)
+
+
+class DecidedRules:
+    """The rights of one user.
+
+    Args:
+        backend: The back end.
+        identity: The user.
+
+    Attributes:
+        generation: 0: what an identity may do never changes.
+    """
+
+    def __init__(self, backend: Deciding, identity: Identity) -> None:
+        self.generation = 0
+        self._backend = backend
+        self._identity = identity
+        self._granted: dict[str, Granted] = {}
+
+    def grants(self, user: str, vhost: str) -> Granted:
+        """Return what the user may do in a virtual host."""
+        found = self._granted.get(vhost)
+        if found is None:
+            found = self._granted[vhost] = self._backend.grants(self._identity, vhost)
+        return found
+
+    def may_access(self, user: str, vhost: str) -> bool:
+        """Return whether the user may open a virtual host."""
+        return self._backend.may_access(self._identity, vhost)
+
+
+class CurrentRules:
+    """The rights that count now.
+
+    Args:
+        rules: Those of the first login.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._earlier = 0
+
+    @property
+    def generation(self) -> int:
+        """Grows when what was answered before does not count any more."""
+        return self._earlier + self._rules.generation
+
+    def replace(self, rules: Rules) -> None:
+        """Let the rights of a new login count."""
+        self._earlier = self.generation + 1 - rules.generation
+        self._rules = rules
+
+    def grants(self, user: str, vhost: str) -> Granted:
+        """Return what the user may do in a virtual host, until `generation` changes."""
+        return self._rules.grants(user, vhost)
+
+    def may_access(self, user: str, vhost: str) -> bool:
+        """Return whether the user may open a virtual host.
+
+        Raises:
+            UnansweredError: It is not known yet.
+        """
+        return self._rules.may_access(user, vhost)

@@ -4,8 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.routing.steps import result_of
-from amqp_server.broker.transfers.large_body import LARGE_BYTES, without_large_body
-from amqp_server.broker.transfers.large_copy import STEP_BYTES, with_body
+from amqp_server.broker.transfers.large_body import (
+    LARGE_BYTES,
+    STEP_BYTES,
+    with_body,
+    without_large_body,
+)
 from appendlog.layout.message import decode_message, encode_message
 
 
