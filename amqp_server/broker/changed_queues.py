@@ -16,9 +16,9 @@ class ObservedQueue(Protocol):
     """A queue, as the list of changes sees it; see `amqp_server.broker.queue.Queue`."""
 
     is_marked_changed: bool
-    has_new_facts: bool
+    has_new_attributes: bool
     changed_in: int
-    facts_in: int
+    attributes_in: int
     number: int
     is_deleted: bool
 
@@ -83,9 +83,9 @@ class ChangedQueues:
             queue, _ = self._taken.popitem()
             queue.is_marked_changed = False
             queue.changed_in = poll.found_in
-            if queue.has_new_facts:
-                queue.has_new_facts = False
-                queue.facts_in = queue.changed_in
+            if queue.has_new_attributes:
+                queue.has_new_attributes = False
+                queue.attributes_in = queue.changed_in
             if not queue.number:
                 self._last_number += 1
                 queue.number = self._last_number

@@ -110,18 +110,18 @@ class Queue:
         makes_persistent: Whether the queue stores every message as persistent.
         is_hidden: Whether it is in no table of names: the messages of a delayed exchange.
         is_marked_changed: Whether the queue is marked as changed; see `ChangedQueues`.
-        has_new_facts: Whether what seldom changes, such as the policy, has changed too.
+        has_new_attributes: Whether what seldom changes, such as the policy, has changed too.
         changed_in: Generation of its last change; `ChangedQueues` sets it.
-        facts_in: Generation of the last change of what seldom changes; likewise.
+        attributes_in: Generation of the last change of what seldom changes; likewise.
         number: Number of the queue in reports of changes; 0 before the first.
     """
 
     makes_persistent = False
     is_hidden = True
     is_marked_changed = False
-    has_new_facts = True
+    has_new_attributes = True
     changed_in = 0
-    facts_in = 0
+    attributes_in = 0
     number = 0
     _incoming = _FROM_NO_CLIENT
     _incoming_pairs: dict[CountedExchange, IncomingPair] | None = None

@@ -17,9 +17,9 @@ class NamedQueue:
     name: str
     changes: ChangedQueues
     is_marked_changed: bool = False
-    has_new_facts: bool = True
+    has_new_attributes: bool = True
     changed_in: int = 0
-    facts_in: int = 0
+    attributes_in: int = 0
     number: int = 0
     is_deleted: bool = False
 
@@ -148,15 +148,15 @@ def test_of_many_deletions_the_oldest_are_forgotten() -> None:
     assert changes.gone_since(0)[-1] == 2
 
 
-def test_facts_are_reported_again_when_they_change() -> None:
+def test_attributes_are_reported_again_when_they_change() -> None:
     changes, queues = three_queues()
     reader = Reader(changes)
     reader.names()
-    reported_in = queues[0].facts_in
+    reported_in = queues[0].attributes_in
     queues[0].change()
     reader.names()
-    assert queues[0].facts_in == reported_in
-    queues[0].has_new_facts = True
+    assert queues[0].attributes_in == reported_in
+    queues[0].has_new_attributes = True
     queues[0].change()
     reader.names()
-    assert queues[0].facts_in == queues[0].changed_in > reported_in
+    assert queues[0].attributes_in == queues[0].changed_in > reported_in

@@ -37,7 +37,7 @@ class Objects:
         return poll.generation, rows
 
 
-def test_only_changes_are_reported_and_facts_once() -> None:
+def test_only_changes_are_reported_and_attributes_once() -> None:
     objects = Objects()
     since, rows = objects.poll(0)
     assert rows == [[1, {"name": "a"}, 1], [2, {"name": "b"}, 1]]

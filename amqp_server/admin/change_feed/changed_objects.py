@@ -12,20 +12,24 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from amqp_server.admin.change_feed.channel_row import CHANNEL_COLUMNS, channel_facts, channel_values
+from amqp_server.admin.change_feed.channel_row import (
+    CHANNEL_COLUMNS,
+    channel_attributes,
+    channel_values,
+)
 from amqp_server.admin.change_feed.connection_row import (
     CONNECTION_COLUMNS,
-    connection_facts,
+    connection_attributes,
     connection_values,
 )
 from amqp_server.admin.change_feed.consumer_row import (
     CONSUMER_COLUMNS,
-    consumer_facts,
+    consumer_attributes,
     consumer_values,
 )
 from amqp_server.admin.change_feed.exchange_row import (
     EXCHANGE_COLUMNS,
-    exchange_facts,
+    exchange_attributes,
     exchange_values,
 )
 from amqp_server.admin.change_feed.known_objects import KnownObjects
@@ -33,17 +37,17 @@ from amqp_server.admin.change_feed.pair_rows import (
     DELIVERIES_COLUMNS,
     INCOMING_COLUMNS,
     PUBLISHES_COLUMNS,
-    deliveries_facts,
+    deliveries_attributes,
     deliveries_values,
-    incoming_facts,
+    incoming_attributes,
     incoming_values,
-    publishes_facts,
+    publishes_attributes,
     publishes_values,
 )
 from amqp_server.admin.change_feed.poll import Poll
-from amqp_server.admin.change_feed.queue_row import QUEUE_COLUMNS, queue_facts, queue_values
+from amqp_server.admin.change_feed.queue_row import QUEUE_COLUMNS, queue_attributes, queue_values
 from amqp_server.admin.change_feed.row import reports
-from amqp_server.admin.change_feed.vhost_row import VHOST_COLUMNS, vhost_facts, vhost_values
+from amqp_server.admin.change_feed.vhost_row import VHOST_COLUMNS, vhost_attributes, vhost_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -183,12 +187,12 @@ class ChangedObjects:
     def _queue_row(self, queue: Queue, since: int) -> list[Any] | None:
         if queue.is_deleted or queue.is_hidden:
             return None
-        facts = queue_facts(queue) if queue.facts_in > since else None
-        return [queue.number, facts, *queue_values(queue)]
+        attributes = queue_attributes(queue) if queue.attributes_in > since else None
+        return [queue.number, attributes, *queue_values(queue)]
 
     def _of_vhosts(self, poll: Poll) -> Iterator[Report | None]:
         rows = (
-            self._vhosts.see(vhost, vhost_facts, vhost_values(vhost), poll)
+            self._vhosts.see(vhost, vhost_attributes, vhost_values(vhost), poll)
             for vhost in tuple(self._broker.vhosts.values())
         )
         return _object_reports(
@@ -203,7 +207,7 @@ class ChangedObjects:
     def _of_exchanges(self, poll: Poll) -> Iterator[Report | None]:
         rows = (
             self._exchanges.see(
-                exchange, partial(exchange_facts, vhost=vhost), exchange_values(exchange), poll
+                exchange, partial(exchange_attributes, vhost=vhost), exchange_values(exchange), poll
             )
             for vhost in tuple(self._broker.vhosts.values())
             for exchange in tuple(vhost.exchanges.values())
@@ -214,7 +218,7 @@ class ChangedObjects:
     def _of_connections(self, poll: Poll) -> Iterator[Report | None]:
         known = self._known_connections
         rows = (
-            known.see(each, connection_facts, connection_values(each), poll)
+            known.see(each, connection_attributes, connection_values(each), poll)
             for each in self._connections
             if each.vhost
         )
@@ -222,7 +226,7 @@ class ChangedObjects:
 
     def _of_channels(self, poll: Poll) -> Iterator[Report | None]:
         rows = (
-            self._channels.see(channel, channel_facts, channel_values(channel), poll)
+            self._channels.see(channel, channel_attributes, channel_values(channel), poll)
             for channel in self._open_channels()
         )
         return _object_reports("channels", CHANNEL_COLUMNS, rows, self._channels, poll)
@@ -230,7 +234,10 @@ class ChangedObjects:
     def _of_consumers(self, poll: Poll) -> Iterator[Report | None]:
         rows = (
             self._consumers.see(
-                consumer, partial(consumer_facts, channel=channel), consumer_values(consumer), poll
+                consumer,
+                partial(consumer_attributes, channel=channel),
+                consumer_values(consumer),
+                poll,
             )
             for channel in self._open_channels()
             for consumer in tuple(channel.consumers.values())
@@ -243,7 +250,9 @@ class ChangedObjects:
         rows = (
             [
                 pair.number,
-                publishes_facts(channel, pair.exchange) if pair.known_in > poll.since else None,
+                publishes_attributes(channel, pair.exchange)
+                if pair.known_in > poll.since
+                else None,
                 *publishes_values(pair),
             ]
             if pair.exchange is not None
@@ -260,7 +269,7 @@ class ChangedObjects:
         rows = (
             [
                 pair.number,
-                deliveries_facts(channel, pair.queue) if pair.known_in > poll.since else None,
+                deliveries_attributes(channel, pair.queue) if pair.known_in > poll.since else None,
                 *deliveries_values(pair),
             ]
             if pair.queue is not None
@@ -277,7 +286,7 @@ class ChangedObjects:
         rows = (
             [
                 pair.number,
-                incoming_facts(queue, pair.exchange) if pair.known_in > poll.since else None,
+                incoming_attributes(queue, pair.exchange) if pair.known_in > poll.since else None,
                 *incoming_values(pair),
             ]
             if pair.exchange is not None

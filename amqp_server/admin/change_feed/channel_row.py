@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.admin.views.values import text_json
 
 if TYPE_CHECKING:
-    from amqp_server.admin.change_feed.row import Facts
+    from amqp_server.admin.change_feed.row import Attributes
     from amqp_server.broker.channel import Channel
 
 CHANNEL_COLUMNS: Final = (
@@ -36,7 +36,7 @@ CHANNEL_COLUMNS: Final = (
 """Names of the values in the row of a channel."""
 
 
-def channel_facts(channel: Channel) -> Facts:
+def channel_attributes(channel: Channel) -> Attributes:
     """Return what never changes of a channel."""
     client = channel.client
     return {

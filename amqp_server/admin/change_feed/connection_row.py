@@ -8,7 +8,7 @@ from amqp_server.admin.views.values import text_json
 from amqp_server.definitions_file.json_arguments import plain_from_table
 
 if TYPE_CHECKING:
-    from amqp_server.admin.change_feed.row import Facts
+    from amqp_server.admin.change_feed.row import Attributes
     from amqp_server.connections.open_connections import Connection
 
 CONNECTION_COLUMNS: Final = (
@@ -23,11 +23,11 @@ CONNECTION_COLUMNS: Final = (
 """Names of the values in the row of a connection."""
 
 
-def connection_facts(connection: Connection) -> Facts:
+def connection_attributes(connection: Connection) -> Attributes:
     """Return what never changes of a connection that is open."""
     names = connection.names
     handshake = connection.handshake
-    facts = {
+    attributes = {
         "name": connection.name,
         **text_json("user", connection.user),
         **text_json("vhost", connection.vhost),
@@ -41,14 +41,14 @@ def connection_facts(connection: Connection) -> Facts:
         **connection.shown_tls,
     }
     if handshake is not None:
-        facts |= {
+        attributes |= {
             "auth_mechanism": handshake.mechanism,
             "channel_max": handshake.channel_max,
             "frame_max": handshake.frame_max,
             "timeout": handshake.heartbeat_seconds,
             "client_properties": plain_from_table(handshake.client_properties),
         }
-    return facts
+    return attributes
 
 
 def connection_values(connection: Connection) -> list[Any]:

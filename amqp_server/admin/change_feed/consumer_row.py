@@ -9,7 +9,7 @@ from amqp_server.broker.consuming.single_active_consumer import SingleActiveCons
 from amqp_server.definitions_file.json_arguments import plain_from_table
 
 if TYPE_CHECKING:
-    from amqp_server.admin.change_feed.row import Facts
+    from amqp_server.admin.change_feed.row import Attributes
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.consumer import Consumer
 
@@ -17,7 +17,7 @@ CONSUMER_COLUMNS: Final = ("active", "activity_status", "prefetch_count", "unack
 """Names of the values in the row of a consumer."""
 
 
-def consumer_facts(consumer: Consumer, channel: Channel) -> Facts:
+def consumer_attributes(consumer: Consumer, channel: Channel) -> Attributes:
     """Return what never changes of a consumer."""
     queue = consumer.queue
     return {

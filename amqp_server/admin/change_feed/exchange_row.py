@@ -8,7 +8,7 @@ from amqp_server.admin.views.values import text_json
 from amqp_server.definitions_file.json_arguments import plain_from_table
 
 if TYPE_CHECKING:
-    from amqp_server.admin.change_feed.row import Facts
+    from amqp_server.admin.change_feed.row import Attributes
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.virtual_host import VirtualHost
 
@@ -24,7 +24,7 @@ EXCHANGE_COLUMNS: Final = (
 """Names of the values in the row of an exchange."""
 
 
-def exchange_facts(exchange: Exchange, vhost: VirtualHost) -> Facts:
+def exchange_attributes(exchange: Exchange, vhost: VirtualHost) -> Attributes:
     """Return what never changes of an exchange."""
     return {
         **text_json("name", exchange.name),

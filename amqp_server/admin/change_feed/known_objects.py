@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from amqp_server.admin.change_feed.poll import Poll
-    from amqp_server.admin.change_feed.row import Facts
+    from amqp_server.admin.change_feed.row import Attributes
 
 ObjectT = TypeVar("ObjectT")
 GONE_MAX: Final = 20_000
@@ -46,7 +46,7 @@ class KnownObjects(Generic[ObjectT]):
     def see(
         self,
         seen: ObjectT,
-        facts: Callable[[ObjectT], Facts],
+        attributes: Callable[[ObjectT], Attributes],
         values: list[Any],
         poll: Poll,
     ) -> list[Any] | None:
@@ -54,7 +54,7 @@ class KnownObjects(Generic[ObjectT]):
 
         Args:
             seen: The object.
-            facts: Returns its facts, which never change.
+            attributes: Returns its attributes, which never change.
             values: Its values now.
             poll: The poll that sees it.
         """
@@ -68,7 +68,7 @@ class KnownObjects(Generic[ObjectT]):
             known.changed_in = poll.found_in
         if known.changed_in <= poll.since:
             return None
-        return [known.number, facts(seen) if known.known_in > poll.since else None, *values]
+        return [known.number, attributes(seen) if known.known_in > poll.since else None, *values]
 
     def forget_unseen(self, poll: Poll) -> Iterator[None]:
         """Forget, in steps, the objects that a whole poll has not seen: they are gone."""

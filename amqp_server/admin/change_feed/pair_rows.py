@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.admin.views.values import text_json
 
 if TYPE_CHECKING:
-    from amqp_server.admin.change_feed.row import Facts
+    from amqp_server.admin.change_feed.row import Attributes
     from amqp_server.broker.counters.channel_counters import ChannelCounters
     from amqp_server.broker.counters.delivery_pair import DeliveryPair
     from amqp_server.broker.counters.incoming_pair import IncomingPair
@@ -31,9 +31,9 @@ INCOMING_COLUMNS: Final = ("publish",)
 """Names of the values of what a queue has got from an exchange."""
 
 
-def publishes_facts(channel: ChannelCounters, exchange: CountedExchange) -> Facts:
+def publishes_attributes(channel: ChannelCounters, exchange: CountedExchange) -> Attributes:
     """Return which channel has published to which exchange."""
-    return {**_channel_facts(channel), **text_json("exchange", exchange.name)}
+    return {**_channel_attributes(channel), **text_json("exchange", exchange.name)}
 
 
 def publishes_values(pair: PublishPair) -> list[Any]:
@@ -41,9 +41,9 @@ def publishes_values(pair: PublishPair) -> list[Any]:
     return [pair.publish, pair.confirm, pair.return_unroutable, pair.drop_unroutable]
 
 
-def deliveries_facts(channel: ChannelCounters, queue: CountedQueue) -> Facts:
+def deliveries_attributes(channel: ChannelCounters, queue: CountedQueue) -> Attributes:
     """Return which queue has delivered to which channel."""
-    return {**_channel_facts(channel), **text_json("queue", queue.name)}
+    return {**_channel_attributes(channel), **text_json("queue", queue.name)}
 
 
 def deliveries_values(pair: DeliveryPair) -> list[Any]:
@@ -59,7 +59,7 @@ def deliveries_values(pair: DeliveryPair) -> list[Any]:
     ]
 
 
-def incoming_facts(queue: ObservedQueue, exchange: CountedExchange) -> Facts:
+def incoming_attributes(queue: ObservedQueue, exchange: CountedExchange) -> Attributes:
     """Return which queue has got messages from which exchange."""
     return {
         **text_json("vhost", queue.virtual_host.name),
@@ -73,7 +73,7 @@ def incoming_values(pair: IncomingPair) -> list[Any]:
     return [pair.count]
 
 
-def _channel_facts(channel: ChannelCounters) -> Facts:
+def _channel_attributes(channel: ChannelCounters) -> Attributes:
     return {
         "connection": channel.connection,
         "number": channel.number,

@@ -14,7 +14,7 @@ from appendlog.layout.message import body_position
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.admin.change_feed.row import Facts
+    from amqp_server.admin.change_feed.row import Attributes
     from amqp_server.broker.observed_queue import ObservedQueue
     from appendlog.segments.segment import Segment
 
@@ -58,7 +58,7 @@ QUEUE_COLUMNS: Final = (
 """Names of the values in the row of a queue; docs/control.md explains them."""
 
 
-def queue_facts(queue: ObservedQueue) -> Facts:
+def queue_attributes(queue: ObservedQueue) -> Attributes:
     """Return what seldom changes of a queue."""
     owner = queue.exclusive_owner
     return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-Facts = dict[str, Any]
+Attributes = dict[str, Any]
 """What seldom changes of an object, by name: reported with its first row, and when it changes."""
 
 
@@ -19,7 +19,7 @@ class Report:
     Attributes:
         kind: Kind of the objects.
         columns: Names of the values in each row.
-        rows: For each object its number, its facts or None, then its values.
+        rows: For each object its number, its attributes or None, then its values.
         gone: Numbers of objects that are gone.
     """
 

@@ -8,14 +8,14 @@ from amqp_server.admin.change_feed.totals import message_stats
 from amqp_server.admin.views.values import text_json
 
 if TYPE_CHECKING:
-    from amqp_server.admin.change_feed.row import Facts
+    from amqp_server.admin.change_feed.row import Attributes
     from amqp_server.broker.virtual_host import VirtualHost
 
 VHOST_COLUMNS: Final = ("metadata", "tracing", "connections", "recv_oct", "send_oct", "stats")
 """Names of the values in the row of a virtual host."""
 
 
-def vhost_facts(vhost: VirtualHost) -> Facts:
+def vhost_attributes(vhost: VirtualHost) -> Attributes:
     """Return what never changes of a virtual host."""
     return text_json("name", vhost.name)
 

@@ -336,7 +336,7 @@ class Policies:
         before = queue.policy
         changed = (policy.definition, policy.is_unknown) != (before.definition, before.is_unknown)
         queue.policy = policy
-        queue.has_new_facts = True
+        queue.has_new_attributes = True
         queue.mark_changed()
         if changed:
             settings = settings_with_policy(queue.arguments, kind, policy)

@@ -1,4 +1,4 @@
-"""Makes the fields that are shown of an object from its facts and values in a report."""
+"""Makes the fields that are shown of an object from its attributes and values in a report."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def moment_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def queue_fields(facts: Fields, values: Values) -> Fields:
+def queue_fields(attributes: Fields, values: Values) -> Fields:
     """Return the fields of a queue."""
     ready, unacked = values["messages_ready"], values["messages_unacknowledged"]
     # Dead letters that wait for a queue that takes them; the name is RabbitMQ's.
@@ -72,7 +72,7 @@ def queue_fields(facts: Fields, values: Values) -> Fields:
     mean = values["message_bytes_mean"]
     in_ram = min(values["messages_ram"], messages)
     in_ram_bytes = min(values["message_bytes_ram"], int(mean * messages)) if in_ram else 0
-    is_kept = facts["durability"] != "none"
+    is_kept = attributes["durability"] != "none"
     sizes = {
         "message_bytes": int(mean * messages),
         "message_bytes_ready": int(mean * ready),
@@ -83,7 +83,9 @@ def queue_fields(facts: Fields, values: Values) -> Fields:
         "message_bytes_paged_out": int(mean * messages) - in_ram_bytes,
     }
     fields = {
-        **{name: value for name, value in facts.items() if name not in _QUEUE_FACTS_APART},
+        **{
+            name: value for name, value in attributes.items() if name not in _QUEUE_ATTRIBUTES_APART
+        },
         **_without_stats(values, _QUEUE_VALUES_APART),
         "messages": messages,
         "messages_ready": ready,
@@ -98,27 +100,27 @@ def queue_fields(facts: Fields, values: Values) -> Fields:
         "memory": values["message_bytes_ram"],
         "message_stats": message_stats(values),
     }
-    if facts["owner"] is not None:
-        fields["owner_pid_details"] = peer_details(facts["owner"])
+    if attributes["owner"] is not None:
+        fields["owner_pid_details"] = peer_details(attributes["owner"])
     return fields
 
 
-_QUEUE_FACTS_APART: Final = frozenset({"owner", "name_base64", "vhost_base64"})
+_QUEUE_ATTRIBUTES_APART: Final = frozenset({"owner", "name_base64", "vhost_base64"})
 _QUEUE_VALUES_APART: Final = frozenset(
     {"message_bytes_mean", "message_bytes_ram", "oldest_segment_ns", "ack_floor"}
 )
 
 
-def exchange_fields(facts: Fields, values: Values) -> Fields:
+def exchange_fields(attributes: Fields, values: Values) -> Fields:
     """Return the fields of an exchange."""
-    return {**_without_octets(facts), **_without_stats(values), **_stats_of(values)}
+    return {**_without_octets(attributes), **_without_stats(values), **_stats_of(values)}
 
 
-def vhost_fields(facts: Fields, values: Values) -> Fields:
+def vhost_fields(attributes: Fields, values: Values) -> Fields:
     """Return the fields of a virtual host; the mirror adds the sums over its queues."""
     metadata = values["metadata"]
     return {
-        **_without_octets(facts),
+        **_without_octets(attributes),
         **_without_stats(values, _VHOST_VALUES_APART),
         "description": metadata.get("description", ""),
         "tags": metadata.get("tags", []),
@@ -131,17 +133,17 @@ def vhost_fields(facts: Fields, values: Values) -> Fields:
 _VHOST_VALUES_APART: Final = frozenset({"stats"})
 
 
-def connection_fields(facts: Fields, values: Values) -> Fields:
+def connection_fields(attributes: Fields, values: Values) -> Fields:
     """Return the fields of a connection."""
-    return {**_without_octets(facts), **_without_stats(values)}
+    return {**_without_octets(attributes), **_without_stats(values)}
 
 
-def channel_fields(facts: Fields, values: Values) -> Fields:
+def channel_fields(attributes: Fields, values: Values) -> Fields:
     """Return the fields of a channel."""
     return {
-        **{name: facts[name] for name in facts if name != "connection"},
-        "name": f"{facts['connection']} ({facts['number']})",
-        "connection_details": peer_details(facts["connection"]),
+        **{name: attributes[name] for name in attributes if name != "connection"},
+        "name": f"{attributes['connection']} ({attributes['number']})",
+        "connection_details": peer_details(attributes["connection"]),
         **_without_stats(values, _CHANNEL_VALUES_APART),
         "message_stats": message_stats({**values, "confirm": values["confirm_count"]}),
         "confirm": values["confirm"],
@@ -151,21 +153,21 @@ def channel_fields(facts: Fields, values: Values) -> Fields:
 _CHANNEL_VALUES_APART: Final = frozenset({"confirm_count"})
 
 
-def consumer_fields(facts: Fields, values: Values) -> Fields:
+def consumer_fields(attributes: Fields, values: Values) -> Fields:
     """Return the fields of a consumer."""
     apart = {"queue", "vhost", "connection", "channel", "user"}
-    connection = facts["connection"]
+    connection = attributes["connection"]
     peer = peer_details(connection)
     return {
-        **{name: facts[name] for name in facts if name not in apart},
-        "queue": {"name": facts["queue"], "vhost": facts["vhost"]},
+        **{name: attributes[name] for name in attributes if name not in apart},
+        "queue": {"name": attributes["queue"], "vhost": attributes["vhost"]},
         "channel_details": {
-            "name": f"{connection} ({facts['channel']})",
-            "number": facts["channel"],
+            "name": f"{connection} ({attributes['channel']})",
+            "number": attributes["channel"],
             "connection_name": connection,
             "peer_host": peer["peer_host"],
             "peer_port": peer["peer_port"],
-            "user": facts["user"],
+            "user": attributes["user"],
         },
         **values,
     }
@@ -198,8 +200,8 @@ def _without_stats(values: Values, apart: frozenset[str] = frozenset()) -> Field
     }
 
 
-def _without_octets(facts: Fields) -> Fields:
-    return {name: value for name, value in facts.items() if not name.endswith("_base64")}
+def _without_octets(attributes: Fields) -> Fields:
+    return {name: value for name, value in attributes.items() if not name.endswith("_base64")}
 
 
 FIELDS: Final[Mapping[str, Callable[[Fields, Values], Fields]]] = {

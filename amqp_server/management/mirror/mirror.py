@@ -35,20 +35,22 @@ PAUSE_SECONDS_MAX: Final = 1.0
 """Longest pause between two refreshes for that share."""
 
 
-def _by_name(facts: Mapping[str, Any]) -> str:
-    return text_of(facts, "name")
+def _by_name(attributes: Mapping[str, Any]) -> str:
+    return text_of(attributes, "name")
 
 
-def _by_vhost_and_name(facts: Mapping[str, Any]) -> tuple[str, str]:
-    return text_of(facts, "vhost"), text_of(facts, "name")
+def _by_vhost_and_name(attributes: Mapping[str, Any]) -> tuple[str, str]:
+    return text_of(attributes, "vhost"), text_of(attributes, "name")
 
 
-def _by_channel(facts: Mapping[str, Any]) -> str:
-    return f"{facts['connection']} ({facts['number']})"
+def _by_channel(attributes: Mapping[str, Any]) -> str:
+    return f"{attributes['connection']} ({attributes['number']})"
 
 
-def _by_channel_and_tag(facts: Mapping[str, Any]) -> tuple[str, str]:
-    return f"{facts['connection']} ({facts['channel']})", text_of(facts, "consumer_tag")
+def _by_channel_and_tag(attributes: Mapping[str, Any]) -> tuple[str, str]:
+    return f"{attributes['connection']} ({attributes['channel']})", text_of(
+        attributes, "consumer_tag"
+    )
 
 
 _KINDS: Final = {

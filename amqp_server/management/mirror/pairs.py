@@ -107,14 +107,14 @@ class Pairs:
         self, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, is_first: bool
     ) -> None:
         """Change what a report says; the arguments are those of `Table.take`."""
-        for number, facts, *values in rows:
+        for number, attributes, *values in rows:
             if self._reported is not None:
                 self._reported.add(number)
             pair = self._by_number.get(number)
             if pair is None:
-                if facts is None:
+                if attributes is None:
                     continue
-                ends = (_key(facts, self._ends[0]), _key(facts, self._ends[1]))
+                ends = (_key(attributes, self._ends[0]), _key(attributes, self._ends[1]))
                 base = values if is_first else [0] * len(values)
                 pair = self._by_number[number] = Pair(ends, columns, base)
                 for index, end in zip(self._of, ends, strict=True):
@@ -161,7 +161,7 @@ class Pairs:
             pair.sample(self._ticks.last_seconds)
 
 
-def _key(facts: Mapping[str, Any], end: str) -> Key:
+def _key(attributes: Mapping[str, Any], end: str) -> Key:
     if end == "channel":
-        return f"{facts['connection']} ({facts['number']})"
-    return text_of(facts, "vhost"), text_of(facts, end)
+        return f"{attributes['connection']} ({attributes['number']})"
+    return text_of(attributes, "vhost"), text_of(attributes, end)

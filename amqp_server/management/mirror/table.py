@@ -18,8 +18,8 @@ class Kind(NamedTuple):
     """What differs between the kinds of objects.
 
     Attributes:
-        key_of: Returns the key of an object from its facts.
-        fields_of: Returns its fields from its facts and values.
+        key_of: Returns the key of an object from its attributes.
+        fields_of: Returns its fields from its attributes and values.
         resolutions: How its samples are kept; none: it has none.
         counted: Fields of which samples are kept, beside `message_stats`.
         shows_idle: Whether an object that does nothing shows since when.
@@ -50,7 +50,7 @@ class Table:
         self._kind = kind
         self._ticks = ticks
         self._by_number: dict[int, Row] = {}
-        self._facts: dict[int, dict[str, Any]] = {}
+        self._attributes: dict[int, dict[str, Any]] = {}
         self._reported: set[int] | None = None
         # The rows that had changed at the last samples, and when these were taken.
         self._active: dict[Row, None] = {}
@@ -79,35 +79,35 @@ class Table:
 
         Args:
             columns: Names of the values.
-            rows: For each object its number, its facts or None, and its values.
+            rows: For each object its number, its attributes or None, and its values.
             is_first: Whether the mirror learns of all objects now: it does not know when they
                 began.
         """
-        for number, facts, *values in rows:
+        for number, attributes, *values in rows:
             if self._reported is not None:
                 self._reported.add(number)
-            if facts is None:
-                facts = self._facts.get(number)
-                if facts is None:
+            if attributes is None:
+                attributes = self._attributes.get(number)
+                if attributes is None:
                     # It is gone, and the report was on its way.
                     continue
             else:
-                self._facts[number] = facts
+                self._attributes[number] = attributes
             row = self._by_number.get(number)
             if row is None:
-                row = self._add(number, facts, is_first=is_first)
+                row = self._add(number, attributes, is_first=is_first)
             else:
                 row.begin_change()
             before = row.fields
             by_name = dict(zip(columns, values, strict=True))
-            row.fields = self._kind.fields_of(facts, by_name)
+            row.fields = self._kind.fields_of(attributes, by_name)
             if is_first:
                 self._show_idle(row)
             elif self._kind.resolutions:
                 self.changed[row] = None
             yield row, by_name, before
 
-    def _add(self, number: int, facts: dict[str, Any], *, is_first: bool) -> Row:
+    def _add(self, number: int, attributes: dict[str, Any], *, is_first: bool) -> Row:
         row = Row(
             self._ticks,
             self._kind.resolutions,
@@ -115,7 +115,7 @@ class Table:
             counted=self._kind.counted,
         )
         row.number = number
-        row.key = self._kind.key_of(facts)
+        row.key = self._kind.key_of(attributes)
         self._by_number[number] = row
         self.rows[row.key] = row
         return row
@@ -125,7 +125,7 @@ class Table:
         removed: list[Row] = []
         for number in numbers:
             row = self._by_number.pop(number, None)
-            self._facts.pop(number, None)
+            self._attributes.pop(number, None)
             if row is None:
                 continue
             self.changed.pop(row, None)

@@ -160,7 +160,7 @@ def test_what_the_broker_did_before_the_mirror_began_is_no_rate_of_the_server() 
     ticks = Ticks()
     ticks.last_seconds = BEGIN_SECONDS
     overview = Overview(ticks)
-    kind = Kind(lambda facts: facts["name"], lambda facts, _: facts, OBJECTS)
+    kind = Kind(lambda attributes: attributes["name"], lambda attributes, _: attributes, OBJECTS)
     kinds = ("connections", "channels", "exchanges", "queues", "consumers")
     tables = {name: Table(kind, ticks) for name in kinds}
     for published in (1000, 1010):
