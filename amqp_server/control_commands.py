@@ -9,7 +9,7 @@ from amqp_server.base.compatible_version import compatible_version
 from amqp_server.control.audit_pages import audit_commands
 from amqp_server.control.bindings import binding_commands
 from amqp_server.control.browse import browse_commands
-from amqp_server.control.changes import changes_commands
+from amqp_server.control.change_feed import changes_commands
 from amqp_server.control.checkpoint import checkpoint_commands
 from amqp_server.control.connections import connection_commands
 from amqp_server.control.definitions import definitions_commands

@@ -24,7 +24,7 @@ from amqp_server.operator_signals import (
 )
 from amqp_server.service_manager import ServiceManager
 from amqp_server.start_and_stop import start
-from amqp_server.upkeep.open_files import claim_open_files, refuse_start_without_files
+from amqp_server.upkeep.open_file_limit import claim_open_files, refuse_start_without_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

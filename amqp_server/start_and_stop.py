@@ -51,7 +51,7 @@ from amqp_server.server import assemble, restore_reserve
 from amqp_server.server_activity import ServerActivity
 from amqp_server.server_recovery import recover_server
 from amqp_server.upkeep.disk_reserve import DiskReserve
-from amqp_server.upkeep.open_files import close_log_files, refuse_start_without_files
+from amqp_server.upkeep.open_file_limit import close_log_files, refuse_start_without_files
 from appendlog import FileSystem
 from appendlog.files.counted_files import CountedFiles
 from offsets.errors import OffsetsError

@@ -18,8 +18,8 @@ from amqp_server.broker.age_text import age_ns
 from cli.command_failure import CommandFailedError
 from cli.control import check_utf8
 from cli.data_directory import data_directory_option
+from cli.display import shown
 from cli.exit_codes import EXIT_REFUSED
-from cli.shown import shown
 
 FOLLOW_SECONDS: Final = 0.2
 """Seconds between two looks at the files with `--follow`."""

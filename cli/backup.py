@@ -12,8 +12,8 @@ from amqp_server.control.client import ControlError, UnreachableError, ask
 from amqp_server.maintenance.backup import BackupFailedError, back_up
 from cli.command_failure import CommandFailedError
 from cli.data_directory import HELP, data_directory_option, refusals
+from cli.display import shown_bytes
 from cli.exit_codes import EXIT_FAILED
-from cli.shown import shown_bytes
 from metadata.reading_lock import is_served
 
 

@@ -16,16 +16,16 @@ from amqp_server.admin.offset_text import HOW_WRITTEN, parse_offset_text
 from amqp_server.broker.header_filter import parse_filter
 from amqp_server.broker.message_states import MessageState
 from amqp_server.control.client import ControlError, UnreachableError
-from amqp_server.control.messages import ErrorKind
+from amqp_server.control.protocol import ErrorKind
 from amqp_server.control.queue_client import QueueClient
 from amqp_server.maintenance.stored_browse import stored_browse
 from amqp_server.maintenance.stored_queues import load_stored_queues
 from cli.command_failure import CommandFailedError
 from cli.control import check_utf8
 from cli.data_directory import HELP, data_directory_option, refusals
+from cli.display import shown
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
-from cli.places import FilterType, OffsetTextType
-from cli.shown import shown
+from cli.position_types import FilterType, OffsetTextType
 from cli.units import CountType
 from cli.verify import find_queue
 

@@ -10,6 +10,7 @@ import orjson
 from click.core import ParameterSource
 
 from cli.default_user import default_user_values
+from cli.display import shown
 from cli.main import command as server_command
 from cli.settings import (
     ServerOption,
@@ -19,7 +20,6 @@ from cli.settings import (
     settings_files,
     unknown_variables,
 )
-from cli.shown import shown
 from cli.table import write_table
 from cli.units import (
     DURATION,

@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from amqp_server.control.client import ControlError, UnreachableError, ask
-from amqp_server.control.messages import ErrorKind
+from amqp_server.control.protocol import ErrorKind
 from cli.command_failure import CommandFailedError
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
 

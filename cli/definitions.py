@@ -20,8 +20,8 @@ from amqp_server.definitions_file.file_content import (
 )
 from cli.control import EXIT_CODES, RequestFailedError, check_utf8, storage_path_option
 from cli.definitions_import import import_entries
+from cli.display import shown
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
-from cli.shown import shown
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 _OUTCOMES: Final = ("created", "changed", "equal", "different", "skipped")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.shown import rough_size
+from cli.display import rough_size
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar

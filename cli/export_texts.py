@@ -10,7 +10,7 @@ from appendlog.spark.exporting.export_plan import QueuePlan
 from appendlog.spark.exporting.files.quarantine import quarantine_folder
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.settlement import Include, Settled
-from cli.shown import rough_size
+from cli.display import rough_size
 
 GAPS_SHOWN: Final = 3
 

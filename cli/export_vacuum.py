@@ -8,8 +8,8 @@ import orjson
 
 from appendlog.spark.exporting.committing.vacuum import Orphan, vacuum_queue
 from cli.data_directory import HELP
+from cli.display import shown, shown_bytes
 from cli.export_output import open_output, output_options, output_refusals
-from cli.shown import shown, shown_bytes
 from cli.store_options import reach_stores
 from cli.units import DURATION
 

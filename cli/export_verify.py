@@ -27,9 +27,9 @@ from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.queues import find_queue
 from appendlog.spark.planning.ranges import join_ranges, offsets_in
 from cli.data_directory import HELP
+from cli.display import shown, shown_bytes
 from cli.exit_codes import EXIT_CORRUPT, EXIT_DATA_LOSS
 from cli.export_output import output_options, output_refusals, shown_ranges
-from cli.shown import shown, shown_bytes
 from cli.store_options import reach_stores
 from metadata.name_texts import escaped_text
 

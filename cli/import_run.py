@@ -15,7 +15,7 @@ import orjson
 from amqp_server.admin.imports.batch_file import BATCH_BYTES, BATCH_MESSAGES
 from amqp_server.control.client import ControlError, UnreachableError
 from amqp_server.control.import_client import ImportClient, ImportProgress, ImportWork
-from amqp_server.control.messages import ErrorKind
+from amqp_server.control.protocol import ErrorKind
 from appendlog.spark.errors import AmqplogError
 from appendlog.spark.importing.exported import Exported, ExportedQueue
 from appendlog.spark.importing.message_import import (
@@ -28,8 +28,8 @@ from appendlog.spark.importing.message_import import (
 from appendlog.spark.importing.opening import open_exported
 from appendlog.spark.planning.ranges import Range, offsets_in
 from cli.control import RequestFailedError
+from cli.display import shown
 from cli.exit_codes import EXIT_FAILED, EXIT_NOTHING_NEW, EXIT_REFUSED
-from cli.shown import shown
 from cli.store_options import reach_stores
 
 NEAR_MAX: Final = 3

@@ -27,7 +27,7 @@ from cli.data_directory import (
     data_directory_option,
     refusals,
 )
-from cli.shown import shown
+from cli.display import shown
 from cli.units import CountType
 from cli.verify import find_queue
 from metadata.name_texts import escaped_text

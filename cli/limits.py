@@ -7,7 +7,7 @@ import click
 import orjson
 
 from cli.control import EXIT_CODES, ask_server, check_utf8, storage_path_option
-from cli.shown import shown
+from cli.display import shown
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 _vhost_option = click.option("--vhost", callback=check_utf8, help="Name of the virtual host.")

@@ -8,7 +8,7 @@ import click
 import orjson
 
 from amqp_server.admin.views.values import time_text
-from amqp_server.control.messages import ErrorKind
+from amqp_server.control.protocol import ErrorKind
 from cli.control import (
     EXIT_CODES,
     RequestFailedError,
@@ -16,8 +16,8 @@ from cli.control import (
     check_utf8,
     storage_path_option,
 )
-from cli.places import OffsetTextType
-from cli.shown import shown, shown_bytes, shown_field
+from cli.display import shown, shown_bytes, shown_field
+from cli.position_types import OffsetTextType
 
 Row = dict[str, Any]
 

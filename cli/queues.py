@@ -8,8 +8,8 @@ import orjson
 
 from amqp_server.admin.offset_text import HOW_WRITTEN
 from cli.control import EXIT_CODES, ask_server, check_utf8, storage_path_option
-from cli.places import FilterType, OffsetTextType
-from cli.shown import shown
+from cli.display import shown
+from cli.position_types import FilterType, OffsetTextType
 from cli.table import write_table
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}

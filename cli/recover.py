@@ -16,7 +16,7 @@ from cli.data_directory import (
     data_directory_option,
     refusals,
 )
-from cli.shown import shown, shown_bytes
+from cli.display import shown, shown_bytes
 
 QUEUES_SHOWN: Final = 50
 RANGES_SHOWN: Final = 3

@@ -21,8 +21,8 @@ from cli.data_directory import (
     data_directory_option,
     refusals,
 )
+from cli.display import shown
 from cli.exit_codes import EXIT_FAILED
-from cli.shown import shown
 from cli.verify import OUTCOMES, check_json
 from metadata.name_texts import escaped_text
 from metadata.reading_lock import reading_lock

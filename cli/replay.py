@@ -10,12 +10,12 @@ import orjson
 
 from amqp_server.admin.offset_text import HOW_WRITTEN
 from amqp_server.control.client import ControlError, UnreachableError
-from amqp_server.control.messages import ErrorKind
+from amqp_server.control.protocol import ErrorKind
 from amqp_server.control.queue_client import QueueClient
 from cli.control import RequestFailedError, check_utf8, storage_path_option
+from cli.display import shown
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
-from cli.places import FilterType, OffsetTextType
-from cli.shown import shown
+from cli.position_types import FilterType, OffsetTextType
 
 SHOW_EVERY_SECONDS: Final = 0.5
 REFUSED: Final = frozenset((ErrorKind.NOT_FOUND, ErrorKind.INVALID_ARGUMENT))

@@ -17,8 +17,8 @@ from cli.control import (
     check_utf8,
     storage_path_option,
 )
+from cli.display import shown, shown_field
 from cli.exit_codes import EXIT_FAILED
-from cli.shown import shown, shown_field
 from cli.units import CountType
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}

@@ -11,14 +11,14 @@ import orjson
 
 from amqp_server.admin.views.values import time_text
 from amqp_server.control.client import ControlError, UnreachableError, ask
-from amqp_server.control.messages import ErrorKind
+from amqp_server.control.protocol import ErrorKind
 from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
 from amqp_server.maintenance.stored_stats import stored_stats
 from cli.command_failure import CommandFailedError
 from cli.control import check_utf8
 from cli.data_directory import HELP, data_directory_option, refusals
+from cli.display import shown, shown_bytes, shown_field
 from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
-from cli.shown import shown, shown_bytes, shown_field
 from cli.units import CountType
 from metadata.reading_lock import is_served
 

@@ -7,7 +7,7 @@ import click
 import orjson
 
 from cli.control import EXIT_CODES, ask_server, storage_path_option
-from cli.shown import shown
+from cli.display import shown
 
 STALLS_SHOWN = 5
 """Stalls that are shown to people, the last ones; `--json` has more."""

@@ -9,8 +9,8 @@ import orjson
 from amqp_server.access.passwords import PasswordHash
 from cli.confirmation import confirm
 from cli.control import EXIT_CODES, ask_server, check_utf8, storage_path_option
+from cli.display import shown
 from cli.passwords import chosen_hash, password_options
-from cli.shown import shown
 from cli.table import write_table
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}

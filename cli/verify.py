@@ -21,7 +21,7 @@ from cli.data_directory import (
     data_directory_option,
     refusals,
 )
-from cli.shown import shown, shown_bytes
+from cli.display import shown, shown_bytes
 from metadata.name_texts import escaped_text
 
 PROBLEMS_SHOWN: Final = 200

@@ -8,7 +8,7 @@ import orjson
 
 from cli.confirmation import confirm
 from cli.control import EXIT_CODES, ask_server, check_utf8, storage_path_option
-from cli.shown import shown
+from cli.display import shown
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 

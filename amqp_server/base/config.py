@@ -210,7 +210,7 @@ class ServerConfig:
             channel is closed; 0: no limit. Queues and consumers may have their own.
         max_message_bytes: Largest message body that is accepted.
         connections_max: Open client connections; one more is closed before its handshake. A small
-            limit of open files lowers it (`amqp_server.upkeep.open_files`).
+            limit of open files lowers it (`amqp_server.upkeep.open_file_limit`).
         channels_per_connection_max: Offered as channel-max in `connection.tune`.
         frame_bytes_max: Offered as frame-max in `connection.tune`: bytes of a whole frame with its
             header and end octet. A larger frame is a frame error (501). The server's read buffer

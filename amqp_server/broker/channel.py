@@ -1,7 +1,7 @@
 """A channel: publishes in, deliveries out, and what is outstanding in both directions.
 
 Publishes and acknowledgements arrive in runs and are handled a run at a time, publishes in
-`publishing`. All other methods go to `handlers`, one function each.
+`publishing`. All other methods go to `connections/handlers`, one function each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A client inside the server, through which commands use the same handlers as AMQP clients."""
+"""A client inside the server, for which commands begin the operations of AMQP clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class InnerClient:
-    """A client without a connection: its user awaits what the handlers return.
+    """A client without a connection: its user awaits what operations return.
 
     Args:
         name: Name of the command, for logs.
@@ -51,7 +51,7 @@ class InnerClient:
         """Drop frames: there is no connection."""
 
     def reply_in_order(self, send: Callable[[], None]) -> None:
-        """Drop a reply: the caller gets it from the handler."""
+        """Drop a reply: the caller gets the result of the operation."""
 
     def pause_reading(self, reason: object) -> None:
         """Do nothing: there is no connection to read."""
@@ -74,11 +74,11 @@ class InnerClient:
         return False
 
     def close_channel(self, number: int, error: SoftError) -> None:
-        """Do nothing: the handler raises the error."""
+        """Do nothing: the operation raises the error."""
 
 
 def inner_channel(name: str, vhost: VirtualHost, broker: Broker) -> Channel:
-    """Return a channel for handlers, with a client of its own.
+    """Return a channel for operations, with a client of its own.
 
     Args:
         name: Name of the command, for logs.

@@ -14,6 +14,7 @@ from termios import TIOCOUTQ
 from typing import TYPE_CHECKING, cast
 
 from amqp_server.base.socket_names import SocketNames, names_of
+from amqp_server.connections.client_timeouts import ClientTimeouts
 from amqp_server.connections.octet_counters import OctetCounters
 from amqp_server.connections.outbox import Outbox
 from amqp_server.connections.session.client_session import ClientSession
@@ -36,12 +37,6 @@ _INT = Struct("i")
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 _OLD_PROTOCOL_HEADER = b"AMQP\x01\x01\x00\x09"
 _HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-CLOSE_SECONDS_MAX = 2.0
-"""Seconds that a peer may take to answer connection.close before its socket is closed."""
-PEER_FIRST_SECONDS = 1.0
-"""Time that a client has to close its socket after connection.close-ok (RabbitMQ: 30 s)."""
-DRAIN_SECONDS_MAX = 10.0
-"""Seconds that a peer may take to read its unsent octets while its socket is closing."""
 WRITE_BUFFER_HIGH_BYTES = 1024 * 1024
 """Unsent bytes above which the broker sends a client no more deliveries."""
 _REFUSED = "refused"
@@ -88,7 +83,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._abort_reason = ""
         self._names: SocketNames | None = None
         self._tls: TlsTransport | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timeouts = ClientTimeouts(self._limits)
 
     # For what reads the socket first
 
@@ -120,9 +115,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             logger.warning("connection refused peer=%s reason=too many connections", self.name)
             transport.abort()
             return
-        self._timer = asyncio.get_running_loop().call_later(
-            self._limits.handshake_seconds_max, self.abandon, "handshake timeout"
-        )
+        self._timeouts.wait_for_login(self.abandon)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the part of the shared read buffer behind what the last read left over."""
@@ -163,7 +156,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             # The two refer to each other: only the garbage collector would free them.
             self._outbox.clear()
             self._outbox = None
-        self._cancel_timer()
+        self._timeouts.stop()
         self._server.heartbeats.remove(self)
         self._server.lingering.remove(self)
         if self._session is not None:
@@ -265,7 +258,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def handshake_done(self) -> None:
         """Cancel the timeout of the handshake, and read as much at a time as others do."""
-        self._cancel_timer()
+        self._timeouts.stop()
         self._is_logged_in = True
 
     def begin_heartbeats(self, interval_seconds: int) -> None:
@@ -282,7 +275,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         close.
 
         Args:
-            peer_is_first: Whether the peer has `PEER_FIRST_SECONDS` to close its side before this
+            peer_is_first: Whether the peer has some time to close its side before this
                 side tells it that nothing follows. A client that closes a connection from several
                 threads would take the end of the stream for a failure while it handles close-ok.
         """
@@ -308,10 +301,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._transport is None or self._is_lost:
             return
         if self._peer_is_first:
-            self._cancel_timer()
-            self._timer = asyncio.get_running_loop().call_later(
-                PEER_FIRST_SECONDS, self._end_after_peer
-            )
+            self._timeouts.wait_for_peer_to_close(self._end_after_peer)
             return
         # With a limit of 0, `resume_writing` is called when everything is sent.
         self._transport.set_write_buffer_limits(high=0)
@@ -326,20 +316,16 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._end_writing()
 
     def close_later(self) -> None:
-        """Wait `CLOSE_SECONDS_MAX` for the peer's connection.close-ok, then close the socket.
+        """Wait for the peer's connection.close-ok, then close the socket.
 
         The session reads and drops frames during that time, so `close` need not linger after it.
         """
-        self._cancel_timer()
-        self._timer = asyncio.get_running_loop().call_later(CLOSE_SECONDS_MAX, self._close_at_once)
+        self._timeouts.wait_for_close_ok(self._close_at_once)
 
     def close_in_silence(self) -> None:
         """Close the socket after a delay, without a reply: this slows down password guessing."""
         self.pause_reading(_REFUSED)
-        self._cancel_timer()
-        self._timer = asyncio.get_running_loop().call_later(
-            self._limits.refused_login_seconds, self.close
-        )
+        self._timeouts.delay_refusal(self.close)
 
     def write(self, octets: bytes | bytearray) -> None:
         """Send frames; the caller must not change `octets` afterwards."""
@@ -522,13 +508,10 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _linger(self) -> None:
         """Wait for the peer to close its side; everything is sent."""
-        self._cancel_timer()
-        self._timer = asyncio.get_running_loop().call_later(
-            self._limits.linger_seconds_max, self._abort
-        )
+        self._timeouts.linger(self._abort)
 
     def _close_at_once(self) -> None:
-        """Close the socket when everything is sent, or after `DRAIN_SECONDS_MAX`."""
+        """Close the socket when everything is sent, or if that takes too long."""
         if self._transport is not None and not self._is_lost:
             self._limit_draining()
             if self._outbox is not None and self._outbox.waiting_bytes:
@@ -537,10 +520,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._transport.close()
 
     def _limit_draining(self) -> None:
-        self._cancel_timer()
-        self._timer = asyncio.get_running_loop().call_later(
-            DRAIN_SECONDS_MAX, self.abandon, "does not read"
-        )
+        self._timeouts.wait_for_draining(self.abandon)
 
     def _abort(self) -> None:
         if self._transport is not None:
@@ -589,11 +569,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         """IP address of the client."""
         assert self._names is not None, "known from the start of the connection"
         return self._names.peer_host
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 def _hint(received: bytes) -> str:

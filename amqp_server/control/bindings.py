@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.control.command_channel import command_channel
 from amqp_server.control.field_tables import checked_name, field_table
-from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.properties_key import (
     has_arguments,
     is_key_of,
     properties_key,
     routing_key_in,
 )
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 from amqp_server.definitions_file.json_arguments import plain_from_table
 from amqp_server.operations.binding import (

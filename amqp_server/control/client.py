@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from amqp_server.control.messages import (
+from amqp_server.control.protocol import (
     ControlError,
     Request,
     RequestActor,

@@ -14,9 +14,9 @@ from amqp_server.broker.channel import Channel
 from amqp_server.broker.inner_client import InnerClient
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.rights import AnswerAwaited
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.requesting_user import refusal, requesting_user, rights_in
-from amqp_server.operations.operation import Applied
+from amqp_server.operations.applied import Applied
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.methods import BasicAck, BasicNack
 from appendlog import LogError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.rights import Rights
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.virtual_host import VirtualHost
-    from amqp_server.operations.operation import AppliedSteps, Operation
+    from amqp_server.operations.applied import AppliedSteps, Operation
     from amqp_server.protocol.large_delivery import LargeMessage, Octets
     from amqp_server.protocol.methods import Method
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.job import done_in_turns
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 
 if TYPE_CHECKING:

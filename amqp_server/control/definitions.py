@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import owner_of_request
 from amqp_server.definitions_file.entries_file import append_lines, read_entries, take_content

@@ -15,7 +15,7 @@ from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.subscriptions.log_pages import read_page
 from amqp_server.broker.turn import TaskQueue
 from amqp_server.control.command_channel import refused
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import rights_in
 from appendlog import LogFailedError

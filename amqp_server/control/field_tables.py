@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.definitions_file.json_arguments import table_from_plain
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.tables import encode_table

@@ -10,7 +10,7 @@ import orjson
 
 from amqp_server.admin.log_tail import LINES_MAX
 from amqp_server.broker.events.follower import Follower
-from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
+from amqp_server.control.protocol import ClientGoneError, ControlError, ErrorKind
 from amqp_server.control.registry import Command
 
 if TYPE_CHECKING:

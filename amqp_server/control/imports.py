@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from amqp_server.admin.imports.imports import ImportOvertakenError, ImportRefusedError
 from amqp_server.control.browse import find_queue
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from appendlog import LogError
 

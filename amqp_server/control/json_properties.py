@@ -9,7 +9,7 @@ import dataclasses
 from typing import Any, Final
 
 from amqp_server.control.field_tables import field_table
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.definitions_file.json_arguments import plain_from_table
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.properties import Properties

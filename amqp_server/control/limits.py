@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.access.errors import NoSuchUserError, NoSuchVhostError
 from amqp_server.access.user import InvalidUserError
 from amqp_server.broker.vhost_limits import InvalidLimitError
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 from metadata.errors import MetadataError
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.audit.actor import Actor, acting
 from amqp_server.control.audited_requests import AuditedRequests, peer_of
-from amqp_server.control.messages import (
+from amqp_server.control.protocol import (
     LINE_BYTES_MAX,
     ClientGoneError,
     ControlError,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping
 
     from amqp_server.audit.audit_log import AuditLog
-    from amqp_server.control.messages import RequestActor
+    from amqp_server.control.protocol import RequestActor
     from amqp_server.control.registry import Command, ReportProgress
 
 logger = logging.getLogger("amqp_server.control.listener")

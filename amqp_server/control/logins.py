@@ -16,7 +16,7 @@ from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.counters.broker_counters import HTTP
 from amqp_server.connections.authentication import ONLY_FROM_HERE
 from amqp_server.connections.connection_attributes import backend_details
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.queue import Queue
 from amqp_server.control.browse import find_queue
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.operations.sharding.shard_set import HASH_KIND, shard_set
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from amqp_server.broker.consuming.ending import end_consumers
 from amqp_server.broker.subscriptions.start_position import StartKind, offset_range, start_offset
 from amqp_server.control.browse import written_place
 from amqp_server.control.command_channel import refused
-from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.offset_logs import (
     GroupLog,
     check_known,
@@ -30,6 +29,7 @@ from amqp_server.control.offset_logs import (
 )
 from amqp_server.control.offset_refusals import refusals
 from amqp_server.control.offset_rows import Row, add_lag_seconds, group_row, queue_row
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.queues import checkpoint_age_seconds
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import rights_in

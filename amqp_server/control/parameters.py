@@ -11,7 +11,7 @@ import orjson
 from amqp_server.access.errors import NoSuchVhostError
 from amqp_server.base.time_slice import TimeSlice
 from amqp_server.control.field_tables import checked_name
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 from amqp_server.control.requesting_user import may_enter, owner_of_request, requesting_user
 from amqp_server.operations.parameter_settings import TooManyParametersError

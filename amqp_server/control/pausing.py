@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.access.permissions import Right
 from amqp_server.control.browse import find_queue
 from amqp_server.control.command_channel import refused
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 from amqp_server.control.requesting_user import rights_in
 from metadata.errors import MetadataError

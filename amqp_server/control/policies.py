@@ -13,7 +13,7 @@ from amqp_server.broker.policies.errors import (
     TooManyPoliciesError,
 )
 from amqp_server.broker.policies.policy import PolicyKind
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 from metadata.errors import MetadataError
 

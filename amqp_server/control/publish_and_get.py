@@ -20,7 +20,7 @@ from amqp_server.control.body_uploads import BodyUploads
 from amqp_server.control.command_channel import command_channel, refused
 from amqp_server.control.field_tables import checked_name
 from amqp_server.control.json_properties import properties_from_json, properties_to_json
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command, when_permitted
 from amqp_server.operations.getting import get_message
 from amqp_server.protocol.content_assembly import ContentAssembly

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.admin.views.values import text_json
 from amqp_server.broker.stream import Stream
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 from appendlog.log_statistics import log_statistics
 

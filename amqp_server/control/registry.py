@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from amqp_server.broker.rights import AnswerAwaited
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from amqp_server.control.messages import Request
+    from amqp_server.control.protocol import Request
 
     ReportProgress = Callable[[Mapping[str, object]], Awaitable[None]]
     """Sends a progress report, as JSON values; raises OSError if the client is gone."""

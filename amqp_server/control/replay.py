@@ -11,7 +11,7 @@ from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.start_position import StartKind, start_offset
 from amqp_server.broker.transfers.replay import Replay, ReplayRequest, ReplayStoppedError
 from amqp_server.control.browse import find_queue, parse_filters, written_place
-from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
+from amqp_server.control.protocol import ClientGoneError, ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.transfers import Transfer, TransferKind, require_transfer
 from appendlog import LogFailedError

@@ -12,7 +12,7 @@ from amqp_server.access.user import ADMINISTRATOR
 from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.parameters import ParameterOwner
 from amqp_server.broker.rights import ALL_RIGHTS, AnswerAwaited, Rights
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.protocol.constants import ReplyCode
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from amqp_server.broker.stream import Stream
 from amqp_server.broker.transfers.replay import ReplayStoppedError
 from amqp_server.broker.transfers.returning import Return, ReturnRequest
 from amqp_server.control.browse import find_queue, parse_filters
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.replay import REPORT_EVERY_SECONDS, kept_offset, show_all
 from amqp_server.control.transfers import Transfer, TransferKind, require_transfer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.base.config import BOUNDS, LOG_LEVELS
 from amqp_server.base.limits import MIB
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.upkeep.resource_sensor import watermark_bytes
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.admin.views.values import text_json
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.queues import queue_stats
 from amqp_server.control.registry import Command
 from amqp_server.operations.sharding.changes import create_shards, delete_shards, find_shards

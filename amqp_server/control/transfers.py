@@ -23,7 +23,7 @@ from amqp_server.access.permissions import Right
 from amqp_server.admin.views.values import text_json
 from amqp_server.audit.actor import acting
 from amqp_server.control.command_channel import refused
-from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
+from amqp_server.control.protocol import ClientGoneError, ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import entered_by_request, rights_in
 

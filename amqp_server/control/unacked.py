@@ -13,8 +13,8 @@ from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.subscriptions.subscription import Subscription
 from amqp_server.broker.turn import TaskQueue
 from amqp_server.control.browse import find_queue
-from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.offset_rows import Row, group_row
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 
 if TYPE_CHECKING:

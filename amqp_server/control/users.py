@@ -21,7 +21,7 @@ from amqp_server.access.passwords import SHA256, PasswordHash
 from amqp_server.access.permissions import FULL, InvalidPermissionError
 from amqp_server.access.user import ADMINISTRATOR, InvalidUserError, User
 from amqp_server.control.logins import hash_password
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 from metadata.errors import MetadataError
 

@@ -17,7 +17,7 @@ from amqp_server.broker.vhost_changes import (
     VhostExistsError,
     VhostNameError,
 )
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Audited, Command
 from amqp_server.control.requesting_user import requesting_login, requesting_user
 from amqp_server.control.users import done, texts

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from amqp_server.control.messages import LINE_BYTES_MAX as REQUEST_BYTES_MAX
-from amqp_server.control.messages import (
+from amqp_server.control.protocol import LINE_BYTES_MAX as REQUEST_BYTES_MAX
+from amqp_server.control.protocol import (
     VERSION,
     ControlError,
     ErrorKind,

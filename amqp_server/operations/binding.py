@@ -19,8 +19,8 @@ from amqp_server.broker.declaring.names import (
 )
 from amqp_server.broker.declaring.object_limits import check_limit
 from amqp_server.broker.queue import Queue
-from amqp_server.operations.operation import Applied, deleted
-from amqp_server.operations.waiting import when_deleted
+from amqp_server.operations.applied import Applied, deleted
+from amqp_server.operations.deferring import when_deleted
 from amqp_server.protocol.tables import encode_table
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.virtual_host import VirtualHost
-    from amqp_server.operations.operation import Operation
+    from amqp_server.operations.applied import Operation
     from amqp_server.protocol.methods import ExchangeBind, ExchangeUnbind, QueueBind, QueueUnbind
     from amqp_server.protocol.tables import Table
 

@@ -20,13 +20,13 @@ from amqp_server.broker.declaring.object_limits import check_limit
 from amqp_server.broker.exchange import Exchange, alternate_of
 from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.transfers.delay import DELAYED_KIND
-from amqp_server.operations.operation import Applied
-from amqp_server.operations.waiting import when_deleted
+from amqp_server.operations.applied import Applied
+from amqp_server.operations.deferring import when_deleted
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
-    from amqp_server.operations.operation import Operation
+    from amqp_server.operations.applied import Operation
     from amqp_server.protocol.methods import ExchangeDeclare
     from amqp_server.protocol.tables import Table
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from amqp_server.access.permissions import Right
 from amqp_server.broker.declaring.names import clean_name, is_reserved, refuse_default
-from amqp_server.operations.operation import Applied, deleted
-from amqp_server.operations.waiting import when_deleted
+from amqp_server.operations.applied import Applied, deleted
+from amqp_server.operations.deferring import when_deleted
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
-    from amqp_server.operations.operation import Operation
+    from amqp_server.operations.applied import Operation
     from amqp_server.protocol.methods import ExchangeDelete
 
 

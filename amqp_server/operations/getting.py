@@ -9,7 +9,7 @@ from amqp_server.broker.declaring.names import find_queue, queue_name
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.stream import refuse_stream
-from amqp_server.operations.waiting import when_up_to_date
+from amqp_server.operations.deferring import when_up_to_date
 from amqp_server.protocol.errors import ResourceLocked
 from amqp_server.protocol.methods import BasicGetEmpty
 

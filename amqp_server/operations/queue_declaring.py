@@ -26,8 +26,8 @@ from amqp_server.broker.declaring.names import (
 from amqp_server.broker.declaring.object_limits import check_limit, queues_max
 from amqp_server.broker.declaring.queue_arguments import check_queue_arguments
 from amqp_server.broker.queue_settings import dead_letter_exchange_of
-from amqp_server.operations.operation import Applied
-from amqp_server.operations.waiting import when_deleted
+from amqp_server.operations.applied import Applied
+from amqp_server.operations.deferring import when_deleted
 from amqp_server.protocol.errors import AccessRefused, NotFound
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.queue import Queue
-    from amqp_server.operations.operation import Operation
+    from amqp_server.operations.applied import Operation
     from amqp_server.protocol.methods import QueueDeclare
 
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from amqp_server.access.permissions import Right
 from amqp_server.broker.declaring.names import check_not_locked, queue_name, queue_of_name
-from amqp_server.operations.operation import Applied, deleted
-from amqp_server.operations.waiting import completed
+from amqp_server.operations.applied import Applied, deleted
+from amqp_server.operations.deferring import completed
 from amqp_server.protocol.errors import PreconditionFailed
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.queue import Queue
-    from amqp_server.operations.operation import AppliedSteps, Operation
+    from amqp_server.operations.applied import AppliedSteps, Operation
     from amqp_server.protocol.methods import QueueDelete
 
 

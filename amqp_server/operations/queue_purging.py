@@ -12,8 +12,8 @@ from amqp_server.broker.declaring.names import find_queue, queue_name
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.queue import PURGE_STEP_OFFSETS
 from amqp_server.broker.stream import refuse_stream
-from amqp_server.operations.operation import Applied
-from amqp_server.operations.waiting import when_up_to_date
+from amqp_server.operations.applied import Applied
+from amqp_server.operations.deferring import when_up_to_date
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -35,7 +35,8 @@ def purge_queue(channel: Channel, method: QueuePurge) -> Applied[Purged]:
     """Drop the ready messages; those of a journaled queue cannot come back when it is durable.
 
     Raises:
-        AmqpError: The client may not, or the queue is missing, another client's or a stream.
+        AmqpError: The client may not, or the queue is missing, another client's or a stream. If
+            messages have to expire first, all is checked again afterwards, and `durable` raises.
     """
     purged = Purged()
     return Applied(purged, _purge(purged, channel, method))

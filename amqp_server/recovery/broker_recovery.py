@@ -32,7 +32,7 @@ from amqp_server.recovery.malformed_definitions import log_invalid, malformed_de
 from amqp_server.recovery.queue_recovery import open_queue
 from amqp_server.recovery.start_report import QueueReport
 from amqp_server.recovery.vhost_recovery import recover_vhosts
-from amqp_server.upkeep.open_files import refuse_start_without_files
+from amqp_server.upkeep.open_file_limit import refuse_start_without_files
 from appendlog import LogError
 from metadata.names import encode_name
 from metadata.paths import document_path

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amqp_server import __version__
 from amqp_server.broker.damaged_documents import effect_of
-from amqp_server.recovery.lost_checkpoint import log_lost_checkpoint
+from amqp_server.recovery.damaged_checkpoint import log_lost_checkpoint
 from amqp_server.recovery.start_report_file import LISTS_NAMES
 
 if TYPE_CHECKING:

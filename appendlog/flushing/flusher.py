@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Final, Protocol
 
-from appendlog.flushing.carrying_out import carry_out
+from appendlog.flushing.execution import carry_out
 from appendlog.flushing.maintenance import Maintenance
 from appendlog.flushing.requests import FlushResult, Request
 from appendlog.flushing.write_order import Batch, WriteOrder

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from appendlog.flushing.carrying_out import carry_out
+from appendlog.flushing.execution import carry_out
 from appendlog.flushing.requests import FlushResult, MaintenanceRequest
 from appendlog.flushing.worker_threads import WorkerThreads
 from appendlog.log import Log

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.broker.declaring.queue_arguments import QUEUE_ARGUMENTS
 from amqp_server.broker.policies.keys import KEYS
 from amqp_server.broker.routing.matchers import MATCHERS
-from cli.shown import shown
+from cli.display import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

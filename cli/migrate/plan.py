@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cli.display import shown, shown_bytes
 from cli.migrate.queue_move import QueueMove
-from cli.shown import shown, shown_bytes
 from cli.table import write_table
 
 if TYPE_CHECKING:

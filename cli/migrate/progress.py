@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 import orjson
 
+from cli.display import rough_size, shown
 from cli.migrate.queue_move import State
-from cli.shown import rough_size, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

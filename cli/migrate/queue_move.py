@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from amqp_server.admin.imports.batch_file import BATCH_BYTES
 from amqp_server.control.client import ControlError, UnreachableError
-from amqp_server.control.messages import ErrorKind
+from amqp_server.control.protocol import ErrorKind
 from amqp_server.protocol.field_values import FieldValue
 from amqp_server.shovel.link.errors import LinkClosed
 from appendlog.layout.message import PERSISTENT

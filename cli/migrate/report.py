@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli.display import rough_size, shown
 from cli.exit_codes import EXIT_DONE, EXIT_FAILED
 from cli.migrate.progress import publishers_text, write_event
 from cli.migrate.queue_move import State
-from cli.shown import rough_size, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.control.client import ControlError, ask, follow
 from amqp_server.control.import_client import ImportClient
-from amqp_server.control.messages import ErrorKind
+from amqp_server.control.protocol import ErrorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

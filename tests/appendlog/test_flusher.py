@@ -17,7 +17,7 @@ from appendlog import (
     RemoveSettledRequest,
     ThreadFlusher,
 )
-from appendlog.flushing.carrying_out import carry_out
+from appendlog.flushing.execution import carry_out
 from appendlog.flushing.flusher import PARALLEL_MAX, SPARE_THREADS
 from appendlog.flushing.requests import Request
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all

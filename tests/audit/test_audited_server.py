@@ -18,7 +18,7 @@ from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 from amqp_server.access.passwords import PasswordHash
 from amqp_server.audit.reading import AuditReader
 from amqp_server.control.client import ask
-from amqp_server.control.messages import ControlError
+from amqp_server.control.protocol import ControlError
 from cli.main import main
 from tests.amqp_client import AmqpClient, AnyDeclare, connect
 from tests.conftest import StartServer

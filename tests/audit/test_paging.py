@@ -9,7 +9,7 @@ import pytest
 
 from amqp_server.audit.paging import BadPlaceError, read_page
 from amqp_server.control.client import ask
-from amqp_server.control.messages import ControlError
+from amqp_server.control.protocol import ControlError
 from tests.servers import RunningServer
 
 

@@ -16,8 +16,8 @@ from amqp_server.broker.inner_client import InnerClient
 from amqp_server.broker.rights import ROUNDS_MAX, AnswerAwaited, when_answered
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.virtual_host import VirtualHost
-from amqp_server.operations.operation import Applied
-from amqp_server.operations.waiting import when_deleted, when_up_to_date
+from amqp_server.operations.applied import Applied
+from amqp_server.operations.deferring import when_deleted, when_up_to_date
 from amqp_server.protocol.methods import BasicGet, QueueDeclare
 
 

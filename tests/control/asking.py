@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amqp_server.control.client import follow
-from amqp_server.control.messages import ControlError, RequestActor
+from amqp_server.control.protocol import ControlError, RequestActor
 
 PEER = "192.0.2.7:40000"
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from amqp_server.admin.change_feed.row import STEP_ROWS
-from amqp_server.control import changes, listener
+from amqp_server.control import change_feed, listener
 from amqp_server.control.client import follow
 from tests.amqp_client import connect
 from tests.control.test_unread_replies import EVERYTHING, declare_many
@@ -22,7 +22,7 @@ def turns_of_a_poll(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_seconds: float
 ) -> list[str]:
     """Return what the loop did during a poll: `report` was sent, others had their `turn`."""
-    monkeypatch.setattr(changes, "SLICE_SECONDS", slice_seconds)
+    monkeypatch.setattr(change_feed, "SLICE_SECONDS", slice_seconds)
     turns: list[str] = []
     write = listener._write
 

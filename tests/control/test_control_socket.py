@@ -15,7 +15,7 @@ import pytest
 from amqp_server.control import listener, registry
 from amqp_server.control.client import UnreachableError, ask
 from amqp_server.control.listener import CONNECTIONS_MAX
-from amqp_server.control.messages import LINE_BYTES_MAX
+from amqp_server.control.protocol import LINE_BYTES_MAX
 from tests.conftest import StartServer
 from tests.limits import HANG_SECONDS
 from tests.servers import RunningServer

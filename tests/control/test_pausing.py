@@ -10,7 +10,7 @@ from pamqp.commands import Basic, Queue
 
 from amqp_server.audit.reading import AuditReader
 from amqp_server.control.client import ask
-from amqp_server.control.messages import ControlError
+from amqp_server.control.protocol import ControlError
 from tests.amqp_client import AmqpClient, connect
 from tests.servers import RunningServer
 

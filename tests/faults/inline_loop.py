@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 from unittest import mock
 
-from appendlog.flushing.carrying_out import carry_out
+from appendlog.flushing.execution import carry_out
 from appendlog.flushing.flusher import PARALLEL_MAX
 from appendlog.flushing.requests import FlushResult, Request
 from appendlog.flushing.write_order import WriteOrder

@@ -22,7 +22,7 @@ from amqp_server.base.errors import StartupError
 from amqp_server.broker import broker as broker_module
 from amqp_server.broker import deletion as deletion_module
 from amqp_server.broker.inner_client import inner_channel
-from amqp_server.operations.operation import Applied
+from amqp_server.operations.applied import Applied
 from amqp_server.operations.queue_declaring import declare_queue
 from amqp_server.protocol.methods import QueueDeclare
 from appendlog.files.filesystem import FILE_MODE

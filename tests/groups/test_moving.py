@@ -13,7 +13,7 @@ from pamqp.commands import Basic, Queue
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.subscriptions.groups import Groups
 from amqp_server.control import offsets
-from amqp_server.control.messages import ControlError
+from amqp_server.control.protocol import ControlError
 from amqp_server.upkeep.checkpointer import Checkpointer
 from tests.faults.inline_loop import BEGIN_NS
 from tests.faults.inline_server import InlineClient, InlineServer

@@ -10,7 +10,7 @@ from pamqp.commands import Queue as QueueMethods
 
 from amqp_server.broker.stream import Stream
 from amqp_server.control import offsets
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 

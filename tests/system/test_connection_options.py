@@ -7,7 +7,7 @@ from pamqp.commands import Channel, Connection
 
 from amqp_server.base.config import ConfigError, ServerConfig
 from amqp_server.control.client import ask
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from tests.amqp_client import AmqpClient, ConnectionLostError, connect
 from tests.conftest import StartServer
 

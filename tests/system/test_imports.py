@@ -11,7 +11,7 @@ from pamqp.commands import Queue
 from amqp_server.admin.imports import import_state
 from amqp_server.control.client import ControlError, UnreachableError
 from amqp_server.control.import_client import ImportClient, ImportWork
-from amqp_server.control.messages import ErrorKind
+from amqp_server.control.protocol import ErrorKind
 from amqp_server.protocol.properties import Properties
 from appendlog import LogReader, encode_message
 from appendlog.layout.message import DEATHS_SHIFT, HAS_PRIORITY, PERSISTENT

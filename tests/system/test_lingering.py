@@ -11,7 +11,7 @@ from pamqp.commands import Basic, Channel, Connection, Queue
 
 from amqp_server import start_and_stop
 from amqp_server.base.config import Limits
-from amqp_server.connections import client_connection
+from amqp_server.connections import client_timeouts
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, connect, frame_octets
 from tests.conftest import StartServer
 from tests.threaded_server import ThreadedServer
@@ -55,7 +55,7 @@ def test_a_client_that_still_writes_reads_the_answer_to_its_close(server: Thread
 def test_threads_that_close_one_connection_read_close_ok_and_no_end(
     server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_connection, "PEER_FIRST_SECONDS", FOR_EVER)
+    monkeypatch.setattr(client_timeouts, "PEER_FIRST_SECONDS", FOR_EVER)
     with connect(server.address) as client:
         close = pamqp.frame.marshal(Connection.Close(200, "", 0, 0), 0)
         client.send_raw(close * 10)
@@ -75,7 +75,7 @@ def test_threads_that_close_one_connection_read_close_ok_and_no_end(
 def test_the_peer_that_does_not_close_first_reads_the_end(
     server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_connection, "PEER_FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(client_timeouts, "PEER_FIRST_SECONDS", 0.01)
     with connect(server.address) as client:
         client.send(Connection.Close(200, "", 0, 0), 0)
         client.expect(Connection.CloseOk, 0)
@@ -146,8 +146,8 @@ def test_unsent_octets_are_sent_before_a_close(server: ThreadedServer) -> None:
 def test_the_end_comes_behind_a_large_message_that_was_unsent_at_the_close(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_connection, "PEER_FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(client_connection, "DRAIN_SECONDS_MAX", FOR_EVER)
+    monkeypatch.setattr(client_timeouts, "PEER_FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(client_timeouts, "DRAIN_SECONDS_MAX", FOR_EVER)
     body = b"x" * (32 * 1024 * 1024)
     limits = Limits(
         linger_seconds_max=FOR_EVER, write_buffer_bytes_per_connection_max=2 * len(body)

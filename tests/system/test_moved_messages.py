@@ -15,7 +15,7 @@ from pamqp.commands import Basic, Queue
 from amqp_server.audit.reading import AuditReader
 from amqp_server.broker.transfers.handing_over import CopyAt, HandedOver, hand_over
 from amqp_server.control.client import ask
-from amqp_server.control.messages import ControlError
+from amqp_server.control.protocol import ControlError
 from amqp_server.control.transfers import ENDED_MAX
 from appendlog.layout.message import encode_message
 from tests.amqp_client import AmqpClient, connect

@@ -382,7 +382,7 @@ def test_a_close_behind_a_parked_publish_is_answered_when_the_alarm_ends(
 def test_parked_messages_survive_a_clean_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amqp_server.connections.client_connection.CLOSE_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("amqp_server.connections.client_timeouts.CLOSE_SECONDS_MAX", 0.1)
     sensor = SetSensor()
     with ThreadedServer(tmp_path / "data", limits=LIMITS, sensor=sensor) as server:
         watched = Watched(server, sensor)

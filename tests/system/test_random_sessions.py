@@ -36,13 +36,13 @@ from amqp_server.access.permissions import FULL, Right
 from amqp_server.access.user import User
 from amqp_server.base.limits import Limits
 from amqp_server.broker.rights import AnswerAwaited, Rights
-from amqp_server.connections import client_connection, parked_publishes
+from amqp_server.connections import client_timeouts, parked_publishes
 from amqp_server.connections.authentication import PeerAuthenticator
 from amqp_server.connections.client_connection import ClientConnection
 from amqp_server.connections.session.client_session import ClientSession
 from amqp_server.connections.session.session_machine import Stage, Work
 from amqp_server.control.connections import close
-from amqp_server.control.messages import ControlError
+from amqp_server.control.protocol import ControlError
 from amqp_server.protocol.connection_machine import ConnectionState
 from amqp_server.protocol.errors import PreconditionFailed
 from tests.amqp_client import PERSISTENT, PROTOCOL_HEADER, FrameReader, frame_octets
@@ -494,7 +494,7 @@ class Storm:
             connection.name,
             connection._is_ending,
             connection._pauses,
-            connection._timer,
+            connection._timeouts._timer,
             session and (session._states.stage, session._states.work, session.handshake.state),
         )
 
@@ -560,9 +560,9 @@ class Storm:
 @pytest.fixture
 def storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storm]:
     cut_everywhere(monkeypatch)
-    monkeypatch.setattr(client_connection, "CLOSE_SECONDS_MAX", 0.02)
-    monkeypatch.setattr(client_connection, "PEER_FIRST_SECONDS", 0.01)
-    monkeypatch.setattr(client_connection, "DRAIN_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(client_timeouts, "CLOSE_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(client_timeouts, "PEER_FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(client_timeouts, "DRAIN_SECONDS_MAX", 0.1)
     monkeypatch.setattr(parked_publishes, "CLOSE_WAIT_SECONDS", 0.02)
     back_ends = LateBackEnds(monkeypatch)
     limits = Limits(refused_login_seconds=0.01, linger_seconds_max=0.02, alarm_check_seconds=3600)

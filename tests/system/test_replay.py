@@ -10,7 +10,7 @@ import pytest
 from pamqp.commands import Basic, Queue
 
 from amqp_server.control.client import ControlError, UnreachableError, ask
-from amqp_server.control.messages import ErrorKind
+from amqp_server.control.protocol import ErrorKind
 from amqp_server.control.queue_client import QueueClient
 from tests.amqp_client import AmqpClient, Message, connect
 from tests.crash.full_disk import FullDisk

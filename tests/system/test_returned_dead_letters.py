@@ -9,7 +9,7 @@ import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server.control.client import ask
-from amqp_server.control.messages import ControlError
+from amqp_server.control.protocol import ControlError
 from tests.amqp_client import AmqpClient, Message, connect
 from tests.servers import RunningServer
 

@@ -89,7 +89,7 @@ def test_the_broker_does_not_read_a_client_that_does_not_read_its_replies(
 def test_a_client_that_does_not_read_and_makes_a_mistake_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amqp_server.connections.client_connection.DRAIN_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("amqp_server.connections.client_timeouts.DRAIN_SECONDS_MAX", 0.1)
     with (
         ThreadedServer(tmp_path / "data") as server,
         connect(server.address) as deaf,

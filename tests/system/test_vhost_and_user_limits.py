@@ -12,7 +12,7 @@ from pamqp.commands import Channel, Connection, Queue
 from amqp_server.access.passwords import PasswordHash
 from amqp_server.audit.reading import AuditReader
 from amqp_server.control.client import ask
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from cli.main import main
 from tests.amqp_client import AmqpClient, connect
 from tests.servers import RunningServer

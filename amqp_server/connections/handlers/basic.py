@@ -25,8 +25,8 @@ from amqp_server.connections.handlers.consumer_arguments import (
 from amqp_server.connections.handlers.direct_reply import consume_replies
 from amqp_server.connections.handlers.handler import Handlers
 from amqp_server.connections.handlers.stream_consumers import check_stream_consumer
+from amqp_server.operations.deferring import when_up_to_date
 from amqp_server.operations.getting import get_message
-from amqp_server.operations.waiting import when_up_to_date
 from amqp_server.protocol.errors import (
     AccessRefused,
     NotAllowed,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from amqp_server.broker.job import Job
-from amqp_server.operations.operation import Applied
+from amqp_server.operations.applied import Applied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from amqp_server.broker.channel import Channel
     from amqp_server.connections.handlers.handler import MethodSteps, Outcome, Waiting
-    from amqp_server.operations.operation import AppliedSteps, Operation
+    from amqp_server.operations.applied import AppliedSteps, Operation
     from amqp_server.protocol.methods import Method
 
 STEP_NOTICES: Final = 32

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.broker.declaring.names import check_not_locked
 from amqp_server.broker.inner_client import inner_channel
 from amqp_server.broker.job import done_in_turns
+from amqp_server.operations.applied import Applied
 from amqp_server.operations.binding import make_binding
 from amqp_server.operations.exchange_declaring import declare_exchange
 from amqp_server.operations.exchange_deleting import delete_exchange
-from amqp_server.operations.operation import Applied
 from amqp_server.operations.queue_declaring import declare_queue
 from amqp_server.operations.queue_deleting import delete_queue_now
 from amqp_server.operations.sharding.checks import check_shards, refused_as
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.virtual_host import VirtualHost
-    from amqp_server.operations.operation import AppliedSteps, Operation
+    from amqp_server.operations.applied import AppliedSteps, Operation
     from amqp_server.operations.sharding.shard_set import ShardSet
     from amqp_server.protocol.tables import Table
 

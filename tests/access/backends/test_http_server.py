@@ -19,7 +19,7 @@ from amqp_server.access.backends.questions import Questions
 from amqp_server.base.config import Limits
 from amqp_server.control.client import ControlError, ask, follow
 from amqp_server.control.logins import LoginChecks
-from amqp_server.control.messages import RequestActor
+from amqp_server.control.protocol import RequestActor
 from appendlog.export_records import begin_record, end_record
 from tests.access.backends.auth_server import AuthServer
 from tests.amqp_client import AmqpClient, connect

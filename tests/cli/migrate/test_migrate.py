@@ -13,7 +13,7 @@ from pamqp.common import FieldTable
 
 from amqp_server.control.client import UnreachableError, ask
 from amqp_server.control.import_client import ImportWork
-from amqp_server.control.messages import ControlError
+from amqp_server.control.protocol import ControlError
 from cli.main import main
 from cli.migrate import moves
 from tests.amqp_client import AmqpClient, Message, connect

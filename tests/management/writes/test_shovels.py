@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from amqp_server.control.messages import Request, encode_request
+from amqp_server.control.protocol import Request, encode_request
 from amqp_server.control.socket_path import SOCKET_NAME
 from tests.management.conftest import ManagementServer
 

@@ -1,8 +1,8 @@
 """A change of the broker that is in memory: its result, and when it is durable.
 
-An operation is a function that takes the channel of the client that asks for it, and a method of
-AMQP that says what is wanted. It checks and changes; its caller replies. It raises before it has
-changed anything.
+What changes queues, exchanges and bindings is a function that takes the channel of the client that
+asks for it, and a method of AMQP that says what is wanted. It checks, changes and returns what it
+has applied; its caller replies. It raises before it has changed anything.
 """
 
 from __future__ import annotations

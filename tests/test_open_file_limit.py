@@ -9,7 +9,7 @@ PROGRAM = """
 import logging, resource, sys
 from amqp_server.base.config import ServerConfig
 from amqp_server.base.errors import StartupError
-from amqp_server.upkeep.open_files import claim_open_files
+from amqp_server.upkeep.open_file_limit import claim_open_files
 from appendlog.files.descriptors import SHARED_DESCRIPTORS
 from appendlog.files.mappings import SHARED_MAPPINGS
 from appendlog.files.open_files import OPEN_FILES

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.consumer import ConsumedQueue
     from amqp_server.broker.pending_deletions import PendingDeletion
-    from amqp_server.operations.operation import Applied, AppliedSteps, Operation
+    from amqp_server.operations.applied import Applied, AppliedSteps, Operation
     from amqp_server.protocol.methods import Method
 
 MethodT = TypeVar("MethodT", bound="Method")

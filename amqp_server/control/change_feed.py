@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amqp_server.admin.change_feed.changed_objects import KINDS, ChangedObjects
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.turn import TaskQueue
-from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 
 if TYPE_CHECKING:
