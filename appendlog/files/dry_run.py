@@ -70,9 +70,11 @@ class _File:
         end = position + len(data)
         if self._extents and self._extents[-1][1] == position:
             start, _, spooled = self._extents[-1]
-            self._extents[-1] = (start, end, spooled)
-        else:
-            self._extents.append((position, end, at))
+            # Behind a cut it goes on in the file, but not in the spool.
+            if spooled + position - start == at:
+                position, at = start, spooled
+                self._extents.pop()
+        self._extents.append((position, end, at))
         self.size = max(size, end)
 
     def discard(self) -> None:

@@ -113,6 +113,22 @@ def test_a_segment_that_became_shorter_is_told_so(damaged: Path) -> None:
     assert (told.start_position, told.start_offset, told.end_offset) == (positions[-2], 87, 90)
 
 
+def test_the_chunk_around_each_record_is_told_exactly(damaged: Path) -> None:
+    positions = chunk_positions(damaged)
+    (segment,) = damaged.glob("*.log")
+    with LogReader(damaged) as reader:
+        splits = reader.plan_splits(split_bytes=500)
+    assert len(splits) > 1
+    split_reader = SplitReader(damaged)
+    for split in splits:
+        for offset in range(split.start_offset, split.end_offset):
+            at = offset // CHUNK_RECORDS
+            assert split_reader.around_record(split, offset, "no message") == DamagedRange(
+                segment.name, positions[at], positions[at + 1], "no message", offset, offset + 1
+            )
+    split_reader.close()
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     chunks=st.sets(st.integers(0, COUNT // CHUNK_RECORDS - 1), max_size=6),

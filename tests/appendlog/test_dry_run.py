@@ -43,6 +43,31 @@ def test_writes_cuts_and_extensions_are_seen_and_not_made(
     assert file.read_bytes() == b"0123456789"
 
 
+def test_writes_apart_from_each_other_leave_what_is_between_them(
+    filesystem: DryRunFileSystem, file: Path
+) -> None:
+    descriptor = filesystem.open(file, os.O_RDWR)
+    filesystem.pwrite(descriptor, b"ab", 1)
+    filesystem.pwrite(descriptor, b"c", 6)
+    assert read(filesystem, file) == b"0ab345c789"
+    filesystem.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("position", "found"),
+    [(10, b"01234567abxy"), (11, b"01234567ab\0xy"), (12, b"01234567ab\0\0xy")],
+)
+def test_a_write_behind_a_cut_does_not_bring_back_what_was_cut(
+    filesystem: DryRunFileSystem, file: Path, position: int, found: bytes
+) -> None:
+    descriptor = filesystem.open(file, os.O_RDWR)
+    filesystem.pwrite(descriptor, b"abcd", 8)
+    filesystem.truncate(descriptor, 10)
+    filesystem.pwrite(descriptor, b"xy", position)
+    assert read(filesystem, file) == found
+    filesystem.close(descriptor)
+
+
 def test_new_renamed_and_removed_names_are_seen_and_not_made(
     filesystem: DryRunFileSystem, tmp_path: Path, file: Path
 ) -> None:

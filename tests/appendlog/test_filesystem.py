@@ -1,12 +1,13 @@
 import errno
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from appendlog import Descriptors, DurableDirectories, FileSystem
+from appendlog.files.counted_files import CountedFiles
 from tests.faults.faulty_filesystem import FaultyFileSystem
 from tests.limits import HANG_SECONDS
 
@@ -130,3 +131,22 @@ def test_a_held_sync_waits_for_the_gate(tmp_path: Path) -> None:
     filesystem.sync_gate.set()
     thread.join(HANG_SECONDS)
     assert not thread.is_alive()
+
+
+def test_each_sync_is_in_one_bucket_of_the_histogram(tmp_path: Path) -> None:
+    files = CountedFiles()
+    descriptor = files.open(tmp_path / "f", os.O_RDWR | os.O_CREAT)
+    files.pwritev(descriptor, [b"abc"], 0, sync=False)
+    files.pwrite(descriptor, b"abc", 0)
+    assert sum(files.counters().sync_buckets) == files.counters().sync_count == 0
+    syncs: list[Callable[[], object]] = [
+        lambda: files.fsync(descriptor),
+        lambda: files.fdatasync(descriptor),
+        lambda: files.sync_directory(tmp_path),
+        lambda: files.sync_filesystem(tmp_path),
+        lambda: files.pwritev(descriptor, [b"abc"], 0, sync=True),
+    ]
+    for count, sync in enumerate(syncs, 1):
+        sync()
+        assert sum(files.counters().sync_buckets) == files.counters().sync_count == count
+    files.close(descriptor)

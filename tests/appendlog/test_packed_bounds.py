@@ -192,3 +192,19 @@ def test_a_chunk_that_could_not_be_read_back_is_not_packed(monkeypatch: pytest.M
     assert expand_chunk(ChunkCompressor(0).compress(plain)) == plain
     monkeypatch.setattr(name, size - 1)
     assert ChunkCompressor(0).compress(plain) is plain
+
+
+def test_a_record_alone_in_its_chunk_may_be_larger_than_several_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = encode_chunk([message(0, body_bytes=2_000)], 0, None, 1, None, SALT)
+    size = len(plain) - CHUNK_HEADER_BYTES
+    monkeypatch.setattr("appendlog.layout.compression.PACKED_RECORDS_BYTES_MAX", size - 1)
+    name = "appendlog.layout.compression.PACKED_RECORD_BYTES_MAX"
+    monkeypatch.setattr(name, size)
+    packed_alone = ChunkCompressor(0).compress(plain)
+    assert decode_chunk_header(packed_alone).is_compressed
+    assert expand_chunk(packed_alone) == plain
+    monkeypatch.setattr(name, size - 1)
+    assert expand_chunk(packed_alone) is None
+    assert ChunkCompressor(0).compress(plain) is plain

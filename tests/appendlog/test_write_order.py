@@ -182,6 +182,17 @@ def test_a_batch_is_bounded(bench: Bench) -> None:
     assert max(batch.octets for batch in batches) < BATCH_OCTETS_MAX + 3 * MIB
 
 
+def test_a_batch_takes_no_further_append_from_16_mib_on(bench: Bench) -> None:
+    log, chunk = bench.log(), bytes(MIB)
+    for _ in range(40):
+        bench.order.add(FlushRequest(log, Append([chunk], 1, sync=True)), None)
+    sizes = []
+    while batch := bench.order.take():
+        sizes.append(len(batch.requests))
+        bench.finish(batch)
+    assert sizes == [16, 16, 8]
+
+
 def test_other_requests_wait_for_the_appends_before_them(bench: Bench) -> None:
     log, other = bench.logs(2)
     closes = [CloseRequest(log), CloseRequest(other)]

@@ -154,6 +154,17 @@ def test_a_new_pair_looks_at_few_others(counting: Counting) -> None:
     assert 0 < most <= LOOKED_AT
 
 
+def test_a_search_that_finds_nothing_is_not_made_again_for_each_new_pair(
+    counting: Counting,
+) -> None:
+    looks: list[str] = []
+    count = 4 * UNUSED_MAX
+    for number in range(count):
+        counting.counters.deliveries_of(LookedAt(str(number), looks=looks))
+    # The number of pairs doubles between two searches: each is looked at about once.
+    assert UNUSED_MAX <= len(looks) < count
+
+
 def test_what_is_deleted_is_forgotten_although_nobody_looks(counting: Counting) -> None:
     queues = [LookedAt(str(number)) for number in range(20 * UNUSED_MAX)]
     for queue in queues:

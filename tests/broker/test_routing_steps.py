@@ -119,6 +119,18 @@ def test_no_step_looks_at_many_bindings(kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("keys", [1, BINDINGS], ids=["of one key", "of many keys"])
+def test_a_direct_exchange_takes_a_step_whenever_it_has_found_enough(keys: int) -> None:
+    place = Place("direct")
+    for number in range(BINDINGS):
+        place.bind(f"q{number}", f"k{number % keys}")
+    envelope = Envelope(tuple(f"k{number}" for number in range(keys)))
+
+    steps = place.exchange.matcher.match_in_steps(envelope)
+
+    assert sum(1 for _ in steps) == BINDINGS // STEP
+
+
 def test_no_step_looks_at_many_exchanges() -> None:
     place = Place("fanout")
     chain = [place.exchange, *(place.add(f"e{number}", "fanout") for number in range(BINDINGS))]

@@ -352,7 +352,11 @@ def test_users_permissions_and_parameters_are_overwritten(
         ("vhosts", {"name": 5}, "vhosts[0]: 'name' is 5, expected a text"),
         ("parameters", {"component": "a/b"}, "parameters[0]: 'component' is 'a/b'"),
         ("parameters", {"component": "operator_policy"}, "parameters[0]: pattern not present"),
-        ("vhosts", {"name": "v", "limits": {"x": 1}}, "vhosts[0]: a vhost has no limit 'x'"),
+        (
+            "vhosts",
+            {"name": "v", "limits": {"x": 1}},
+            "vhosts[0]: a vhost has no limit 'x': known are max-connections and max-queues",
+        ),
         ("exchanges", {"arguments": {"alternate-exchange": 1}}, "exchanges[0]: invalid type"),
     ],
 )

@@ -1,9 +1,11 @@
 """The plan of an import counts new objects against limits."""
 
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from amqp_server.base.limits import Limits
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.definitions_file.entry import Entry
@@ -35,6 +37,18 @@ def test_exchanges_that_every_virtual_host_has_are_equal(name: str) -> None:
     part.plan(Entry("exchanges", 0, "", {"name": name, "type": "nonsense"}), plan)
     assert plan.report.counts == {"exchanges": {Outcome.EQUAL: 1}}
     assert plan.steps == []
+
+
+def test_of_an_exchange_that_is_there_twice_the_first_entry_counts() -> None:
+    plan = ImportPlan({"/": VirtualHost("/")}, "/", "")
+    broker = SimpleNamespace(config=SimpleNamespace(limits=Limits()))
+    part = ExchangesPart(cast("Broker", broker))
+    for index, kind in enumerate(("topic", "fanout")):
+        part.plan(Entry("exchanges", index, "", {"name": "x", "type": kind}), plan)
+    assert plan.report.counts == {"exchanges": {Outcome.CREATED: 1, Outcome.DIFFERENT: 1}}
+    (difference,) = plan.report.different
+    assert difference.endswith("has other values in exchanges[0], which counts")
+    assert len(plan.steps) == 1
 
 
 def test_an_exchange_that_only_a_server_could_create_is_skipped_with_its_bindings() -> None:

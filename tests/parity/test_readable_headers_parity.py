@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 
+import pytest
 from hypothesis import given
 
 from amqp_server.protocol.errors import FieldSyntaxError
@@ -62,3 +63,12 @@ def test_headers_nest_to_64_levels() -> None:
         entries = entry(b"a", b"V") + nested(depth)
         end = len(entries) if is_readable else len(entry(b"a", b"V"))
         assert [build.readable_end(entries, 0, len(entries)) for build in BUILDS] == [end, end]
+
+
+@pytest.mark.parametrize("kind", [b"F", b"A", b"S", b"x"])
+@pytest.mark.parametrize("octets", range(4))
+def test_a_length_that_the_headers_end_inside_is_not_readable(kind: bytes, octets: int) -> None:
+    whole = entry(b"a", b"V")
+    entries = whole + entry(b"b", kind + bytes(octets))
+    ends = [build.readable_end(entries, 0, len(entries)) for build in BUILDS]
+    assert ends == [len(whole)] * 2

@@ -61,7 +61,8 @@ def brisk_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadedS
 
 
 def test_a_client_with_a_wrong_password_has_to_wait(tmp_path: Path) -> None:
-    limits = Limits(refused_login_seconds=0.5)
+    # The limit of the handshake is not what ends it.
+    limits = Limits(refused_login_seconds=0.5, handshake_seconds_max=3600.0)
     with (
         ThreadedServer(tmp_path / "data", limits=limits) as server,
         AmqpClient(server.address) as client,

@@ -76,6 +76,8 @@ def test_the_peer_that_does_not_close_first_reads_the_end(
     server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_timeouts, "PEER_FIRST_SECONDS", 0.01)
+    # Only the timer that this is about ends the wait.
+    monkeypatch.setattr(client_timeouts, "DRAIN_SECONDS_MAX", FOR_EVER)
     with connect(server.address) as client:
         client.send(Connection.Close(200, "", 0, 0), 0)
         client.expect(Connection.CloseOk, 0)
@@ -169,13 +171,33 @@ def test_the_end_comes_behind_a_large_message_that_was_unsent_at_the_close(
         expect_orderly_end(server, client)
 
 
-def test_the_server_waits_a_limited_time_for_a_client_that_does_not_close(tmp_path: Path) -> None:
+def test_the_server_waits_a_limited_time_for_a_client_that_does_not_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Only the timer that this is about ends the wait.
+    monkeypatch.setattr(client_timeouts, "DRAIN_SECONDS_MAX", FOR_EVER)
     limits = Limits(linger_seconds_max=0.05)
     with (
         ThreadedServer(tmp_path / "data", limits=limits) as server,
         connect(server.address) as client,
     ):
         client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
+        server.wait_until(lambda: not server.server.connections)
+
+
+def test_the_server_waits_a_limited_time_for_the_answer_to_its_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_timeouts, "CLOSE_SECONDS_MAX", 0.05)
+    with (
+        ThreadedServer(tmp_path / "data") as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel()
+        client.send_raw(frame_octets(4, 1, b"no such frame type"))
+        assert client.expect(Connection.Close, 0).reply_code == 501
+        # It does not answer.
+        client.expect_end()
         server.wait_until(lambda: not server.server.connections)
 
 

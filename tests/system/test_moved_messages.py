@@ -14,6 +14,7 @@ from pamqp.commands import Basic, Queue
 
 from amqp_server.audit.reading import AuditReader
 from amqp_server.broker.transfers.handing_over import CopyAt, HandedOver, hand_over
+from amqp_server.control import moving
 from amqp_server.control.client import ask
 from amqp_server.control.protocol import ControlError
 from amqp_server.control.transfers import ENDED_MAX
@@ -201,6 +202,33 @@ def test_a_stopped_one_leaves_the_rest(server: RunningServer, client: AmqpClient
     ask(server.storage_path, "alarms.hold", resource="disk", is_on=False)
     assert client.ready_count("from") == 20
     assert client.ready_count("to") == 0
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_one_that_fails_for_a_reason_that_nobody_foresaw_is_listed_as_failed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    background: bool,
+) -> None:
+    async def fail(_source: object) -> None:
+        raise ZeroDivisionError("unforeseen")
+
+    monkeypatch.setattr(moving, "show_all", fail)
+    options: dict[str, Any] = {"queue": "from", "to": "to", "background": background}
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("from")
+        client.declare("to")
+        publish(client, "from", b"0")
+        with pytest.raises(ControlError, match="internal error, see the server's log"):
+            ask(tmp_path, "queues.move", vhost="/", **options)
+        (row,) = ask(tmp_path, "transfers.list")["transfers"]
+        assert taken(client, "from") == [b"0"]
+
+    assert row["state"] == "failed"
+    assert row["reason"] == "internal error, see the server's log"
+    assert "ZeroDivisionError: unforeseen" in caplog.text
 
 
 def test_many_wait_for_their_turn_and_the_server_stops_with_them(

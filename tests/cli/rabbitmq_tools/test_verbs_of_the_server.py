@@ -182,6 +182,22 @@ def test_certificates_that_end_soon_fail_the_check(tmp_path: Path, capsys: Captu
         assert "organizationName=tests ca" in capsys.readouterr().out
 
 
+def test_channels_are_those_of_the_virtual_host_that_is_named(
+    say: Say, server: RunningServer
+) -> None:
+    assert say("rabbitmqctl", "add_vhost", "other")[0] == 0
+    assert say("rabbitmqctl", "set_permissions", "-p", "other", "guest", ".*", ".*", ".*")[0] == 0
+    here = pika.ConnectionParameters("127.0.0.1", server.port)
+    there = pika.ConnectionParameters("127.0.0.1", server.port, "other")
+    with pika.BlockingConnection(here) as client, pika.BlockingConnection(there) as other:
+        client.channel(1)
+        other.channel(2)
+        command = ("rabbitmqctl", "list_channels", "-s", "vhost", "number")
+        assert say(*command, "-p", "other")[1].splitlines() == ["other\t2"]
+        assert say(*command, "-p", "/")[1].splitlines() == ["/\t1"]
+        assert sorted(say(*command)[1].splitlines()) == ["/\t1", "other\t2"]
+
+
 def test_the_one_copy_of_a_queue_is_shown(say: Say, server: RunningServer) -> None:
     with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", server.port)) as client:
         channel = client.channel()

@@ -137,6 +137,17 @@ def test_signals_of_its_group_are_for_the_broker(management_server: ManagementSe
     assert management_server.process_id == process_id
 
 
+def test_a_service_manager_that_ends_all_processes_at_once_warns_nobody(
+    management_server: ManagementServer,
+) -> None:
+    """It sends SIGTERM to the management server as well, which ends in good order."""
+    os.kill(management_server.process_id, signal.SIGTERM)
+
+    line = management_server.server.wait_for_message("management server ended")
+    assert "reason='it was told to'" in line
+    assert "level=info" in line
+
+
 def test_a_client_waits_while_it_starts_again(management_server: ManagementServer) -> None:
     os.kill(management_server.process_id, signal.SIGKILL)
 

@@ -10,7 +10,7 @@ import pytest
 
 from amqp_server.management.metrics import page_server
 from amqp_server.management.metrics.page_server import MAKING_MAX, PAGES_MAX, PageServer
-from tests.management.metrics.mirror_rows import FixedMirror, mirror_of_queues
+from tests.management.metrics.mirror_rows import FixedMirror, FixedRow, mirror_of_queues
 from tests.management.metrics.samples import samples, value
 
 
@@ -73,6 +73,13 @@ async def test_an_unknown_virtual_host_has_no_objects() -> None:
 async def test_without_families_there_is_only_who_the_broker_is() -> None:
     answer = await PageServer(mirror_of_queues("orders")).answer("/metrics/detailed")
     assert set(samples(answer.body)) == {"rabbitmq_build_info", "rabbitmq_identity_info"}
+
+
+async def test_the_start_of_the_broker_is_that_of_the_node() -> None:
+    server = PageServer(FixedMirror(node=FixedRow({"started_seconds": 1_700_000_000.25})))
+    for path in ("/metrics", "/metrics/per-object"):
+        page = (await server.answer(path)).body
+        assert value(page, "process_start_time_seconds") == 1_700_000_000.25
 
 
 async def test_each_page_says_once_which_page_it_is() -> None:

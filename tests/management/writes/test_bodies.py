@@ -78,6 +78,19 @@ def test_tracing_is_turned_on_and_off(shared_management_server: ManagementServer
     assert server.delete(path).status == 204
 
 
+def test_an_operator_policy_is_deleted_as_a_parameter_too(
+    shared_management_server: ManagementServer,
+) -> None:
+    server = shared_management_server
+    parameter = f"/api/parameters/operator_policy/{V}/ops"
+    policy = {"pattern": "^a", "definition": {"max-length": 5}, "priority": 0, "apply-to": "all"}
+    assert server.put(parameter, {"value": policy}).status == 201
+    assert server.get(f"/api/operator-policies/{V}/ops").status == 200
+    assert server.delete(parameter).status == 204
+    assert server.get(f"/api/operator-policies/{V}/ops").status == 404
+    assert server.delete(parameter).status == 404
+
+
 def test_a_description_that_is_no_text_is_refused(
     shared_management_server: ManagementServer,
 ) -> None:
