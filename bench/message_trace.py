@@ -4,9 +4,11 @@
 
 Runs a server in this process with interpreted kernels, and one client that publishes a persistent
 message to a durable queue with a consumer, awaits its confirm and its delivery, acknowledges it,
-and awaits the checkpoint that contains the ack. It prints how many functions each leg calls, in how
-many files, and how often a call leads to another file. A server that was used before has its caches
-filled, so a few messages go first.
+and awaits the checkpoint that contains the ack. Then another client gets a message of another queue
+and acknowledges it. It prints how many functions each leg calls, in how many files, and how often a
+call leads to another file: the shortest of five traces. A server that was used before has its
+caches filled, so a few messages go first. `tests/bench/test_message_trace.py` has the most that
+each leg may have.
 """
 
 import os
@@ -29,14 +31,16 @@ import uvloop
 from amqp_server.base.config import ServerConfig
 from amqp_server.server import Server
 from amqp_server.start_and_stop import start
-from bench.amqp_frames import acknowledge, frame, publish_prefix
+from bench.amqp_frames import acknowledge, frame, method_frame, publish_prefix, short_string
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
 
 _CHANNEL: Final = 1
 _QUEUE: Final = "traced"
+_GET_QUEUE: Final = "got"
 _BODY: Final = b"x" * 128
 _MESSAGES_BEFORE: Final = 20
+_TRACED: Final = 5
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _PACKAGES: Final = ("amqp_server", "appendlog", "metadata", "offsets", "ring")
 
@@ -57,6 +61,9 @@ class _Trace:
         if not self._is_on or event != "call":
             return
         code = traced.f_code
+        if traced.f_back is not None and traced.f_back.f_code.co_filename == __file__:
+            # Asked by this file, not by the server.
+            return
         path = Path(code.co_filename)
         if path.is_relative_to(_ROOT):
             file = path.relative_to(_ROOT)
@@ -95,13 +102,14 @@ class _TracedServer:
         write = self.server.checkpointer.write_now()
         asyncio.run_coroutine_threadsafe(write, self._loop).result()
 
-    def wait_until_settled(self, offset: int) -> None:
-        """Return when all messages below `offset` are settled, and nothing else waits to run."""
-        asyncio.run_coroutine_threadsafe(self._wait_until_settled(offset), self._loop).result()
+    def wait_until_settled(self, name: str, offset: int) -> None:
+        """Return when a queue's messages below `offset` are settled, and nothing waits to run."""
+        settled = self._wait_until_settled(name, offset)
+        asyncio.run_coroutine_threadsafe(settled, self._loop).result()
 
-    async def _wait_until_settled(self, offset: int) -> None:
-        (queue,) = self.server.broker.queues()
-        while queue.settlement.ack_floor < offset:  # noqa: ASYNC110 - no event says so
+    async def _wait_until_settled(self, name: str, offset: int) -> None:
+        settlement = self.server.broker.vhosts["/"].queues[name].settlement
+        while settlement.ack_floor < offset:  # noqa: ASYNC110 - no event says so
             await asyncio.sleep(0.001)
         # Turns that were marked by then have run after this.
         await asyncio.sleep(0.05)
@@ -128,6 +136,23 @@ class _TracedServer:
         await running.stop()
 
 
+class _Legs:
+    """The shortest trace of each leg: what a timer asks for at the same time is not its own."""
+
+    def __init__(self) -> None:
+        self._shortest: dict[str, list[tuple[str, str]]] = {}
+
+    def add(self, leg: str, calls: list[tuple[str, str]]) -> None:
+        """Keep a trace if it is the shortest of its leg."""
+        if leg not in self._shortest or len(calls) < len(self._shortest[leg]):
+            self._shortest[leg] = calls
+
+    def show(self, *, shows_calls: bool) -> None:
+        """Print all legs."""
+        for leg, calls in self._shortest.items():
+            _show(leg, calls, shows_calls=shows_calls)
+
+
 def _show(leg: str, calls: list[tuple[str, str]], *, shows_calls: bool) -> None:
     files = [file for file, _ in calls]
     changes = sum(before != after for before, after in pairwise(files))
@@ -147,32 +172,54 @@ def _await_frames(connection: Connection, count: int) -> None:
         received += connection.receive()
 
 
-def _trace_message(server: _TracedServer, *, shows_calls: bool) -> None:
+def _trace_message(server: _TracedServer, legs: _Legs) -> None:
+    """Trace publishes with their confirms and deliveries, their acks, and checkpoints."""
     url = BrokerUrl(*server.address, "guest", "guest", "/")
     publish = publish_prefix(_CHANNEL, "", _QUEUE, len(_BODY), True) + frame(3, _CHANNEL, _BODY)
     with Connection(url, _CHANNEL) as publisher, Connection(url, _CHANNEL) as consumer:
         publisher.declare_queue(_QUEUE, True)
         publisher.select_confirms()
         consumer.start_consumer(_QUEUE, 10)
-        for tag in range(1, _MESSAGES_BEFORE + 2):
-            is_last = tag == _MESSAGES_BEFORE + 1
-            if is_last:
+        for tag in range(1, _MESSAGES_BEFORE + _TRACED + 1):
+            is_traced = tag > _MESSAGES_BEFORE
+            if is_traced:
                 server.write_checkpoint()
                 server.trace.begin()
             publisher.send(publish)
             _await_frames(publisher, 1)
             _await_frames(consumer, 3)
-            if is_last:
-                server.wait_until_settled(tag - 1)
-                _show("publish", server.trace.end(), shows_calls=shows_calls)
+            if is_traced:
+                server.wait_until_settled(_QUEUE, tag - 1)
+                legs.add("publish", server.trace.end())
                 server.trace.begin()
             consumer.send(acknowledge(_CHANNEL, tag))
-            server.wait_until_settled(tag)
-            if is_last:
-                _show("ack", server.trace.end(), shows_calls=shows_calls)
+            server.wait_until_settled(_QUEUE, tag)
+            if is_traced:
+                legs.add("ack", server.trace.end())
                 server.trace.begin()
                 server.write_checkpoint()
-                _show("checkpoint", server.trace.end(), shows_calls=shows_calls)
+                legs.add("checkpoint", server.trace.end())
+
+
+def _trace_get(server: _TracedServer, legs: _Legs) -> None:
+    """Trace gets of a ready message, each with its ack."""
+    url = BrokerUrl(*server.address, "guest", "guest", "/")
+    publish = publish_prefix(_CHANNEL, "", _GET_QUEUE, len(_BODY), True) + frame(3, _CHANNEL, _BODY)
+    get = method_frame(_CHANNEL, 60, 70, bytes(2) + short_string(_GET_QUEUE) + b"\x00")
+    with Connection(url, _CHANNEL) as client:
+        client.declare_queue(_GET_QUEUE, True)
+        client.select_confirms()
+        for tag in range(1, _MESSAGES_BEFORE + _TRACED + 1):
+            client.send(publish)
+            _await_frames(client, 1)
+            server.wait_until_settled(_GET_QUEUE, tag - 1)
+            server.trace.begin()
+            client.send(get)
+            _await_frames(client, 3)
+            client.send(acknowledge(_CHANNEL, tag))
+            server.wait_until_settled(_GET_QUEUE, tag)
+            if tag > _MESSAGES_BEFORE:
+                legs.add("get", server.trace.end())
 
 
 @click.command()
@@ -182,7 +229,10 @@ def trace_message(shows_calls: bool) -> None:
     with tempfile.TemporaryDirectory() as directory:
         server = _TracedServer(Path(directory) / "data")
         try:
-            _trace_message(server, shows_calls=shows_calls)
+            legs = _Legs()
+            _trace_message(server, legs)
+            _trace_get(server, legs)
+            legs.show(shows_calls=shows_calls)
         finally:
             server.stop()
 

@@ -91,7 +91,8 @@ class Ring:
         if self._pool.is_over and self.cursor > gating_sequence:
             return 0
         count = len(messages)
-        if count > self.remaining_capacity:
+        # Asked for each publish: without the call of `remaining_capacity`.
+        if count > self.capacity - (self.cursor - self.window_start):
             self.release(min(gating_sequence, self.cursor + count - self.capacity))
             count = min(count, self.remaining_capacity)
         wanted_bytes = bytes_of(messages if count == len(messages) else messages[:count])
@@ -114,7 +115,9 @@ class Ring:
             messages: At most as many messages as the last `try_claim` granted.
         """
         count = len(messages)
-        assert count <= self.remaining_capacity, "published without a claim"
+        assert count <= self.capacity - (self.cursor - self.window_start), (
+            "published without a claim"
+        )
         taken = added_bytes = 0
         sequence = self.cursor
         while taken < count:

@@ -551,7 +551,7 @@ class Channel:
         for consumer, count in counts.items():
             consumer.unacked -= count
             # Not the run's source: a group may have moved to another position since.
-            consumer.source.wake()
+            consumer.source.on_credit_restored()
 
     def _move_to_end(self, served: Iterable[Consumer]) -> None:
         for consumer in served:

@@ -374,7 +374,11 @@ class Queue:
             if self._turn.time_slice.is_over:
                 self._turn.mark(self, self._task_queue)
                 break
-        return not self.is_at_work or self.is_draining
+        # As `is_at_work`, without the calls where there is no commit.
+        is_at_work = self._work_count > 0 or (
+            bool(self._storage.queues_in_commit) and self.is_in_commit
+        )
+        return not is_at_work or self.is_draining
 
     @property
     def delivers_on(self) -> bool:
@@ -512,18 +516,26 @@ class Queue:
         """
         self._turn.mark(self, task_queue)
 
+    def on_credit_restored(self) -> None:
+        """Take a turn if there is something to deliver: a consumer can take more.
+
+        The consumer of a queue that is served as fast as it is filled acknowledges when nothing is
+        ready. Then a turn would do nothing.
+        """
+        if len(self.ready) or self.rules is not None or self.forwarder is not None:
+            self._turn.mark(self)
+
     def settle(self, start: int, end: int) -> None:
         """Mark the unacked offsets `[start, end)` as done for good."""
         settled = self.settlement.settle(start, end)
         assert settled == end - start or self._is_force_removed(start), "I8: settled twice"
-        assert self.settlement.ack_floor <= self.store.end_offset, (
-            "I2: settled beyond the end of the store"
-        )
+        ack_floor = self.settlement.ack_floor
+        assert ack_floor <= self.store.end_offset, "I2: settled beyond the end of the store"
         if not self.is_checkpoint_due:
             self._mark_dirty()
         if not self.is_marked_changed:
             self.mark_changed()
-        self.store.release(self.settlement.ack_floor)
+        self.store.release(ack_floor)
 
     def _is_force_removed(self, offset: int) -> bool:
         return self._forced_removal is not None and offset < self._forced_removal.end
@@ -733,8 +745,23 @@ class Queue:
             self._on_changed(self)
         for waiter in self.waiting_confirms:
             self._turn.mark(self, waiter.task_queue)
-        if not self.waiting_confirms:
+        if not self.waiting_confirms and self._awaits_turn:
             self._turn.mark(self)
+
+    @property
+    def _awaits_turn(self) -> bool:
+        """Whether a turn has something to do after an answer of the disk.
+
+        That of a lone message has nothing: it is written, confirmed, and with a consumer.
+        """
+        return (
+            self.store.awaits_turn
+            or self.is_deleted
+            or self.rules is not None
+            or self.forwarder is not None
+            or bool(self._expiry_waiters)
+            or len(self.ready) > 0
+        )
 
     def _apply(self, progress: StoreProgress) -> None:
         """React to the progress of the store; nothing else in the queue does."""

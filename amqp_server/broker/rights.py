@@ -133,9 +133,12 @@ class Rights:
         """
         if kind == "exchange" and not name:
             name = DEFAULT_EXCHANGE
-        what = f"{kind} '{name}'"
-        if not self._known(right, what, lambda: self.grants.allows(right, kind, name)):
-            raise self._refused(right, what)
+        try:
+            if self.grants.allows(right, kind, name):
+                return
+        except UnansweredError as unanswered:
+            raise self._awaited(right, f"{kind} '{name}'", unanswered) from None
+        raise self._refused(right, f"{kind} '{name}'")
 
     def require_any(self, kind: str, name: str) -> None:
         """Check that the user has one right at least, so that it may know of an object.
@@ -191,8 +194,11 @@ class Rights:
         try:
             return ask()
         except UnansweredError as unanswered:
-            text = f"{right} access to {what} in vhost '{self._vhost}' is not known yet"
-            raise AnswerAwaited(text, unanswered.answer) from None
+            raise self._awaited(right, what, unanswered) from None
+
+    def _awaited(self, right: Right, what: str, unanswered: UnansweredError) -> AnswerAwaited:
+        text = f"{right} access to {what} in vhost '{self._vhost}' is not known yet"
+        return AnswerAwaited(text, unanswered.answer)
 
     def _refused(self, right: Right, what: str) -> AccessRefused:
         return AccessRefused(

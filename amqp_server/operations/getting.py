@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.access.permissions import Right
-from amqp_server.broker.declaring.names import find_queue, queue_name
+from amqp_server.broker.declaring.names import find_named_queue, queue_name
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.stream import refuse_stream
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.orders.ready_ranges import ReadyRange
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.protocol.large_delivery import LargeMessage
@@ -33,8 +34,9 @@ def get_message(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
         AmqpError: The client may not, or the queue is missing, another client's, a stream, or one
             of which only its active consumer gets messages.
     """
-    channel.client.rights.require(Right.READ, "queue", queue_name(channel, method.queue))
-    queue = find_queue(channel, method.queue)
+    name = queue_name(channel, method.queue)
+    channel.client.rights.require(Right.READ, "queue", name)
+    queue = find_named_queue(channel, name)
     refuse_stream(queue, "basic.get")
     _check_may_get(queue)
     queue.record_use()
@@ -48,7 +50,7 @@ def get_message(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
         return None
     messages = queue.store.read(ready.start, ready.start + 1)
     if messages:
-        return _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
+        return _get_ok(channel, queue, ready, messages[0], no_ack=method.no_ack)
     return _get_when_read(channel, queue, method)
 
 
@@ -88,7 +90,7 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
             break
         messages = queue.store.read(ready.start, ready.start + 1)
         if messages:
-            traced = _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
+            traced = _get_ok(channel, queue, ready, messages[0], no_ack=method.no_ack)
             if traced is not None:
                 await traced
             return
@@ -104,11 +106,17 @@ def _send_empty(channel: Channel, queue: Queue) -> None:
 
 
 def _get_ok(
-    channel: Channel, queue: Queue, message: bytes, *, no_ack: bool
+    channel: Channel, queue: Queue, ready: ReadyRange, message: bytes, *, no_ack: bool
 ) -> Awaitable[None] | None:
-    """Send the first message of a queue; return what waits until it is traced, if it is."""
-    ready = queue.ready.peek()
-    assert ready is not None, "the caller has just read this message"
+    """Send the first message of a queue; return what waits until it is traced, if it is.
+
+    Args:
+        channel: Channel of the client.
+        queue: Queue of the message.
+        ready: What `queue.ready.peek()` has just returned.
+        message: Its first message.
+        no_ack: Whether the message is settled at once.
+    """
     delivered: Messages | LargeMessage = [message]
     if ready.redelivered:
         delivered = queue.as_delivered(ready.start, [message], redelivered=True)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.access.permissions import Right
-from amqp_server.broker.declaring.names import find_queue, queue_name
+from amqp_server.broker.declaring.names import find_named_queue, queue_name
 from amqp_server.broker.job import done_in_turns
 from amqp_server.broker.queue import PURGE_STEP_OFFSETS
 from amqp_server.broker.stream import refuse_stream
@@ -43,8 +43,9 @@ def purge_queue(channel: Channel, method: QueuePurge) -> Applied[Purged]:
 
 
 def _purge(purged: Purged, channel: Channel, method: QueuePurge) -> Awaitable[None] | None:
-    channel.client.rights.require(Right.READ, "queue", queue_name(channel, method.queue))
-    queue = find_queue(channel, method.queue)
+    name = queue_name(channel, method.queue)
+    channel.client.rights.require(Right.READ, "queue", name)
+    queue = find_named_queue(channel, name)
     refuse_stream(queue, "queue.purge")
     if not queue.bring_up_to_date():
         return when_up_to_date(queue, channel, partial(_purge, purged), method)

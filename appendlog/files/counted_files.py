@@ -150,10 +150,12 @@ class CountedFiles(FileSystem):
         with self._lock:
             self._write_count += 1
             self._write_bytes += written
-            if not is_synced:
+            if is_synced:
+                self._sync_count += 1
+                self._sync_seconds += seconds
+                self._sync_buckets[bisect_left(BOUNDS_SECONDS, seconds)] += 1
+            else:
                 self._write_seconds += seconds
-        if is_synced:
-            self._note_sync(seconds)
 
     def _note_sync(self, seconds: float) -> None:
         with self._lock:

@@ -210,25 +210,22 @@ class FileSystem:
         for first in range(0, len(buffers), _VECTOR_MAX):
             group: Sequence[bytes | memoryview] = buffers[first : first + _VECTOR_MAX]
             end = position + sum(map(len, group))
-            while (written := self._pwritev(descriptor, group, position, sync)) < end - position:
+            while True:
+                is_durable = sync and self.has_dsync
+                try:
+                    written = self.pwritev(descriptor, group, position, is_durable)
+                except OSError as error:
+                    if not is_durable or error.errno not in _NO_DSYNC:
+                        raise
+                    self.has_dsync = False
+                    continue
                 position += written
+                if position == end:
+                    break
                 group = _rest(group, written)
-            position = end
         if sync and not self.has_dsync:
             self.fdatasync(descriptor)
         return position
-
-    def _pwritev(
-        self, descriptor: int, group: Sequence[bytes | memoryview], position: int, sync: bool
-    ) -> int:
-        if sync and self.has_dsync:
-            try:
-                return self.pwritev(descriptor, group, position, True)
-            except OSError as error:
-                if error.errno not in _NO_DSYNC:
-                    raise
-                self.has_dsync = False
-        return self.pwritev(descriptor, group, position, False)
 
     def read_all(self, descriptor: int, size: int, position: int) -> bytes:
         """Read `size` bytes at `position`; fewer only at the end of the file."""

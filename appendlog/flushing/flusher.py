@@ -149,7 +149,8 @@ class ThreadFlusher:
             results += [FlushResult(request, error) for request in more.requests]
             is_late = perf_counter() - began_seconds >= REPORT_SECONDS
             with self._lock:
-                self._add_submitted()
+                if self._submitted:
+                    self._add_submitted()
                 self._order.written(more)
                 more = None if is_late else self._order.take_more(more)
         self._report(results)
@@ -184,7 +185,10 @@ class ThreadFlusher:
         with suppress(Empty):
             while True:
                 self._wakes.get_nowait()
-        self._add_submitted()
+        # First: a request that is submitted while the rest is moved wakes a thread again.
+        self._is_woken = False
+        if self._submitted:
+            self._add_submitted()
         return self._order.take()
 
     def _add_submitted(self) -> None:

@@ -100,7 +100,7 @@ class WriteOrder:
     @property
     def has_next(self) -> bool:
         """Whether `take` returns a batch."""
-        return self._first() is not None
+        return bool(self._queued) and self._first() is not None
 
     def add(self, request: Request, charged_client: Hashable) -> None:
         """Add a request behind those of the same log.
@@ -121,11 +121,13 @@ class WriteOrder:
 
     def take(self) -> Batch | None:
         """Return the appends to write next, or None; `written` and `done` must follow."""
-        logs = self._first()
+        logs = self._first() if self._queued else None
         return None if logs is None else self._take_from(logs)
 
     def take_more(self, written: Batch) -> Batch | None:
         """Return the appends to write next if they are of the same client as a batch, or None."""
+        if not written.client_logs.waiting:
+            return None
         logs = self._first()
         return self._take_from(logs) if logs is written.client_logs else None
 
@@ -163,11 +165,11 @@ class WriteOrder:
                 break
             waiting.popleft()
             requests.append(request)
-            octets += sum(map(len, request.chunks))
+            octets += sum(map(len, request.append.chunks))
         logs.writes += 1
         logs.octets_under_way += octets
         logs.clock_octets += WRITE_OCTETS + octets
-        self._push(logs)
+        heappush(self._queued, (logs.clock_octets, next(self._entries), logs))
         return Batch(log, requests, octets, logs)
 
     def _enter(self, log: Log, charged_client: Hashable) -> None:
@@ -182,9 +184,6 @@ class WriteOrder:
     def _queue(self, logs: ClientLogs) -> None:
         """Let a client that was not served for a while wait among the others."""
         logs.clock_octets = max(logs.clock_octets, self._clock_octets)
-        self._push(logs)
-
-    def _push(self, logs: ClientLogs) -> None:
         logs.is_queued = True
         heappush(self._queued, (logs.clock_octets, next(self._entries), logs))
 
@@ -192,13 +191,14 @@ class WriteOrder:
         """Return the logs of the next client, or None; clients that cannot be served leave."""
         while self._queued:
             logs = self._queued[0][2]
-            if logs.waiting and self._may_write(logs):
+            if (
+                logs.waiting
+                and logs.writes < self._client_writes_max
+                and logs.octets_under_way < CLIENT_OCTETS_MAX
+            ):
                 return logs
             heappop(self._queued)
             logs.is_queued = False
             if not logs.waiting and not logs.writes:
                 del self._by_client[logs.client]
         return None
-
-    def _may_write(self, logs: ClientLogs) -> bool:
-        return logs.writes < self._client_writes_max and logs.octets_under_way < CLIENT_OCTETS_MAX

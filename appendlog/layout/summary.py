@@ -18,6 +18,7 @@ from appendlog.layout.format import (
     FOOTER_MAGIC,
     FOOTER_TRAILER,
     FOOTER_TRAILER_BYTES,
+    KIND_CONTROL,
     REMOVED_JOINED,
     REMOVED_RANGE,
     REMOVED_RANGE_BYTES,
@@ -78,7 +79,7 @@ class SegmentSummary:
 
     def add(self, chunk: ChunkHeader) -> None:
         """Add one chunk; a control chunk only moves the end offset."""
-        if chunk.is_control:
+        if chunk.kind == KIND_CONTROL:
             if not self.record_count:
                 self.first_offset = chunk.base_offset
             self.end_offset = chunk.base_offset
@@ -88,7 +89,7 @@ class SegmentSummary:
             self.first_timestamp_ns = self.last_timestamp_ns = chunk.first_timestamp_ns
         self.chunk_count += 1
         self.record_count += chunk.record_count
-        self.end_offset = chunk.end_offset
+        self.end_offset = chunk.base_offset + chunk.last_offset_delta + 1
         self.transient_count += chunk.transient_count
         self.body_bytes += chunk.body_bytes
         self.last_timestamp_ns = max(self.last_timestamp_ns, chunk.last_timestamp_ns)

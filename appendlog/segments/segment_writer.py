@@ -24,7 +24,13 @@ from appendlog.files.durable_directories import DurableDirectories, existing_roo
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, encode_gap_marker, is_plausible
-from appendlog.layout.format import CHUNK_HEADER_BYTES, GAP_SKIPPED, U32_MAX
+from appendlog.layout.format import (
+    CHUNK_HEADER_BYTES,
+    CHUNK_PREFIX_BYTES,
+    GAP_SKIPPED,
+    KIND_CONTROL,
+    U32_MAX,
+)
 from appendlog.layout.large_chunk import Chunk, LargeChunk
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
 from appendlog.layout.summary import SegmentSummary, encode_footer
@@ -121,7 +127,7 @@ class SegmentWriter:
             header = chunk.header if isinstance(chunk, LargeChunk) else decode_chunk_header(chunk)
             if not is_plausible(header, salt, expected):
                 raise ValueError(f"not a chunk of this log at or above offset {expected}: {header}")
-            if header.chunk_bytes != len(chunk):
+            if CHUNK_PREFIX_BYTES + header.length != len(chunk):
                 raise ValueError(f"chunk has {len(chunk)} bytes, its header says otherwise")
             expected = header.end_offset
             headers.append(header)
@@ -282,24 +288,26 @@ class SegmentWriter:
             self.active = self._create()
         self._pending.append((chunk, header))
         self._pending_bytes += len(chunk)
-        if not header.is_control:
+        if header.kind != KIND_CONTROL:
             self._pending_last_ns = header.last_timestamp_ns
 
     def _must_roll(self, segment: Segment, chunk: Chunk, header: ChunkHeader) -> bool:
         size = segment.size_bytes + self._pending_bytes
         return size > segment.header_bytes and (
             size + len(chunk) > self._options.segment_bytes
-            or header.end_offset - segment.base_offset > U32_MAX
+            or header.base_offset + header.last_offset_delta - segment.name.base_offset >= U32_MAX
             or self.is_old(segment, header.last_timestamp_ns)
             or self._is_step_back(segment, header)
         )
 
     def _is_step_back(self, segment: Segment, header: ChunkHeader) -> bool:
         """Return whether a chunk's time is below the last one in its segment."""
+        if header.kind == KIND_CONTROL:
+            return False
         last_ns = self._pending_last_ns
         if not last_ns and segment.summary.record_count:
             last_ns = segment.summary.last_timestamp_ns
-        return not header.is_control and header.first_timestamp_ns < last_ns
+        return header.first_timestamp_ns < last_ns
 
     def _create(self) -> Segment:
         """Return a new segment; the first write to it makes its file."""
@@ -362,7 +370,7 @@ class SegmentWriter:
         index = segment.index
         summary = segment.summary
         for chunk, header in self._pending:
-            if not header.is_control:
+            if header.kind != KIND_CONTROL:
                 self._steps_back |= header.first_timestamp_ns < summary.last_timestamp_ns
                 if index is not None:
                     before_ns = summary.time_before(header.first_timestamp_ns)

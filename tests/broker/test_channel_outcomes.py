@@ -67,6 +67,9 @@ class AskedQueue:
         self.wakes += 1
         self._turn.mark(cast("TurnTask", self))
 
+    def on_credit_restored(self) -> None:
+        self.wake()
+
     def run_turn(self) -> None:
         self.runs += 1
 

@@ -7,7 +7,6 @@ from pamqp.commands import Connection
 from amqp_server.base.limits import Limits
 from amqp_server.connections.session.client_session import ClientSession
 from amqp_server.protocol.client_properties import KEPT_BYTES_MAX, VALUE_BYTES
-from amqp_server.protocol.framing import MethodFrame
 from amqp_server.protocol.methods import ConnectionStartOk
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, connect, frame_octets
 from tests.threaded_server import ThreadedServer
@@ -49,7 +48,7 @@ def test_the_broker_keeps_nothing_of_a_refused_login(tmp_path: Path) -> None:
         assert server.call(lambda: sessions(server)[0]._machine.client_properties) == {}
         (session,), (connection,) = sessions(server), server.connections
         assert not session._input.events
-        assert session._event == MethodFrame(0, ConnectionStartOk.identity)
+        assert session._last_request == (0, ConnectionStartOk.identity)
         assert (connection.rest, connection.unsent_bytes) == (b"", 0)
 
 

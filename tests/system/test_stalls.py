@@ -121,7 +121,10 @@ def test_the_log_names_a_stall_in_a_method_that_cannot_be_decoded(
 ) -> None:
     event = MethodFrame(7, payload)
 
-    assert _text_of("peer", event) == f"client='peer' channel=7 method={name}"
+    assert (
+        _text_of("peer", (event.channel, event.identity))
+        == f"client='peer' channel=7 method={name}"
+    )
 
 
 def test_a_stop_handles_all_parked_methods_however_long_it_takes(

@@ -107,7 +107,8 @@ def _deliver_run(source: Source, consumer: Consumer, count: int, time_slice: Tim
         ready = source.ready.peek()
         if ready is None:
             return True
-        messages = source.read_run(ready.start, ready.start + min(count, len(ready)))
+        size = ready.end - ready.start
+        messages = source.read_run(ready.start, ready.start + min(count, size))
         if not messages:
             return False
         if isinstance(messages, list):
@@ -124,9 +125,7 @@ def _deliver_run(source: Source, consumer: Consumer, count: int, time_slice: Tim
             # unacked (I8).
             source.ready.requeue(taken.start, taken.end, redelivered=taken.redelivered)
             raise
-        if len(messages) < len(ready):
-            return True
-        if not len(source.ready):
+        if len(messages) < size or len(messages) >= count or not len(source.ready):
             return True
         # Ranges may be short; with one range a turn, a long list of them would take too long.
         count = min(count - len(messages), consumer.credit)

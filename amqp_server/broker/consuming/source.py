@@ -77,7 +77,10 @@ class Source(Protocol):
         """Deliver again: all messages have returned."""
 
     def wake(self) -> None:
-        """Dispatch at the end of the turn, because a consumer can take more."""
+        """Dispatch at the end of the turn: there may be more messages, or room for them."""
+
+    def on_credit_restored(self) -> None:
+        """Dispatch at the end of the turn if there is something to: a consumer can take more."""
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Start to serve a consumer, from the end of this turn on."""

@@ -51,16 +51,6 @@ def queue_name(channel: Channel, name: str) -> str:
     return channel.last_queue_name
 
 
-def find_queue(channel: Channel, name: str) -> Queue:
-    """Return a queue that this client may use; an empty name means the last declared queue.
-
-    Raises:
-        NotFound: There is no such queue.
-        ResourceLocked: The queue is exclusive to another connection.
-    """
-    return find_named_queue(channel, queue_name(channel, name))
-
-
 def find_named_queue(channel: Channel, name: str) -> Queue:
     """Return a queue that this client may use; an empty name has no special meaning.
 

@@ -91,8 +91,9 @@ class JournalRequests:
         """
         chunks: list[Chunk] = []
         left_bytes = REQUEST_BYTES_MAX
-        time_slice = TimeSlice(stopwatch=self._stopwatch)
-        while start < end and not (chunks and time_slice.is_over):
+        began_seconds = self._stopwatch()
+        time_slice: TimeSlice | None = None
+        while start < end and not (time_slice is not None and time_slice.is_over):
             bytes_max = min(self._chunk_bytes_max, left_bytes)
             likely = max(bytes_max * len(ring) // max(ring.held_bytes, 1), 1)
             stop = min(end, start + likely, start + CHUNK_MESSAGES_MAX)
@@ -103,6 +104,10 @@ class JournalRequests:
             chunks.append(chunk)
             left_bytes = max(left_bytes - len(chunk), 0)
             start += len(messages)
+            if start < end and time_slice is None:
+                # Most requests are one chunk.
+                time_slice = TimeSlice(stopwatch=self._stopwatch)
+                time_slice.begin(began_seconds)
         return chunks, start
 
     def _encode_with_gaps(

@@ -175,6 +175,18 @@ class MessageStore:
         return self._request is not None
 
     @property
+    def awaits_turn(self) -> bool:
+        """Whether the owner's next turn has something to write or to take over."""
+        return (
+            self.written_end != self.ring.cursor
+            or self.has_progressed
+            or self._is_sync_due
+            or self.is_failed
+            or not self._is_journaled
+            or self._overflow.count > 0
+        )
+
+    @property
     def confirmed_end(self) -> int:
         """All persistent messages below this offset may be confirmed (invariant I3)."""
         if self._is_discarded:
@@ -201,7 +213,9 @@ class MessageStore:
         Consumers can read and settle them at once, even while they wait for a slot.
         """
         if not self._overflow.count:
-            claimed = self.ring.try_claim(messages, self.gating_sequence)
+            # As `gating_sequence`, without the call where each message is one.
+            gating = self.written_end if self._is_journaled else self.gating_sequence
+            claimed = self.ring.try_claim(messages, gating)
             if claimed == len(messages):
                 self.ring.publish(messages)
             else:
@@ -211,9 +225,10 @@ class MessageStore:
             self._overflow.add(messages)
         if self._is_journaled:
             self._waiting_writes.count_arrival()
+        end = self.end_offset
         if persistent:
-            self._persistent_end = self.end_offset
-        return self.end_offset
+            self._persistent_end = end
+        return end
 
     def mark_transaction(self, start: int, end: int, transaction_id: bytes) -> None:
         """Record in the log that `[start, end)`, appended just now, belongs to a transaction."""
@@ -276,10 +291,11 @@ class MessageStore:
     def release(self, ack_floor: int) -> None:
         """Release settled messages from the ring, once they are 256 or all that it holds."""
         if not self._is_journaled or ack_floor <= self.written_end:
-            end = min(ack_floor, self.gating_sequence)
+            end = ack_floor if self._is_journaled else min(ack_floor, self.gating_sequence)
             if end >= self.ring.cursor or end - self.ring.window_start >= 256:
                 self.ring.release(end)
-                if self._spilling.is_delayed:
+                # Only messages of a transient queue wait to be spilled.
+                if not self._is_journaled and self._spilling.is_delayed:
                     self._spilling.spill_delay.settled()
                     self._mark_resumed()
         if ack_floor >= self._reader.end_offset:
@@ -527,9 +543,11 @@ class MessageStore:
 
     def _use_room(self) -> None:
         """Use the room above the log's new end, and wake those who wait for the disk."""
-        self._overflow.claim(self.ring, self.gating_sequence)
-        assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
-        wake(self._flush_waiters)
+        if self._overflow.count:
+            self._overflow.claim(self.ring, self.gating_sequence)
+        assert self.recovery_point <= self.written_end <= self.ring.cursor, "I1: ends out of order"
+        if self._flush_waiters:
+            wake(self._flush_waiters)
 
     def _spill(self) -> None:
         if self._request is not None or self.is_failed:

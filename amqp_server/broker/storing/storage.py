@@ -253,31 +253,40 @@ class QueueStorage:
 
     def take_results(self, results: Sequence[FlushResult]) -> None:
         """Hand each result of the flusher to its store. Called on the event loop."""
-        Job(self._turn, self._turn.upkeep, self._apply(results), "results of the disk").start()
+        if len(results) == 1:
+            # That of a lone message: it is one step.
+            self._apply(results[0])
+        else:
+            steps = self._apply_each(results)
+            Job(self._turn, self._turn.upkeep, steps, "results of the disk").start()
 
-    def _apply(self, results: Sequence[FlushResult]) -> Iterator[None]:
-        """Apply one result in each step."""
+    def _apply_each(self, results: Sequence[FlushResult]) -> Iterator[None]:
         for result in results:
             yield
-            if isinstance(result.request, DeleteRequest):
-                self._on_deleted.pop(result.request.log, _nothing)()
-            elif isinstance(result.request, CompactRequest):
-                self.on_compacted(result)
-            store = self._stores.get(result.request.log)
-            if store is None:
-                continue
-            try:
-                if isinstance(result.request, FlushRequest):
-                    store.flushed(result)
-                elif isinstance(result.request, RemoveSettledRequest | CompactRequest):
-                    store.wake_owner()
-                elif isinstance(result.request, ReopenRequest):
-                    store.reopened(result)
-                    if not store.is_failed:
-                        self.failed_stores.discard(store)
-            except Exception:
-                # An error in one store must not cost the others their results.
-                logger.exception("flush result not applied log=%s", store.log.directory)
+            self._apply(result)
+
+    def _apply(self, result: FlushResult) -> None:
+        """Hand a result to its store, and to those who wait for it."""
+        request = result.request
+        if isinstance(request, DeleteRequest):
+            self._on_deleted.pop(request.log, _nothing)()
+        elif isinstance(request, CompactRequest):
+            self.on_compacted(result)
+        store = self._stores.get(request.log)
+        if store is None:
+            return
+        try:
+            if isinstance(request, FlushRequest):
+                store.flushed(result)
+            elif isinstance(request, RemoveSettledRequest | CompactRequest):
+                store.wake_owner()
+            elif isinstance(request, ReopenRequest):
+                store.reopened(result)
+                if not store.is_failed:
+                    self.failed_stores.discard(store)
+        except Exception:
+            # An error in one store must not cost the others their results.
+            logger.exception("flush result not applied log=%s", store.log.directory)
 
     def relieve_memory(self) -> None:
         """Schedule the release of memory if the rings together hold too much."""

@@ -81,6 +81,10 @@ class Subscription:
         if len(self.consumers):
             self._turn.mark(self, self.consumers.first.channel.client.task_queue)
 
+    def on_credit_restored(self) -> None:
+        """Deliver at the end of the turn: a consumer can take more."""
+        self.wake()
+
     def run_turn(self) -> None:
         """Deliver visible messages to consumers with credit."""
         if self.is_deleted:

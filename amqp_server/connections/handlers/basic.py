@@ -10,7 +10,7 @@ from amqp_server.access.permissions import Right
 from amqp_server.broker.channel import MANY_RUNS
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
-from amqp_server.broker.declaring.names import find_queue, queue_name
+from amqp_server.broker.declaring.names import find_named_queue, queue_name
 from amqp_server.broker.events.channel_events import report_consumer_created
 from amqp_server.broker.stream import Stream
 from amqp_server.broker.subscriptions.browsing import browses
@@ -95,8 +95,9 @@ def consume(channel: Channel, method: BasicConsume) -> Awaitable[Method | None] 
     )
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
-    channel.client.rights.require(Right.READ, "queue", queue_name(channel, method.queue))
-    queue = find_queue(channel, method.queue)
+    name = queue_name(channel, method.queue)
+    channel.client.rights.require(Right.READ, "queue", name)
+    queue = find_named_queue(channel, name)
     consumers_max = channel.broker.config.limits.consumers_per_channel_max
     if len(channel.consumers) >= consumers_max:
         raise NotAllowed(

@@ -112,6 +112,8 @@ class ClientSession:
         self._states = SessionMachine()
         # The event that is handled now, and the steps that are left of the work.
         self._event: Event | None = None
+        # Channel and method of the one before, for the log of stalls.
+        self._last_request: tuple[int, bytes] | None = None
         self._steps: Iterator[None] | None = None
         self._closing = SessionClosing(
             server, connection, machine, self._states, self._channels, self._input
@@ -235,7 +237,7 @@ class ClientSession:
         if self._is_busy:
             self._input.pause_while(is_busy=True)
             return at
-        return end if self._handle_unexpected(buffer, at, end) else at
+        return end if at == end or self._handle_unexpected(buffer, at, end) else at
 
     def _handle_unexpected(self, octets: bytes | bytearray, at: int, end: int) -> bool:
         """Handle a publish that is wrong before its content arrives; return whether there was one.
@@ -373,7 +375,7 @@ class ClientSession:
             return
         was_paused = self._input.is_paused
         self._handle_events(self._turn.time_slice)
-        if was_paused and not self._is_busy:
+        if was_paused and self._connection.rest and not self._is_busy:
             rest = self._connection.rest
             if self._handle_unexpected(rest, 0, len(rest)):
                 self._connection.rest = b""
@@ -381,7 +383,9 @@ class ClientSession:
     @property
     def work(self) -> str:
         """Last request of the client, as the log of stalls names it."""
-        return _text_of(self.name, self._event)
+        event = self._event
+        last = self._last_request if event is None else (event.channel, event.identity)
+        return _text_of(self.name, last)
 
     def _handle_events(self, time_slice: TimeSlice | None = None) -> bool:
         """Handle events in order until one has to wait, the peer stops reading, or time is up.
@@ -400,9 +404,11 @@ class ClientSession:
         elif self._states.work is Work.BLOCKED:
             return True
         is_cut = self._handle_in_order(time_slice)
-        if self._steps is None and self._event is not None:
-            # Keep the name of the last method for the log of stalls, but no octets of messages.
-            self._event = MethodFrame(self._event.channel, self._event.identity)
+        event = self._event
+        if event is not None and self._steps is None:
+            # Keep what the log of stalls names, but no octets of messages.
+            self._last_request = event.channel, event.identity
+            self._event = None
         is_busy = self._is_busy
         if is_busy or self._input.is_paused:
             self._input.pause_while(is_busy=is_busy)
@@ -419,12 +425,12 @@ class ClientSession:
                     if channels.closings:
                         closing = channels.closings.popleft()
                         self._begin(closing, WorkEvent.BEGIN_CLOSE, time_slice)
-                    elif connection.is_backlogged:
+                    elif (not events and waiting.is_scanned) or connection.is_backlogged:
                         return False
-                    elif not events and not waiting.is_scanned:
+                    elif not events:
                         waiting.scan_some()
                         continue
-                    elif events and admits(events[0]):
+                    elif admits(events[0]):
                         self._event = events.popleft()
                         steps = self._handle(self._event)
                         if steps is not None:
@@ -440,7 +446,12 @@ class ClientSession:
             # Whether others go first.
             if states.work is Work.BLOCKED:
                 return True
-            if time_slice is not None and self._is_busy and time_slice.is_over:
+            if (
+                time_slice is not None
+                # As `_is_busy`, without the call: this is asked after each event.
+                and (events or channels.closings or self._steps or not waiting.is_scanned)
+                and time_slice.is_over
+            ):
                 self._turn.mark(self, self.task_queue)
                 return True
 
@@ -559,9 +570,9 @@ class ClientSession:
         self._closing.close_channel(self, number, error)
 
 
-def _text_of(client: str, event: Event | None) -> str:
+def _text_of(client: str, request: tuple[int, bytes] | None) -> str:
     """Return client, channel and method; the method may be one that cannot be decoded."""
-    if event is None:
+    if request is None:
         return f"client={client!r}"
-    method = method_name(event.identity)
-    return f"client={client!r} channel={event.channel} method={method}"
+    channel, identity = request
+    return f"client={client!r} channel={channel} method={method_name(identity)}"

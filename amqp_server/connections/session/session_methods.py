@@ -16,7 +16,7 @@ from amqp_server.protocol.errors import (
     InternalError,
     SoftError,
 )
-from amqp_server.protocol.methods import BasicPublish, decode_method
+from amqp_server.protocol.methods import BasicGet, BasicPublish, decode_method
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -45,17 +45,18 @@ class SessionMethods:
     def __init__(self, replies: ReplyQueue, closing: SessionClosing) -> None:
         self._replies = replies
         self._closing = closing
+        # The last `basic.get`, and its octets.
+        self._get_payload: bytes | None = None
+        self._get = BasicGet()
 
     def handle(
         self, session: EndingSession, channel: Channel, event: MethodFrame
     ) -> Iterator[None] | None:
         """Handle a method; return the steps that are left of it, or None."""
-        if event.identity == BasicPublish.identity:
+        if event.payload.startswith(BasicPublish.identity):
             channel.publishing.check_target(event.payload)
             return None
-        method = decode_method(event.payload)
-        if not method.is_utf8:
-            raise FrameError("Malformed UTF-8 in shortstr")
+        method = self._decode(event.payload)
         try:
             reply = _call_handler(channel, method)
         except AmqpError as error:
@@ -66,6 +67,22 @@ class SessionMethods:
         if reply is not None:
             self._await_reply(session, channel, method, reply)
         return None
+
+    def _decode(self, payload: bytes) -> Method:
+        """Return the method of a frame; a client that polls a queue sends the same one each time.
+
+        Raises:
+            FrameError: A text is not UTF-8, or the arguments cannot be decoded.
+        """
+        if payload == self._get_payload:
+            return self._get
+        method = decode_method(payload)
+        if not method.is_utf8:
+            raise FrameError("Malformed UTF-8 in shortstr")
+        if isinstance(method, BasicGet):
+            # It cannot be changed, and nothing in it can.
+            self._get_payload, self._get = payload, method
+        return method
 
     def _take_steps(
         self, session: EndingSession, channel: Channel, method: Method, steps: MethodSteps

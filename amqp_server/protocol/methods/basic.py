@@ -1,5 +1,6 @@
 """Methods of class basic (60): publishing, consuming and settling messages."""
 
+import struct
 from dataclasses import field
 
 from amqp_server.protocol.constants import ClassId
@@ -15,6 +16,7 @@ from amqp_server.protocol.methods.codec import (
 )
 
 _CLASS = ClassId.BASIC
+_ACK = struct.Struct(">4sQ?")
 
 
 @method("basic.qos", _CLASS, 10)
@@ -132,6 +134,14 @@ class BasicAck(Method):
 
     delivery_tag: LongLong = 0
     multiple: Bit = False
+
+    def encode(self) -> bytes:
+        """Return the payload in one step: each confirm of a lone message is one."""
+        try:
+            return _ACK.pack(self.identity, self.delivery_tag, self.multiple)
+        except struct.error:
+            # With the text of the argument that does not fit.
+            return Method.encode(self)
 
 
 @method("basic.reject", _CLASS, 90)

@@ -66,8 +66,12 @@ class TakenBack:
         """Do nothing: the queue has delivered on."""
 
     def wake(self) -> None:
-        """Dispatch at the end of the turn, because a consumer can take more."""
+        """Dispatch at the end of the turn: there may be more messages, or room for them."""
         self._queue.wake()
+
+    def on_credit_restored(self) -> None:
+        """Dispatch at the end of the turn if there is something to: a consumer can take more."""
+        self._queue.on_credit_restored()
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Do nothing: it has no consumers of its own."""
