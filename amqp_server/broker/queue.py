@@ -328,7 +328,8 @@ class Queue:
         if self._subscriptions is not None and not self.is_journaled:
             self._subscriptions.wake()
         self._turn.mark(self)
-        self._storage.relieve_memory()
+        if self._storage.pool.is_over:
+            self._storage.relieve_memory()
         return end_offset
 
     def run_turn(self) -> None:
@@ -486,7 +487,7 @@ class Queue:
         rules = self.rules
         if rules is not None and rules.before_delivery():
             return True
-        if len(self.ready) and len(self.consumers) and not self.is_paused:
+        if self.consumers.count and not self.is_paused and len(self.ready):
             consumer = dispatch(self, self._turn.time_slice)
             if consumer is None and len(self.ready):
                 self.consumer_waits.begin()
@@ -529,13 +530,11 @@ class Queue:
         """Mark the unacked offsets `[start, end)` as done for good."""
         settled = self.settlement.settle(start, end)
         assert settled == end - start or self._is_force_removed(start), "I8: settled twice"
-        ack_floor = self.settlement.ack_floor
-        assert ack_floor <= self.store.end_offset, "I2: settled beyond the end of the store"
         if not self.is_checkpoint_due:
             self._mark_dirty()
         if not self.is_marked_changed:
             self.mark_changed()
-        self.store.release(ack_floor)
+        self.store.release(self.settlement.ack_floor)
 
     def _is_force_removed(self, offset: int) -> bool:
         return self._forced_removal is not None and offset < self._forced_removal.end
@@ -787,7 +786,7 @@ class Queue:
                 waiter.release_confirms()
                 if waiter.awaits_confirms:
                     self.waiting_confirms.add(waiter)
-        if progress.has_room and self._throttled_publishers is not None:
+        if self._throttled_publishers is not None and not self.store.throttles_publishers:
             self._throttled_publishers.resume()
 
     @property

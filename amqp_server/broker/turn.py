@@ -285,7 +285,7 @@ class Turn:
         if not task_queue.is_waiting:
             task_queue.is_waiting = True
             task_queue.clock_seconds = max(task_queue.clock_seconds, self._clock_seconds)
-            self._push(task_queue)
+            heappush(self._waiting, (task_queue.clock_seconds, next(self._entries), task_queue))
         if not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
@@ -305,7 +305,7 @@ class Turn:
         self._reading_seconds = 0.0
         while self._waiting and now_seconds < end_seconds:
             clock_seconds, _, task_queue = heappop(self._waiting)
-            if clock_seconds < task_queue.clock_seconds:
+            if clock_seconds < task_queue.clock_seconds and self._waiting:
                 # It has used time since it entered, for input that was just read.
                 self._push(task_queue)
                 continue
@@ -337,7 +337,7 @@ class Turn:
     def _run_one(self, task: TurnTask, task_queue: TaskQueue, began_seconds: float) -> float:
         """Run a task that begins now, in its task queue; return when it ended, by the stopwatch."""
         self.current_task_queue = task_queue
-        self.time_slice.begin(began_seconds)
+        self.time_slice.began_seconds = began_seconds
         try:
             task.run_turn()
         except Exception:

@@ -138,7 +138,7 @@ def test_a_second_purge_waits_for_the_checkpoint_of_the_first(tmp_path: Path) ->
             for _ in range(3):
                 assert witness.ready_count("q") == 0
         replies = server.call(
-            lambda: [each._session._replies.is_waiting for each in server.connections]  # type: ignore[union-attr]
+            lambda: [each._session._replies.waiting for each in server.connections]  # type: ignore[union-attr]
         )
         assert replies.count(True) == 2, "the second purge was answered before the first"
         store.gate.set()

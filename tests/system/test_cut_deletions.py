@@ -533,7 +533,7 @@ def bindings_at_each_write(server: ThreadedServer, client: AmqpClient) -> list[l
         left.append(documents(server, "bindings"))
         write(octets)
 
-    connection.write = noted  # type: ignore[method-assign]
+    connection.write = noted  # type: ignore[assignment, method-assign]
     return left
 
 
