@@ -43,7 +43,7 @@ class TimeSlice:
     def is_over(self) -> bool:
         """Whether the time is used up, so that others should get a turn."""
         seconds = SLICE_SECONDS if self._seconds is None else self._seconds
-        return self._stopwatch() - self.began_seconds >= seconds
+        return self._stopwatch() >= self.began_seconds + seconds
 
     async def yield_if_due(self) -> None:
         """If the slice is over, wait one turn of the event loop and start a new one."""

@@ -22,7 +22,7 @@ from amqp_server.broker.transfers import dead_letter, delay_queue
 from amqp_server.broker.transfers.large_body import LARGE_BYTES, STEP_BYTES, with_body
 from amqp_server.connections.client_connection import ClientConnection
 from amqp_server.connections.open_connections import Lingering
-from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, LargeFrames
+from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, LargeFrames, Octets
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
@@ -56,8 +56,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     sent = Sent()
     write, take = ClientConnection.write, LargeFrames.take
 
-    def note(self: ClientConnection, octets: bytes | bytearray) -> None:
-        sent.note(octets)
+    def note(self: ClientConnection, octets: Octets) -> None:
+        if not isinstance(octets, LargeFrames):
+            sent.note(octets)
         write(self, octets)
 
     def note_all(self: LargeFrames, bytes_max: int) -> list[bytes | memoryview]:
