@@ -744,23 +744,17 @@ class Queue:
             self._on_changed(self)
         for waiter in self.waiting_confirms:
             self._turn.mark(self, waiter.task_queue)
-        if not self.waiting_confirms and self._awaits_turn:
-            self._turn.mark(self)
-
-    @property
-    def _awaits_turn(self) -> bool:
-        """Whether a turn has something to do after an answer of the disk.
-
-        That of a lone message has nothing: it is written, confirmed, and with a consumer.
-        """
-        return (
-            self.store.awaits_turn
-            or self.is_deleted
-            or self.rules is not None
+        # After that of a lone message a turn has nothing to do: it is written, confirmed, and with
+        # a consumer.
+        if not self.waiting_confirms and (
+            self.rules is not None
             or self.forwarder is not None
-            or bool(self._expiry_waiters)
-            or len(self.ready) > 0
-        )
+            or self.is_deleted
+            or self._expiry_waiters
+            or self.store.awaits_turn
+            or len(self.ready)
+        ):
+            self._turn.mark(self)
 
     def _apply(self, progress: StoreProgress) -> None:
         """React to the progress of the store; nothing else in the queue does."""

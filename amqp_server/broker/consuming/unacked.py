@@ -88,8 +88,8 @@ class UnackedRuns:
         consumer: Consumer | None,
     ) -> None:
         """Record deliveries with tags above all others; extend the last run if they continue it."""
+        last = self._runs.last() if self.count else None
         self.count += count
-        last = self._runs.last()
         if (
             last is not None
             and last.source is source

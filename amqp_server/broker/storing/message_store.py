@@ -252,7 +252,9 @@ class MessageStore:
         if start >= self.ring.window_start:
             if reader is None and self._reader.windows:
                 self._reader.clear()
-            return self.read_memory(start, end)
+            cursor = self.ring.cursor
+            # As `read_memory`, without the call: this is asked for each delivery.
+            return self.ring.read(start, end) if end <= cursor else self.read_memory(start, end)
         reader = reader or self._reader
         run = reader.get(start, min(end, self.ring.window_start))
         if run is None:
