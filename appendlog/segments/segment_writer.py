@@ -23,7 +23,12 @@ from appendlog.errors import LogFailedError
 from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, encode_gap_marker, is_plausible
+from appendlog.layout.chunk import (
+    ChunkHeader,
+    decode_chunk_header,
+    encode_gap_marker,
+    own_header,
+)
 from appendlog.layout.format import (
     CHUNK_HEADER_BYTES,
     CHUNK_PREFIX_BYTES,
@@ -127,9 +132,11 @@ class SegmentWriter:
         for chunk in append.chunks:
             if len(chunk) < CHUNK_HEADER_BYTES:
                 raise ValueError(f"chunk has {len(chunk)} bytes")
-            header = chunk.header if isinstance(chunk, LargeChunk) else decode_chunk_header(chunk)
-            if not is_plausible(header, salt, expected):
-                raise ValueError(f"not a chunk of this log at or above offset {expected}: {header}")
+            octets = chunk.front if isinstance(chunk, LargeChunk) else chunk
+            header = own_header(octets, salt, expected)
+            if header is None:
+                found = decode_chunk_header(octets)
+                raise ValueError(f"not a chunk of this log at or above offset {expected}: {found}")
             if CHUNK_PREFIX_BYTES + header.length != len(chunk):
                 raise ValueError(f"chunk has {len(chunk)} bytes, its header says otherwise")
             expected = header.end_offset
