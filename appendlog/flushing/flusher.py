@@ -148,8 +148,8 @@ class ThreadFlusher:
             written.append(more)
             results += [FlushResult(request, error) for request in more.requests]
             with self._lock:
-                if self._submitted:
-                    self._add_submitted()
+                while self._submitted:
+                    self._order.add(*self._submitted.popleft())
                 has_more = self._order.written(more)
                 if has_more and perf_counter() - began_seconds < REPORT_SECONDS:
                     more = self._order.take_more(more)
@@ -170,15 +170,15 @@ class ThreadFlusher:
             # Before the look: a request that is submitted after it wakes a thread.
             self._idle_count += 1
             while True:
-                # In this order: a wake that is thrown away stands for a request that is added here.
+                # In this order: a wake that is thrown away stands for a request that is added here,
+                # and a request that is submitted while the rest is added wakes a thread again.
                 while not self._wakes.empty():
                     # Empty: a thread that waits was faster.
                     with suppress(Empty):
                         self._wakes.get_nowait()
-                # First: a request that is submitted while the rest is moved wakes a thread again.
                 self._is_woken = False
-                if self._submitted:
-                    self._add_submitted()
+                while self._submitted:
+                    self._order.add(*self._submitted.popleft())
                 if (batch := self._order.take()) is not None:
                     break
                 if self._is_closing and self._order.is_empty:
@@ -191,13 +191,6 @@ class ThreadFlusher:
             if self._idle_count and self._order.waiting_count and self._order.has_next:
                 self._wakes.put(None)
             return batch
-
-    def _add_submitted(self) -> None:
-        """Move submitted requests into the order. Has the lock."""
-        # First: a request that is submitted while the rest is moved wakes a thread again.
-        self._is_woken = False
-        while self._submitted:
-            self._order.add(*self._submitted.popleft())
 
     def _report(self, results: list[FlushResult]) -> None:
         try:
