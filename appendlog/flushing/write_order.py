@@ -11,7 +11,7 @@ Source: start-time fair queueing (Goyal, Vin, Cheng, 1996), without weights.
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from itertools import count
 from typing import Final
 
@@ -131,7 +131,6 @@ class WriteOrder:
         logs = self._first()
         if logs is None:
             return None
-        heappop(self._queued)
         self._clock_octets = logs.clock_octets
         log = logs.waiting.popleft()
         self.waiting_count -= 1
@@ -148,7 +147,7 @@ class WriteOrder:
         logs.writes += 1
         logs.octets_under_way += octets
         logs.clock_octets += WRITE_OCTETS + octets
-        heappush(self._queued, (logs.clock_octets, next(self._entries), logs))
+        heapreplace(self._queued, (logs.clock_octets, next(self._entries), logs))
         return Batch(log, requests, octets, logs)
 
     def take_more(self, written: Batch) -> Batch | None:
