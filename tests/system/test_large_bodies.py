@@ -16,7 +16,7 @@ from pamqp.common import FieldTable
 from pamqp.header import ContentHeader
 
 from amqp_server.base import time_slice
-from amqp_server.broker.publishing import publishing
+from amqp_server.broker.publishing import message_targets
 from amqp_server.broker.routing.steps import Steps
 from amqp_server.broker.transfers import dead_letter, delay_queue
 from amqp_server.broker.transfers.large_body import LARGE_BYTES, STEP_BYTES, with_body
@@ -189,7 +189,7 @@ def turns(server: ThreadedServer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             yield
 
     monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(publishing, "with_body", note)
+    monkeypatch.setattr(message_targets, "with_body", note)
     monkeypatch.setattr(dead_letter, "with_body", note)
     monkeypatch.setattr(delay_queue, "with_body", note)
     return noted
@@ -322,7 +322,7 @@ def test_a_message_reaches_its_queues_if_its_exchange_is_deleted_while_it_is_cop
     client.declare("q")
     client.call(Exchange.Declare(exchange="x", exchange_type="direct"), Exchange.DeclareOk)
     client.call(Queue.Bind(queue="q", exchange="x", routing_key="k"), Queue.BindOk)
-    monkeypatch.setattr(publishing, "with_body", held)
+    monkeypatch.setattr(message_targets, "with_body", held)
     client.call(Confirm.Select(), Confirm.SelectOk)
     properties = Basic.Properties(delivery_mode=2, headers={"BCC": ["none"]})
     client.publish(bytes(2 * LARGE_BYTES), "k", exchange="x", properties=properties)
