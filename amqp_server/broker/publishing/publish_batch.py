@@ -66,10 +66,13 @@ class PublishBatch:
                 or target.routes_version != target.exchange.routes_version
             ):
                 return pair
-            # As `add`, without the call for each message.
+            # As `add`, without the calls for each message: plain targets have no reply keys, and
+            # none of them returns anything.
             last, self._target = self._target, target
             if target is last or (
-                last is not None and target.queues == last.queues and _count_alike(target, last)
+                last is not None
+                and target.queues == last.queues
+                and target.exchange is last.exchange
             ):
                 self._last.append(pair[1])
             else:
