@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.counters.owners import CountedExchange
+from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.publishing.confirms import Barrier
 from amqp_server.broker.publishing.enqueue import enqueue_each
 from amqp_server.broker.publishing.publish_batch import (
     STEP_QUEUES,
+    PublishBatch,
     by_queue,
     parts_of,
     pieces_of,
@@ -27,6 +29,13 @@ QUEUES = [cast("Queue", f"q{number}") for number in range(6)]
 @dataclass
 class Target:
     queues: list[Queue]
+
+
+@dataclass
+class Exchanged:
+    """An exchange whose routes have not changed."""
+
+    routes_version: int = 0
 
 
 def group(queues: list[Queue], *messages: bytes) -> tuple[PublishTarget, list[bytes]]:
@@ -147,3 +156,26 @@ def test_a_batch_is_cut_into_parts_in_order_and_a_message_that_may_be_refused_is
         [[b"9"]],
         [[b"10"]],
     ]
+
+
+def test_a_group_whose_queue_refuses_all_is_apart_from_the_others() -> None:
+    plain = [cast("Queue", TakenQueue())]
+    failed = [*plain, cast("Queue", TakenQueue(is_failed=True))]
+    groups = [group(plain, b"1"), group(failed, b"2", b"3"), group(plain, b"4"), group(plain, b"5")]
+
+    pieces = [[messages for _, messages in piece] for piece in pieces_of(groups, 10)]
+
+    assert pieces == [[[b"1"]], [[b"2", b"3"]], [[b"4"], [b"5"]]]
+
+
+def test_a_message_that_may_be_dropped_does_not_join_one_that_is_returned() -> None:
+    exchange = cast("Exchange", Exchanged())
+    returned, dropped = (
+        PublishTarget(exchange, mandatory, False, (), (), not mandatory, 0)
+        for mandatory in (True, False)
+    )
+    batch = PublishBatch()
+    batch.add(returned, b"1")
+
+    assert batch.add_known(iter([(b"frame", b"2"), (b"frame", b"3")]), {b"frame": dropped}) is None
+    assert batch.take() == [(returned, [b"1"]), (dropped, [b"2", b"3"])]

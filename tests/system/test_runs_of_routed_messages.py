@@ -7,6 +7,7 @@ import pytest
 from pamqp.commands import Basic
 from pamqp.commands import Queue as QueueMethods
 
+from amqp_server.base import time_slice
 from amqp_server.broker.counters.owners import CountedExchange
 from amqp_server.broker.queue import Queue
 from tests.amqp_client import AmqpClient, connect
@@ -74,7 +75,7 @@ def test_copies_go_in_runs_and_in_their_order(
     assert len(published) < 10, "each message went alone"
 
 
-def test_neighbours_that_are_returned_or_routed_singly_go_in_with_the_others(
+def test_neighbours_that_are_returned_or_routed_singly_go_in_in_their_order(
     tmp_path: Path, published: list[tuple[str, int]]
 ) -> None:
     publishes: list[tuple[Basic.Publish, dict[str, Any]]] = [
@@ -114,7 +115,7 @@ def test_neighbours_that_are_returned_or_routed_singly_go_in_with_the_others(
             for pair in server.call(lambda: list(channel.counters.publish_pairs.values()))
         ]
     assert taken == {"red": [b"0", b"3", b"6"], "blue": [b"2"]}
-    assert sorted(published) == [("blue", 1), ("red", 1), ("red", 2)]
+    assert sorted(published) == [("blue", 1), *[("red", 1)] * 3]
     assert counted == [(5, 1, 1, 5), (2, 1, 0, 2)]
 
 
@@ -123,3 +124,17 @@ def drained(client: AmqpClient, queue: str) -> list[bytes]:
     while (message := client.get(queue)) is not None:
         bodies.append(message.body)
     return bodies
+
+
+def test_each_copied_message_goes_in_before_the_next_slice(
+    tmp_path: Path, published: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        for queue in QUEUES:
+            client.declare(queue)
+        publish_all(client, "", [{"CC": list(QUEUES)}] * 20)
+
+        assert [client.ready_count(queue) for queue in QUEUES] == [20, 20]
+    assert len(published) == 40

@@ -71,6 +71,7 @@ class PublishBatch:
             last, self._target = self._target, target
             if target is last or (
                 last is not None
+                and last.is_plain
                 and target.queues == last.queues
                 and target.exchange is last.exchange
             ):
@@ -148,9 +149,15 @@ def by_queue(groups: Iterable[Group]) -> Steps[dict[Queue, list[bytes]]]:
     return queued
 
 
-def may_refuse(queues: Iterable[Queue]) -> bool:
-    """Return whether one of the queues may refuse some messages and accept others."""
-    return any(queue.refuses_when_full for queue in queues)
+def may_refuse(queues: Iterable[Queue], *, has_groups: bool = False) -> bool:
+    """Return whether some messages may be refused and others accepted.
+
+    Args:
+        queues: Queues that they go to.
+        has_groups: Whether not all of them go to all of the queues. Then one whose log has failed,
+            which refuses all, refuses only those of some groups.
+    """
+    return any(queue.refuses_when_full or (has_groups and queue.is_failed) for queue in queues)
 
 
 def look_at_each(queues: Iterable[Queue]) -> bool:
@@ -159,7 +166,10 @@ def look_at_each(queues: Iterable[Queue]) -> bool:
 
 
 def pieces_of(groups: Iterable[Group], count_max: int) -> Iterator[list[Group]]:
-    """Iterate over parts of a batch, in order: a message alone if one of its queues may refuse it.
+    """Iterate over parts of a batch, in order.
+
+    A message is alone if one of its queues may refuse it, and a group is if one of its queues
+    refuses all: then only what that queue should have got is refused.
 
     Args:
         groups: The batch; its queues are asked when it is their turn.
@@ -169,15 +179,16 @@ def pieces_of(groups: Iterable[Group], count_max: int) -> Iterator[list[Group]]:
     room = count_max
     for target, messages in groups:
         size = 1 if may_refuse(target.queues) else count_max
+        is_apart = may_refuse(target.queues, has_groups=True)
         at = 0
         while at < len(messages):
-            if piece and (size == 1 or not room):
+            if piece and (is_apart or not room):
                 yield piece
                 piece, room = [], count_max
             some = messages[at : at + min(size, room)]
             piece.append((target, some))
             at += len(some)
-            room = 0 if size == 1 else room - len(some)
+            room = 0 if is_apart else room - len(some)
     if piece:
         yield piece
 

@@ -241,7 +241,7 @@ class Publishing:
         steps = self._route(pairs, message_flags, singly=singly)
         if fault is not None:
             return chain(steps, self._raise(method_payloads[len(messages)], fault))
-        if singly or self._targets is not self._virtual_host.publish_targets:
+        if singly or self._asks_for_rights:
             # It may have to wait until a permission is known.
             return steps
         return None if next(steps, _DONE) is _DONE else chain((None,), steps)
@@ -276,6 +276,11 @@ class Publishing:
         self._targets = (
             targets if may_publish_all else GuardedTargets(targets, self._rights, self._client)
         )
+
+    @property
+    def _asks_for_rights(self) -> bool:
+        """Whether the user may not publish everything: permissions are asked for."""
+        return self._targets is not self._virtual_host.publish_targets
 
     def _refuse(self, count: int) -> None:
         """Refuse publishes without a look at them."""
@@ -339,12 +344,15 @@ class Publishing:
         is_deferred = self._channel.transaction is not None
         looks_ahead = not (singly or is_deferred)
         recent = self._recent_now() if looks_ahead else {}
-        run, target = b"", None
+        run, target, is_single = b"", None, False
         searched = 0
         try:
             while (pair := batch.add_known(pairs, recent)) is not None:
                 payload, message = pair
                 if target is None or payload is not run:
+                    if is_single:
+                        # It goes in no later than if it had come alone.
+                        yield from self._trace_and_put(batch.take(), flags)
                     if searched >= STEP_KEYS and self._broker.turn.time_slice.is_over:
                         searched = 0
                         yield
@@ -356,8 +364,12 @@ class Publishing:
                     searched += 1 if target is not None else STEP_KEYS
                     if target is None:
                         target = yield from self._targets.find_in_steps(payload, self._visits_max)
-                if singly or target.routes_singly:
+                    is_single = singly or target.routes_singly
+                if is_single:
                     batch.add(*(yield from self._message_targets.find(target, message)))
+                    if self._asks_for_rights or self._broker.turn.time_slice.is_over:
+                        # The next one may have to wait until a permission is known.
+                        yield from self._trace_and_put(batch.take(), flags)
                     yield
                 else:
                     batch.add(target, message)
@@ -431,7 +443,8 @@ class Publishing:
             yield from self._broker.commits.until_released(self._client, queued)
         is_long = not is_alone and _takes_long(queued)
         if not is_alone and (
-            may_refuse(queued) or (is_long and message_count(groups) > STEP_LOOKS)
+            may_refuse(queued, has_groups=len(groups) > 1)
+            or (is_long and message_count(groups) > STEP_LOOKS)
         ):
             for piece in pieces_of(groups, STEP_LOOKS):
                 yield from self._put(piece, flags)
