@@ -218,8 +218,6 @@ class Log:
             chunks = [compressor.compress(joined_chunk(chunk)) for chunk in append.chunks]
             append = replace(append, chunks=chunks)
         state.append(append)
-        if append.sync:
-            state.writer.evict_pages(append.settled_floor)
 
     def read(self, offset: int, max_bytes: int, max_records: int) -> ReadResult:
         """Return records from the first one at or after `offset`, in order.

@@ -1,6 +1,6 @@
 """The way of one message through the code: which functions run, in which files, in which order.
 
-    python -m bench.message_trace [--calls]
+    python -m bench.message_trace [--calls | --system]
 
 Runs a server in this process with interpreted kernels, and one client that publishes a persistent
 message to a durable queue with a consumer, awaits its confirm and its delivery, acknowledges it,
@@ -8,7 +8,7 @@ and awaits the checkpoint that contains the ack. Then another client gets a mess
 and acknowledges it. It prints how many functions each leg calls, in how many files, and how often a
 call leads to another file: the shortest of five traces. A server that was used before has its
 caches filled, so a few messages go first. `tests/bench/test_message_trace.py` has the most that
-each leg may have.
+each leg may have. With `--system` it counts from outside: see `bench.system_trace`.
 """
 
 import os
@@ -34,6 +34,8 @@ from amqp_server.start_and_stop import start
 from bench.amqp_frames import acknowledge, frame, method_frame, publish_prefix, short_string
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
+from bench.errors import BenchError
+from bench.system_trace import show_system_costs
 
 _CHANNEL: Final = 1
 _QUEUE: Final = "traced"
@@ -224,8 +226,20 @@ def _trace_get(server: _TracedServer, legs: _Legs) -> None:
 
 @click.command()
 @click.option("--calls", "shows_calls", is_flag=True, help="Print each call.")
-def trace_message(shows_calls: bool) -> None:
+@click.option(
+    "--system",
+    "is_system",
+    is_flag=True,
+    help="Print system calls, context switches and CPU time of a message instead.",
+)
+def trace_message(shows_calls: bool, is_system: bool) -> None:
     """Print the way of one message through the code."""
+    if is_system:
+        try:
+            show_system_costs()
+        except BenchError as error:
+            raise click.ClickException(str(error)) from None
+        return
     with tempfile.TemporaryDirectory() as directory:
         server = _TracedServer(Path(directory) / "data")
         try:

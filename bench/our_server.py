@@ -59,9 +59,10 @@ def start_our_server(
             return None
         return BrokerUrl(found[1].strip("[]"), int(found[2]), "guest", "guest", "/")
 
+    # The module, not the installed command: that may be of another copy of this repository.
     repository = Path(__file__).parent.parent
     with server_process(
-        name, [*_command(), *arguments], environment, output, repository
+        name, [sys.executable, "-m", "amqp_server", *arguments], environment, output, repository
     ) as process:
         url = wait_until_ready(name, process, output, try_find_address, _START_SECONDS_MAX)
         yield RunningBroker(name, url, process.pid, _install_tools(directory))
@@ -74,9 +75,3 @@ def _install_tools(directory: Path) -> Path:
     for tool in TOOLS:
         write_tool(tools / tool, tool, directory / "data")
     return tools
-
-
-def _command() -> list[str]:
-    """Return the installed command of this interpreter, or the module of this repository."""
-    script = Path(sys.executable).parent / "amqp-server"
-    return [str(script)] if script.exists() else [sys.executable, "-m", "amqp_server"]

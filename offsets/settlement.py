@@ -37,9 +37,12 @@ class Settlement:
     """Set of settled offsets of one queue; it only grows.
 
     Not thread-safe: it belongs to the thread that owns the queue.
+
+    Attributes:
+        ack_floor: Lowest offset that is not settled; only the set raises it.
     """
 
-    __slots__ = ("_above", "_floor", "_full", "_pages")
+    __slots__ = ("_above", "_full", "_pages", "ack_floor")
 
     def __init__(self, floor: int = 0, ranges: Iterable[tuple[int, int]] = ()) -> None:
         """Make a set that contains all offsets below `floor` and those in `ranges`.
@@ -50,17 +53,12 @@ class Settlement:
                 ranges of a checkpoint.
         """
         assert floor >= 0
-        self._floor = floor
+        self.ack_floor = floor
         self._above = 0
         self._pages: dict[int, int] = {}
         self._full = _PageRuns()
         for start, end in ranges:
             self.settle(start, end)
-
-    @property
-    def ack_floor(self) -> int:
-        """Lowest offset that is not settled."""
-        return self._floor
 
     @property
     def settled_above_floor(self) -> int:
@@ -86,12 +84,12 @@ class Settlement:
             Number of newly settled offsets, 0 to end - start.
         """
         assert 0 <= start <= end
-        floor = self._floor
+        floor = self.ack_floor
         if start <= floor:
             if end <= floor:
                 return 0
             if not self._above:
-                self._floor = end
+                self.ack_floor = end
                 return end - floor
             newly = self._add(floor, end)
             self._above += newly
@@ -105,7 +103,7 @@ class Settlement:
 
     def is_settled(self, offset: int) -> bool:
         """Return whether one offset is settled. O(log of the full runs)."""
-        if offset < self._floor:
+        if offset < self.ack_floor:
             return True
         page = offset >> PAGE_SHIFT
         bits = self._pages.get(page)
@@ -123,7 +121,7 @@ class Settlement:
         Returns:
             Half-open ranges, a new list. O(pages + ranges).
         """
-        return list(self._runs(self._floor, end))
+        return list(self._runs(self.ack_floor, end))
 
     def snapshot(self, end: int) -> SettlementSnapshot:
         """Return the offsets settled below `end` at this moment, to be encoded in another thread.
@@ -134,9 +132,11 @@ class Settlement:
         Args:
             end: Offset, exclusive, at which to clip: the recovery point, for a checkpoint.
         """
-        if not self._above or end <= self._floor:
-            return SettlementSnapshot(min(self._floor, end), end, _NO_PAGES, ())
-        return SettlementSnapshot(self._floor, end, self._pages.copy(), self._full.between(0, None))
+        if not self._above or end <= self.ack_floor:
+            return SettlementSnapshot(min(self.ack_floor, end), end, _NO_PAGES, ())
+        return SettlementSnapshot(
+            self.ack_floor, end, self._pages.copy(), self._full.between(0, None)
+        )
 
     def unsettled_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return the unsettled parts of [start, end), ascending, disjoint and not touching.
@@ -149,7 +149,7 @@ class Settlement:
             Half-open ranges, a new list. O(pages in the range + ranges in it).
         """
         unsettled: list[tuple[int, int]] = []
-        position = max(start, self._floor)
+        position = max(start, self.ack_floor)
         for run_start, run_end in self._runs(position, end):
             if run_start > position:
                 unsettled.append((position, run_start))
@@ -194,7 +194,7 @@ class Settlement:
 
     def _advance(self) -> None:
         """Move the floor past the settled offsets that follow it, and drop the pages below it."""
-        before = floor = self._floor
+        before = floor = self.ack_floor
         while True:
             page = floor >> PAGE_SHIFT
             bits = self._pages.get(page)
@@ -214,7 +214,7 @@ class Settlement:
                 del self._pages[page]
             if run_end < PAGE_OFFSETS:
                 break
-        self._floor = floor
+        self.ack_floor = floor
         self._above -= floor - before
 
     def _runs(self, start: int, end: int | None) -> Iterator[tuple[int, int]]:

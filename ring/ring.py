@@ -88,7 +88,7 @@ class Ring:
         Returns:
             0 (the ring is full) to `len(messages)`.
         """
-        if self._pool.is_over and self.cursor > gating_sequence:
+        if self.cursor > gating_sequence and self._pool.is_over:
             return 0
         count = len(messages)
         # Asked for each publish: without the call of `remaining_capacity`.

@@ -17,7 +17,7 @@ from tests.swept_server import ServerKeeper
 # For what a test starts by itself: the default ports are for one server of the machine.
 os.environ.update(NO_MANAGEMENT)
 
-pytest_plugins = ("tests.second_look.plugin", "tests.slices")
+pytest_plugins = ("tests.second_look.plugin", "tests.slices", "tests.captured_log")
 
 # Tests must not fail by chance: the same examples each time. The long run looks for new ones.
 settings.register_profile(

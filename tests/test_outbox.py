@@ -96,7 +96,7 @@ def test_octets_go_straight_to_the_transport() -> None:
 
 def test_a_large_message_of_one_part_waits_for_nothing() -> None:
     bench = Bench()
-    bench.outbox.write_large(large(b"x", size_of_parts(0.5)))
+    bench.outbox.write(large(b"x", size_of_parts(0.5)))
 
     assert bench.transport.sent == whole(b"x", size_of_parts(0.5))
     assert (bench.outbox.waiting_bytes, bench.turns, bench.empty_count) == (0, [], 0)
@@ -109,7 +109,7 @@ def test_a_large_message_may_have_no_body() -> None:
     frames = content_of(message, 1, b"\0\x3c\0\x3c", b"", 4096)
     assert isinstance(frames, LargeFrames)
     size = len(frames)
-    bench.outbox.write_large(frames)
+    bench.outbox.write(frames)
 
     assert len(bench.transport.sent) == size
     assert bench.outbox.waiting_bytes == 0
@@ -117,9 +117,9 @@ def test_a_large_message_may_have_no_body() -> None:
 
 def test_each_turn_hands_over_a_part_and_what_is_sent_later_comes_behind() -> None:
     bench = Bench()
-    bench.outbox.write_large(large(b"x", size_of_parts(2.6)))
+    bench.outbox.write(large(b"x", size_of_parts(2.6)))
     bench.outbox.write(b"behind")
-    bench.outbox.write_large(large(b"y", size_of_parts(0.5)))
+    bench.outbox.write(large(b"y", size_of_parts(0.5)))
     expected = whole(b"x", size_of_parts(2.6)) + b"behind" + whole(b"y", size_of_parts(0.5))
     turn_count = 0
     while bench.outbox.waiting_bytes:
@@ -138,7 +138,7 @@ def test_each_turn_hands_over_a_part_and_what_is_sent_later_comes_behind() -> No
 
 def test_nothing_is_handed_over_while_the_transport_is_full() -> None:
     bench = Bench()
-    bench.outbox.write_large(large(b"x", size_of_parts(2)))
+    bench.outbox.write(large(b"x", size_of_parts(2)))
     assert not bench.turns
     bench.transport.unread_bytes = 0
     bench.outbox.go_on()
@@ -148,7 +148,7 @@ def test_nothing_is_handed_over_while_the_transport_is_full() -> None:
 
 def test_a_full_transport_says_when_it_has_room() -> None:
     bench = Bench()
-    bench.outbox.write_large(large(b"x", size_of_parts(2)))
+    bench.outbox.write(large(b"x", size_of_parts(2)))
 
     assert bench.outbox.waiting_bytes
     assert bench.transport.will_resume
@@ -157,7 +157,7 @@ def test_a_full_transport_says_when_it_has_room() -> None:
 def test_a_transport_with_room_is_served_in_the_next_turn() -> None:
     bench = Bench()
     bench.transport.unread_bytes = -2 * outbox.PART_BYTES
-    bench.outbox.write_large(large(b"x", size_of_parts(2)))
+    bench.outbox.write(large(b"x", size_of_parts(2)))
     assert len(bench.turns) == 1
     bench.outbox.go_on()
     assert len(bench.turns) == 1, "it is served once"
@@ -168,7 +168,7 @@ def test_a_transport_with_room_is_served_in_the_next_turn() -> None:
 def test_nothing_is_sent_after_a_loss_or_to_a_closing_transport() -> None:
     bench = Bench()
     bench.transport.unread_bytes = -2 * outbox.PART_BYTES
-    bench.outbox.write_large(large(b"x", size_of_parts(2)))
+    bench.outbox.write(large(b"x", size_of_parts(2)))
     sent_bytes = len(bench.transport.sent)
     bench.transport.is_closed = True
     bench.turn()
@@ -190,7 +190,7 @@ def test_all_octets_arrive_in_their_order(sizes: list[int], reads: list[bool]) -
             expected += octet * tenths
         else:
             size = size_of_parts(tenths / 10)
-            bench.outbox.write_large(large(octet, size))
+            bench.outbox.write(large(octet, size))
             expected += whole(octet, size)
     for is_read in [*reads, *[True] * 40]:
         if is_read:

@@ -27,27 +27,26 @@ class TimeSlice:
     Args:
         seconds: Length of a slice; None: `SLICE_SECONDS`.
         stopwatch: Measures it.
+
+    Attributes:
+        began_seconds: When it began, by its stopwatch; a new value starts a new slice.
     """
 
-    __slots__ = ("_end_seconds", "_seconds", "_stopwatch")
+    __slots__ = ("_seconds", "_stopwatch", "began_seconds")
 
     def __init__(self, seconds: float | None = None, stopwatch: Stopwatch = perf_counter) -> None:
         self._seconds = seconds
         self._stopwatch = stopwatch
-        self.begin(stopwatch())
-
-    def begin(self, now_seconds: float) -> None:
-        """Start a new slice at `now_seconds`, by its stopwatch."""
-        seconds = SLICE_SECONDS if self._seconds is None else self._seconds
-        self._end_seconds = now_seconds + seconds
+        self.began_seconds = stopwatch()
 
     @property
     def is_over(self) -> bool:
         """Whether the time is used up, so that others should get a turn."""
-        return self._stopwatch() >= self._end_seconds
+        seconds = SLICE_SECONDS if self._seconds is None else self._seconds
+        return self._stopwatch() >= self.began_seconds + seconds
 
     async def yield_if_due(self) -> None:
         """If the slice is over, wait one turn of the event loop and start a new one."""
         if self.is_over:
             await asyncio.sleep(0)
-            self.begin(self._stopwatch())
+            self.began_seconds = self._stopwatch()

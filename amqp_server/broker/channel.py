@@ -33,7 +33,6 @@ from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.large_delivery import (
-    LargeFrames,
     LargeMessage,
     apart,
     content_of,
@@ -98,6 +97,7 @@ class Channel:
         self.publishing = Publishing(self)
         self.reply_consumer: ReplyConsumer | None = None
         self._delivered_tag = 0
+        # Messages from basic.get that are not acknowledged.
         self._unacked_gets = 0
         self._woken_in_turn = -1
         self._pause_count = 0
@@ -107,6 +107,8 @@ class Channel:
         self._timed_turn = -1
         self._next_mark_seconds = 0.0
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
+        # The channel gets no more deliveries than that.
+        self._unacked_limit = self._unacked_max
 
     @property
     def events(self) -> Events:
@@ -135,8 +137,23 @@ class Channel:
 
     @property
     def credit(self) -> int:
-        """Deliveries that the channel as a whole may still have outstanding."""
+        """Deliveries that the channel as a whole may send now, beside its unacked ones."""
+        if self.is_closed or self._pause_count or not self.client.is_writable:
+            return 0
         return max(self._unacked_limit - self.unacked.count, 0)
+
+    def set_prefetch_global(self, count: int) -> None:
+        """Limit the unacked deliveries of all consumers together; 0 = no limit."""
+        self.prefetch_global = count
+        self._limit_unacked()
+
+    def _limit_unacked(self) -> None:
+        """Apply the limits to the number of messages from basic.get."""
+        limit = self._unacked_max
+        if self.prefetch_global:
+            # Messages from basic.get do not count for the prefetch limit, as in RabbitMQ.
+            limit = min(self.prefetch_global + self._unacked_gets, limit)
+        self._unacked_limit = limit
 
     def send(self, method: Method) -> None:
         """Send a method without content on this channel."""
@@ -180,7 +197,7 @@ class Channel:
                 self._record_time(first_tag)
             if consumer.timeout_ms:
                 self._record_delivery(first_tag, consumer.timeout_ms)
-        self.write(octets)
+        self.client.write(octets)
         if self.virtual_host.firehose is not None:
             steps = self.traces(consumer.queue.name, messages, redelivered=redelivered)
             turn = self.broker.turn
@@ -196,10 +213,7 @@ class Channel:
 
     def write(self, octets: Octets) -> None:
         """Send frames; those of a large message are not copied together."""
-        if isinstance(octets, LargeFrames):
-            self.client.write_large(octets)
-        else:
-            self.client.write(octets)
+        self.client.write(octets)
 
     def deliver_replies(self, consumer_tag: bytes, messages: list[bytes]) -> None:
         """Send direct replies; the client does not acknowledge them."""
@@ -207,33 +221,29 @@ class Channel:
             first_tag = self._delivered_tag + 1
             self._delivered_tag += len(run)
             places = (self.number, consumer_tag, first_tag, False, self.client.frame_max)
-            self.write(deliveries_of(run, *places))
-
-    @property
-    def next_tag(self) -> int:
-        """The delivery tag of the next message."""
-        return self._delivered_tag + 1
+            self.client.write(deliveries_of(run, *places))
 
     def encode_get_ok(
         self, message: Messages | LargeMessage, *, redelivered: bool, left: int
     ) -> Octets:
-        """Return the octets of a `basic.get-ok` with the delivery tag `next_tag`.
+        """Return the octets of a `basic.get-ok` with the next delivery tag.
 
         Args:
             message: One message.
             redelivered: Whether it was delivered before.
             left: Messages that stay ready in the queue.
         """
-        head = BasicGetOk.identity + pack(">QB", self.next_tag, redelivered)
+        head = BasicGetOk.identity + pack(">QB", self._delivered_tag + 1, redelivered)
         places = (self.number, head, pack(">I", left), self.client.frame_max)
         if isinstance(message, LargeMessage):
             return message.encode_content(*places)
         return content_of(messages_of(message)[0], *places)
 
     def record_get(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
-        """Record one message taken with `basic.get`, whose delivery tag is `next_tag`."""
+        """Record one message taken with `basic.get`; it has the next delivery tag."""
         self._delivered_tag += 1
-        queue.mark_changed()
+        if not queue.is_marked_changed:
+            queue.mark_changed()
         counters = self.counters.deliveries_of(queue)
         if redelivered:
             counters.redelivered += 1
@@ -244,6 +254,8 @@ class Channel:
             counters.get += 1
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
             self._unacked_gets += 1
+            if self.prefetch_global:
+                self._limit_unacked()
             self._record_time(self._delivered_tag)
 
     def age_seconds(self, tag: int) -> float:
@@ -288,7 +300,7 @@ class Channel:
             yield from self._settle_range(ranges[at], ranges[at + 1]) or ()
 
     def _settle_range(self, first_tag: int, last_tag: int) -> Iterator[None] | None:
-        if self.unacked.run_count > MANY_RUNS:
+        if self.unacked.count > MANY_RUNS and self.unacked.run_count > MANY_RUNS:
             if first_tag == 0:
                 return self.resolve_up_to(Outcome.ACKNOWLEDGED, last_tag)
             if last_tag - first_tag >= MANY_RUNS:
@@ -422,7 +434,7 @@ class Channel:
             (run,) = runs
             if not run.source.is_deleted:
                 self._count_ack(run)
-                run.source.settle(run.first_offset, run.end_offset)
+                run.source.settle(run.first_offset, run.first_offset + run.count)
             return
         for run in runs:
             if not run.source.is_deleted:
@@ -514,13 +526,6 @@ class Channel:
         self.remove_reply_consumer()
         report_channel_closed(self)
 
-    @property
-    def _unacked_limit(self) -> int:
-        if self.prefetch_global == 0:
-            return self._unacked_max
-        # Messages from basic.get do not count for the prefetch limit, as in RabbitMQ.
-        return min(self.prefetch_global + self._unacked_gets, self._unacked_max)
-
     def roll_back(self, transaction: Transaction) -> Iterator[None]:
         """Roll a transaction of the channel back, in steps."""
         yield from transaction.roll_back()
@@ -542,7 +547,10 @@ class Channel:
                 # The consumer that was served last comes last.
                 counts[run.consumer] = counts.pop(run.consumer, 0) + run.count
         was_full = self.unacked.count + gets + sum(counts.values()) >= self._unacked_limit
-        self._unacked_gets -= gets
+        if gets:
+            self._unacked_gets -= gets
+            if self.prefetch_global:
+                self._limit_unacked()
         if was_full:
             # The channel's other consumers have waited too, and come first now. Otherwise the
             # consumer that acknowledges would be served again and again.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.rights import Rights
     from amqp_server.broker.turn import TaskQueue
     from amqp_server.protocol.errors import SoftError
-    from amqp_server.protocol.large_delivery import LargeFrames
+    from amqp_server.protocol.large_delivery import Octets
 
 
 class Client(Protocol):
@@ -42,11 +42,8 @@ class Client(Protocol):
     def is_writable(self) -> bool:
         """Whether the client's write buffer has room for deliveries."""
 
-    def write(self, octets: bytes | bytearray) -> None:
-        """Send frames; never blocks."""
-
-    def write_large(self, frames: LargeFrames) -> None:
-        """Send the frames of a large message, a part at a time; what is sent later comes after."""
+    def write(self, octets: Octets) -> None:
+        """Send frames, behind those that were sent before; never blocks."""
 
     def reply_in_order(self, send: Callable[[], None]) -> None:
         """Call `send` when the replies to all earlier methods are sent, perhaps at once."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.rights import Rights
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.errors import SoftError
-    from amqp_server.protocol.large_delivery import LargeFrames
+    from amqp_server.protocol.large_delivery import Octets
 
 
 class InnerClient:
@@ -44,10 +44,7 @@ class InnerClient:
         """False: nothing is delivered to this client."""
         return False
 
-    def write(self, octets: bytes | bytearray) -> None:
-        """Drop frames: there is no connection."""
-
-    def write_large(self, frames: LargeFrames) -> None:
+    def write(self, octets: Octets) -> None:
         """Drop frames: there is no connection."""
 
     def reply_in_order(self, send: Callable[[], None]) -> None:

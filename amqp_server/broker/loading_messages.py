@@ -39,6 +39,7 @@ class LoadingMessages(QueuePart["QueuePort"]):
     Attributes:
         count: Messages that are not ready yet.
         unread: Attributes that a worker still has to read; None when all are read.
+        is_loading: Whether the queue may not deliver or expire messages yet.
         delivered_end: Offset below which every delivered message is, except those of
             `redelivered_ranges`.
     """
@@ -46,6 +47,7 @@ class LoadingMessages(QueuePart["QueuePort"]):
     def __init__(self, queue: QueuePort, opened: OpenedLog, attributes: MessageAttributes) -> None:
         super().__init__(queue)
         self.unread: UnloadedAttributes | None = opened.unread
+        self.is_loading = opened.unread is not None
         self.delivered_end = opened.delivered_watermark
         self._attributes = attributes
         # The watermark means nothing in an order other than by offset; there the runs are known.
@@ -59,11 +61,6 @@ class LoadingMessages(QueuePart["QueuePort"]):
         if self.unread is None:
             self.make_ready(self.count)
             self._forget()
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether the queue may not deliver or expire messages yet."""
-        return self.unread is not None
 
     def redelivered_ranges(self) -> list[tuple[int, int]]:
         """Return ranges that were delivered before, beside those below the watermark."""
@@ -105,6 +102,7 @@ class LoadingMessages(QueuePart["QueuePort"]):
     def finish(self) -> None:
         """Let the queue deliver: all messages are ready."""
         self.unread = None
+        self.is_loading = False
         self._forget()
         self._queue.wake()
         wake(self._waiters)

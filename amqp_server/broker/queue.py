@@ -328,7 +328,8 @@ class Queue:
         if self._subscriptions is not None and not self.is_journaled:
             self._subscriptions.wake()
         self._turn.mark(self)
-        self._storage.relieve_memory()
+        if self._storage.pool.is_over:
+            self._storage.relieve_memory()
         return end_offset
 
     def run_turn(self) -> None:
@@ -486,7 +487,7 @@ class Queue:
         rules = self.rules
         if rules is not None and rules.before_delivery():
             return True
-        if len(self.ready) and len(self.consumers) and not self.is_paused:
+        if self.consumers.count and not self.is_paused and len(self.ready):
             consumer = dispatch(self, self._turn.time_slice)
             if consumer is None and len(self.ready):
                 self.consumer_waits.begin()
@@ -529,13 +530,11 @@ class Queue:
         """Mark the unacked offsets `[start, end)` as done for good."""
         settled = self.settlement.settle(start, end)
         assert settled == end - start or self._is_force_removed(start), "I8: settled twice"
-        ack_floor = self.settlement.ack_floor
-        assert ack_floor <= self.store.end_offset, "I2: settled beyond the end of the store"
         if not self.is_checkpoint_due:
             self._mark_dirty()
         if not self.is_marked_changed:
             self.mark_changed()
-        self.store.release(ack_floor)
+        self.store.release(self.settlement.ack_floor)
 
     def _is_force_removed(self, offset: int) -> bool:
         return self._forced_removal is not None and offset < self._forced_removal.end
@@ -745,23 +744,17 @@ class Queue:
             self._on_changed(self)
         for waiter in self.waiting_confirms:
             self._turn.mark(self, waiter.task_queue)
-        if not self.waiting_confirms and self._awaits_turn:
-            self._turn.mark(self)
-
-    @property
-    def _awaits_turn(self) -> bool:
-        """Whether a turn has something to do after an answer of the disk.
-
-        That of a lone message has nothing: it is written, confirmed, and with a consumer.
-        """
-        return (
-            self.store.awaits_turn
-            or self.is_deleted
-            or self.rules is not None
+        # After that of a lone message a turn has nothing to do: it is written, confirmed, and with
+        # a consumer.
+        if not self.waiting_confirms and (
+            self.rules is not None
             or self.forwarder is not None
-            or bool(self._expiry_waiters)
-            or len(self.ready) > 0
-        )
+            or self.is_deleted
+            or self._expiry_waiters
+            or self.store.awaits_turn
+            or len(self.ready)
+        ):
+            self._turn.mark(self)
 
     def _apply(self, progress: StoreProgress) -> None:
         """React to the progress of the store; nothing else in the queue does."""
@@ -787,7 +780,7 @@ class Queue:
                 waiter.release_confirms()
                 if waiter.awaits_confirms:
                     self.waiting_confirms.add(waiter)
-        if progress.has_room and self._throttled_publishers is not None:
+        if self._throttled_publishers is not None and not self.store.throttles_publishers:
             self._throttled_publishers.resume()
 
     @property

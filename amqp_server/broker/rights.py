@@ -133,8 +133,10 @@ class Rights:
         """
         if kind == "exchange" and not name:
             name = DEFAULT_EXCHANGE
+        is_new = self._generation != self.rules.generation
+        grants = self.grants if is_new else self._grants
         try:
-            if self.grants.allows(right, kind, name):
+            if grants.allows(right, kind, name):
                 return
         except UnansweredError as unanswered:
             raise self._awaited(right, f"{kind} '{name}'", unanswered) from None

@@ -78,17 +78,13 @@ class TaskQueue:
     Attributes:
         clock_seconds: Seconds of the loop that the task queue has used. When it was empty they are
             raised to those of the task queue that ran last: waiting for nothing saves up no time.
-        due: Tasks that wait for this turn; the turn reads it.
-        marked: Tasks that wait for the next turn; the turn reads it.
+        is_waiting: Whether it takes part in the turns, because a task waits in it.
+        number: Number of the last turn that `begin` was called for.
+        due: Tasks that wait for this turn.
+        marked: Tasks that wait for the turn after `number`.
     """
 
-    __slots__ = (
-        "_marked_number",
-        "clock_seconds",
-        "due",
-        "is_waiting",
-        "marked",
-    )
+    __slots__ = ("clock_seconds", "due", "is_waiting", "marked", "number")
 
     def __init__(self, clock_seconds: float = 0.0) -> None:
         self.clock_seconds = clock_seconds
@@ -96,31 +92,11 @@ class TaskQueue:
         # Dicts keep the order: the task that was marked first runs first.
         self.due: dict[TurnTask, None] = {}
         self.marked: dict[TurnTask, None] = {}
-        self._marked_number = 0
+        self.number = 0
 
-    def mark(self, task: TurnTask, number: int) -> None:
-        """Let `task` run in the turn after `number`."""
-        if self._marked_number != number:
-            self._begin(number)
-        self.marked[task] = None
-
-    def add_due(self, task: TurnTask) -> None:
-        """Let `task` run in this turn, behind what waits for it already."""
-        self.due[task] = None
-
-    def next_due(self, number: int) -> TurnTask | None:
-        """Remove and return the next task of turn `number`, or None."""
-        if self._marked_number != number:
-            self._begin(number)
-        if not self.due:
-            return None
-        task = next(iter(self.due))
-        del self.due[task]
-        return task
-
-    def _begin(self, number: int) -> None:
+    def begin(self, number: int) -> None:
         """Make what was marked before turn `number` due in it."""
-        self._marked_number = number
+        self.number = number
         if not self.due:
             self.due, self.marked = self.marked, self.due
         elif self.marked:
@@ -211,7 +187,9 @@ class Turn:
         """
         if task_queue is None:
             task_queue = self.current_task_queue
-        task_queue.mark(task, self.number)
+        if task_queue.number != self.number:
+            task_queue.begin(self.number)
+        task_queue.marked[task] = None
         if not (task_queue.is_waiting and self._is_scheduled):
             self._schedule(task_queue)
 
@@ -225,7 +203,7 @@ class Turn:
         if task in self._ran:
             self.mark(task, task_queue)
             return
-        task_queue.add_due(task)
+        task_queue.due[task] = None
         self._schedule(task_queue)
 
     def mark_after(self, seconds: float, task: TurnTask) -> Timer:
@@ -285,7 +263,7 @@ class Turn:
         if not task_queue.is_waiting:
             task_queue.is_waiting = True
             task_queue.clock_seconds = max(task_queue.clock_seconds, self._clock_seconds)
-            self._push(task_queue)
+            heappush(self._waiting, (task_queue.clock_seconds, next(self._entries), task_queue))
         if not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
@@ -305,16 +283,20 @@ class Turn:
         self._reading_seconds = 0.0
         while self._waiting and now_seconds < end_seconds:
             clock_seconds, _, task_queue = heappop(self._waiting)
-            if clock_seconds < task_queue.clock_seconds:
+            if clock_seconds < task_queue.clock_seconds and self._waiting:
                 # It has used time since it entered, for input that was just read.
                 self._push(task_queue)
                 continue
-            task = task_queue.next_due(self.number)
-            # A queue may wait in the task queues of several clients; the first to come runs it.
-            if task is not None and task not in self._ran:
-                self._ran.add(task)
-                self._clock_seconds = task_queue.clock_seconds
-                now_seconds = self._run_one(task, task_queue, now_seconds)
+            if task_queue.number != self.number:
+                task_queue.begin(self.number)
+            task = next(iter(task_queue.due), None)
+            if task is not None:
+                del task_queue.due[task]
+                # A queue may wait in the task queues of several clients; the first to come runs it.
+                if task not in self._ran:
+                    self._ran.add(task)
+                    self._clock_seconds = task_queue.clock_seconds
+                    now_seconds = self._run_one(task, task_queue, now_seconds)
             if not task_queue.due:
                 done.append(task_queue)
             else:
@@ -337,7 +319,7 @@ class Turn:
     def _run_one(self, task: TurnTask, task_queue: TaskQueue, began_seconds: float) -> float:
         """Run a task that begins now, in its task queue; return when it ended, by the stopwatch."""
         self.current_task_queue = task_queue
-        self.time_slice.begin(began_seconds)
+        self.time_slice.began_seconds = began_seconds
         try:
             task.run_turn()
         except Exception:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.connections.server_context import ServerContext
     from amqp_server.protocol.connection_machine import ConnectionMachine
-    from amqp_server.protocol.large_delivery import LargeFrames
+    from amqp_server.protocol.large_delivery import Octets
 
 logger = logging.getLogger("amqp_server.client_connection")
 
@@ -134,7 +134,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         octets.recv_oct += nbytes
         octets.recv_cnt += 1
         end = len(self.rest) + nbytes
-        at = end if self._is_ending else self._receive(end)
+        if self._is_ending:
+            at = end
+        elif self._session is not None:
+            at = self._session.receive(self._server.read_buffer, 0, end)
+        else:
+            at = self._receive_first(end)
         # Handling the octets may have ended the connection: then nothing handles the rest.
         is_rest = at < end and not self._is_ending
         self.rest = bytes(self._server.read_view[at:end]) if is_rest else b""
@@ -207,7 +212,10 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def is_backlogged(self) -> bool:
-        """Whether so much is unsent that the session should send no more replies."""
+        """Whether so much is unsent that the session should send no more replies.
+
+        Never while `is_writable`.
+        """
         return _UNSENT in self._pauses
 
     @property
@@ -327,34 +335,27 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.pause_reading(_REFUSED)
         self._timeouts.delay_refusal(self.close)
 
-    def write(self, octets: bytes | bytearray) -> None:
-        """Send frames; the caller must not change `octets` afterwards."""
-        if self._outbox is None or self._is_ending:
+    def write(self, octets: Octets) -> None:
+        """Send frames; the caller must not change `octets` afterwards.
+
+        Those of a large message go a part at a time; what is sent later comes after them.
+        """
+        outbox = self._outbox
+        if outbox is None or self._is_ending:
             return
         self._has_sent = True
         counters = self.octets
         counters.send_oct += len(octets)
         counters.send_cnt += 1
-        self._outbox.write(octets)
-        self._pause_if_backlogged()
-
-    def write_large(self, frames: LargeFrames) -> None:
-        """Send the frames of a large message, a part at a time; what is sent later comes after."""
-        if self._outbox is None or self._is_ending:
-            return
-        self._has_sent = True
-        self.octets.send_oct += len(frames)
-        self.octets.send_cnt += 1
-        self._outbox.write_large(frames)
-        if self._outbox.waiting_bytes:
+        outbox.write(octets)
+        if outbox.waiting_bytes:
             self.is_writable = False
-        self._pause_if_backlogged()
+        if not self.is_writable:
+            self._pause_if_backlogged()
 
     def _pause_if_backlogged(self) -> None:
-        if (
-            not self.is_writable
-            and self.unsent_bytes > self._limits.write_buffer_bytes_per_connection_max
-        ):
+        """Stop reading a client that does not read, if too much is unsent."""
+        if self.unsent_bytes > self._limits.write_buffer_bytes_per_connection_max:
             self.pause_reading(_UNSENT)
 
     def pause_reading(self, reason: object) -> None:
@@ -527,11 +528,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._is_aborted = True
             self._transport.abort()
 
-    def _receive(self, end: int) -> int:
-        """Handle what was read; return the position of the octets that must come again."""
-        at = 0
-        if self._session is None:
-            at = self._receive_protocol_header(end)
+    def _receive_first(self, end: int) -> int:
+        """Handle the first octets; return the position of those that must come again."""
+        at = self._receive_protocol_header(end)
         if self._session is not None:
             at = self._session.receive(self._server.read_buffer, at, end)
         return at

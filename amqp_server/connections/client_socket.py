@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from amqp_server.connections.tls.description import TlsDescription
-    from amqp_server.protocol.large_delivery import LargeFrames
+    from amqp_server.protocol.large_delivery import Octets
 
 
 class ClientSocket(Protocol):
@@ -31,11 +31,11 @@ class ClientSocket(Protocol):
     def is_backlogged(self) -> bool:
         """Whether so much is unsent that the session should send no more replies."""
 
-    def write(self, octets: bytes | bytearray) -> None:
-        """Send frames; the caller must not change `octets` afterwards."""
+    def write(self, octets: Octets) -> None:
+        """Send frames; the caller must not change `octets` afterwards.
 
-    def write_large(self, frames: LargeFrames) -> None:
-        """Send the frames of a large message, a part at a time; what is sent later comes after."""
+        Those of a large message go a part at a time; what is sent later comes after them.
+        """
 
     def pause_reading(self, reason: object) -> None:
         """Stop reading the socket until every reason is lifted."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from amqp_server.protocol.large_delivery import Octets
+
 PART_BYTES: Final = 1024 * 1024
 """Octets that are handed over in one turn: 1 ms at most, with the smallest frames."""
 
@@ -55,22 +57,20 @@ class Outbox:
         self._call_soon = call_soon
         self._full_bytes = full_bytes
         self._on_empty = on_empty
-        self._waiting: deque[bytes | bytearray | LargeFrames] = deque()
+        self._waiting: deque[Octets] = deque()
         self._is_scheduled = False
 
-    def write(self, octets: bytes | bytearray) -> None:
-        """Send octets, behind those that wait; the caller must not change them afterwards."""
-        if self.waiting_bytes:
-            self._waiting.append(octets)
-            self.waiting_bytes += len(octets)
-        else:
-            self._transport.write(octets)
+    def write(self, octets: Octets) -> None:
+        """Send octets, behind those that wait; the caller must not change them afterwards.
 
-    def write_large(self, frames: LargeFrames) -> None:
-        """Send the frames of a large message, behind those that wait: a first part at once."""
+        Of the frames of a large message a first part is handed over at once.
+        """
         is_first = not self.waiting_bytes
-        self._waiting.append(frames)
-        self.waiting_bytes += len(frames)
+        if is_first and not isinstance(octets, LargeFrames):
+            self._transport.write(octets)
+            return
+        self._waiting.append(octets)
+        self.waiting_bytes += len(octets)
         if is_first:
             self._hand_over()
             self._go_on_later()

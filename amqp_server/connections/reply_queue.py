@@ -44,7 +44,9 @@ _CHANGES = (
 _CHANGE_IDS = {change.identity for change in _CHANGES}
 
 
-class _Reply(NamedTuple):
+class Reply(NamedTuple):
+    """A reply, and the future that it comes after; None: it only waits for earlier replies."""
+
     after: asyncio.Future[Any] | None
     send: Callable[[], None]
 
@@ -54,25 +56,23 @@ class ReplyQueue:
 
     Args:
         moved: Method of the owner, called after waiting replies were sent.
+
+    Attributes:
+        waiting: Replies that wait, in order; only this queue changes it.
     """
 
     def __init__(self, moved: Callable[[], None]) -> None:
         # The session owns this queue: a reference back would make both garbage in a cycle.
         self._moved = WeakMethod(moved)
-        self._line: deque[_Reply] = deque()
+        self.waiting: deque[Reply] = deque()
         self._is_ended = False
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a reply waits."""
-        return bool(self._line)
 
     def admits(self, event: Event) -> bool:
         """Return whether an event may be handled before the waiting replies are sent."""
-        if not self._line:
+        if not self.waiting:
             return True
         return (
-            not self._is_ended and len(self._line) < WAITING_MAX and event.identity in _CHANGE_IDS
+            not self._is_ended and len(self.waiting) < WAITING_MAX and event.identity in _CHANGE_IDS
         )
 
     def wait(self, after: asyncio.Future[Any], send: Callable[[], None], identity: bytes) -> None:
@@ -86,34 +86,34 @@ class ReplyQueue:
                 what the commit publishes.
         """
         self._is_ended = self._is_ended or identity not in _CHANGE_IDS
-        self._line.append(_Reply(after, send))
+        self.waiting.append(Reply(after, send))
         after.add_done_callback(self._advance)
 
     def put(self, send: Callable[[], None]) -> None:
         """Send a reply after all earlier ones; at once if none waits."""
-        if self._line:
-            self._line.append(_Reply(None, send))
+        if self.waiting:
+            self.waiting.append(Reply(None, send))
         else:
             send()
 
     def end_with(self, send: Callable[[], None]) -> None:
         """Send a reply as `put` does; until it is sent, `admits` returns False."""
-        self._is_ended = bool(self._line)
+        self._is_ended = bool(self.waiting)
         self.put(send)
 
     def cancel(self) -> None:
         """Cancel what the waiting replies wait for: their client has gone."""
-        for reply in tuple(self._line):
+        for reply in tuple(self.waiting):
             if reply.after is not None:
                 reply.after.cancel()
 
     def _advance(self, _: asyncio.Future[Any]) -> None:
         sent = 0
-        while self._line and ((after := self._line[0].after) is None or after.done()):
+        while self.waiting and ((after := self.waiting[0].after) is None or after.done()):
             # Remove it only after it is sent: replies that sending causes must not overtake it.
-            self._line[0].send()
-            self._line.popleft()
+            self.waiting[0].send()
+            self.waiting.popleft()
             sent += 1
-        self._is_ended = self._is_ended and bool(self._line)
+        self._is_ended = self._is_ended and bool(self.waiting)
         if sent and (moved := self._moved()) is not None:
             moved()

@@ -38,8 +38,10 @@ def get_message(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
     channel.client.rights.require(Right.READ, "queue", name)
     queue = find_named_queue(channel, name)
     refuse_stream(queue, "basic.get")
-    _check_may_get(queue)
-    queue.record_use()
+    if queue.settings.single_active_consumer:
+        _check_may_get(queue)
+    if queue.expiry_timer is not None:
+        queue.record_use()
     if not queue.bring_up_to_date():
         return when_up_to_date(queue, channel, get_message, method)
     if queue.loading.is_loading:
@@ -48,19 +50,19 @@ def get_message(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
     if ready is None or queue.is_paused:
         _send_empty(channel, queue)
         return None
-    messages = queue.store.read(ready.start, ready.start + 1)
-    if messages:
-        return _get_ok(channel, queue, ready, messages[0], no_ack=method.no_ack)
+    message = queue.store.read_run(ready.start, ready.start + 1)
+    if message:
+        return _get_ok(channel, queue, ready, message, no_ack=method.no_ack)
     return _get_when_read(channel, queue, method)
 
 
 def _check_may_get(queue: Queue) -> None:
-    """Check that clients other than the active consumer may take messages.
+    """Check that clients other than the active consumer of a queue may take messages.
 
     Raises:
-        ResourceLocked: The queue is a quorum queue with a single active consumer.
+        ResourceLocked: It is a quorum queue.
     """
-    if queue.settings.single_active_consumer and queue.settings.type is QueueType.QUORUM:
+    if queue.settings.type is QueueType.QUORUM:
         raise ResourceLocked(
             f"cannot obtain access to locked queue '{queue.name}' in vhost "
             f"'{queue.virtual_host.name}'. basic.get operations are not supported by quorum "
@@ -88,9 +90,9 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
         ready = queue.ready.peek()
         if ready is None:
             break
-        messages = queue.store.read(ready.start, ready.start + 1)
-        if messages:
-            traced = _get_ok(channel, queue, ready, messages[0], no_ack=method.no_ack)
+        message = queue.store.read_run(ready.start, ready.start + 1)
+        if message:
+            traced = _get_ok(channel, queue, ready, message, no_ack=method.no_ack)
             if traced is not None:
                 await traced
             return
@@ -106,7 +108,7 @@ def _send_empty(channel: Channel, queue: Queue) -> None:
 
 
 def _get_ok(
-    channel: Channel, queue: Queue, ready: ReadyRange, message: bytes, *, no_ack: bool
+    channel: Channel, queue: Queue, ready: ReadyRange, message: Messages, *, no_ack: bool
 ) -> Awaitable[None] | None:
     """Send the first message of a queue; return what waits until it is traced, if it is.
 
@@ -114,12 +116,12 @@ def _get_ok(
         channel: Channel of the client.
         queue: Queue of the message.
         ready: What `queue.ready.peek()` has just returned.
-        message: Its first message.
+        message: Its first message, alone.
         no_ack: Whether the message is settled at once.
     """
-    delivered: Messages | LargeMessage = [message]
+    delivered: Messages | LargeMessage = message
     if ready.redelivered:
-        delivered = queue.as_delivered(ready.start, [message], redelivered=True)
+        delivered = queue.as_delivered(ready.start, message, redelivered=True)
     # Take the message only when it can be sent. A message that is taken and then lost would be
     # neither ready nor unacked (I8).
     octets = channel.encode_get_ok(
@@ -127,7 +129,7 @@ def _get_ok(
     )
     taken = queue.ready.take(1)
     channel.record_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
-    channel.write(octets)
+    channel.client.write(octets)
     if channel.virtual_host.firehose is None:
         return None
     steps = channel.traces(queue.name, delivered, redelivered=taken.redelivered)

@@ -103,7 +103,11 @@ class CountedFiles(FileSystem):
         """Write at `position`; return the number of bytes written."""
         began_seconds = perf_counter()
         written = super().pwrite(descriptor, data, position)
-        self._note_write(written, perf_counter() - began_seconds, is_synced=False)
+        seconds = perf_counter() - began_seconds
+        with self._lock:
+            self._write_count += 1
+            self._write_bytes += written
+            self._write_seconds += seconds
         return written
 
     def pwritev(
@@ -112,7 +116,14 @@ class CountedFiles(FileSystem):
         """Write buffers at `position`, durably with `sync`; return the number of bytes written."""
         began_seconds = perf_counter()
         written = super().pwritev(descriptor, buffers, position, sync)
-        self._note_write(written, perf_counter() - began_seconds, is_synced=sync)
+        seconds = perf_counter() - began_seconds
+        with self._lock:
+            self._write_count += 1
+            self._write_bytes += written
+            if not sync:
+                self._write_seconds += seconds
+        if sync:
+            self._note_sync(seconds)
         return written
 
     def fsync(self, descriptor: int) -> None:
@@ -145,17 +156,6 @@ class CountedFiles(FileSystem):
             self._read_count += 1
             self._read_bytes += count
             self._read_seconds += seconds
-
-    def _note_write(self, written: int, seconds: float, *, is_synced: bool) -> None:
-        with self._lock:
-            self._write_count += 1
-            self._write_bytes += written
-            if is_synced:
-                self._sync_count += 1
-                self._sync_seconds += seconds
-                self._sync_buckets[bisect_left(BOUNDS_SECONDS, seconds)] += 1
-            else:
-                self._write_seconds += seconds
 
     def _note_sync(self, seconds: float) -> None:
         with self._lock:

@@ -14,7 +14,6 @@ from appendlog.flushing.requests import (
     ReopenRequest,
     Request,
 )
-from appendlog.log import Log
 from appendlog.reclaim.compaction import CompactionAbandonedError
 
 logger = logging.getLogger("appendlog.flushing.carrying_out")
@@ -26,37 +25,33 @@ def carry_out(group: Sequence[Request]) -> tuple[LogFailedError | None, int]:
     Args:
         group: Appends, which are merged into one; or one other request.
     """
-    log = group[-1].log
+    request = group[-1]
+    log = request.log
+    freed_bytes = 0
     try:
-        return None, _perform(log, group)
+        if isinstance(request, FlushRequest):
+            if len(group) > 1:
+                request = _merged([each for each in group if isinstance(each, FlushRequest)])
+            log.append(request.append)
+            if request.roll:
+                log.roll()
+        elif isinstance(request, RemoveSettledRequest):
+            freed_bytes = log.remove_settled(request.floor)
+        elif isinstance(request, CompactRequest):
+            freed_bytes = _compact(request)
+        elif isinstance(request, ReopenRequest):
+            log.reopen()
+        elif isinstance(request, CloseRequest):
+            log.close()
+        elif isinstance(request, DeleteRequest):
+            log.delete()
     except LogFailedError as error:
         return error, 0
     except Exception as error:
         # A bug: memory and disk may differ now, so the log must not be used further.
         logger.exception("flusher failed log=%s", log.directory)
         return log.fail(log.directory, error), 0
-
-
-def _perform(log: Log, group: Sequence[Request]) -> int:
-    request = group[-1]
-    if isinstance(request, FlushRequest):
-        if len(group) > 1:
-            request = _merged([each for each in group if isinstance(each, FlushRequest)])
-        log.append(request.append)
-        if request.roll:
-            log.roll()
-        return 0
-    if isinstance(request, RemoveSettledRequest):
-        return log.remove_settled(request.floor)
-    if isinstance(request, CompactRequest):
-        return _compact(request)
-    if isinstance(request, ReopenRequest):
-        log.reopen()
-    elif isinstance(request, CloseRequest):
-        log.close()
-    elif isinstance(request, DeleteRequest):
-        log.delete()
-    return 0
+    return None, freed_bytes
 
 
 def _merged(requests: Sequence[FlushRequest]) -> FlushRequest:

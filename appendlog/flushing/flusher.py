@@ -147,12 +147,14 @@ class ThreadFlusher:
             error, _ = carry_out(more.requests)
             written.append(more)
             results += [FlushResult(request, error) for request in more.requests]
-            is_late = perf_counter() - began_seconds >= REPORT_SECONDS
             with self._lock:
-                if self._submitted:
-                    self._add_submitted()
-                self._order.written(more)
-                more = None if is_late else self._order.take_more(more)
+                while self._submitted:
+                    self._order.add(*self._submitted.popleft())
+                has_more = self._order.written(more)
+                if has_more and perf_counter() - began_seconds < REPORT_SECONDS:
+                    more = self._order.take_more(more)
+                else:
+                    more = None
         self._report(results)
         return written
 
@@ -167,7 +169,18 @@ class ThreadFlusher:
                 self._order.done(done.pop())
             # Before the look: a request that is submitted after it wakes a thread.
             self._idle_count += 1
-            while (batch := self._take()) is None:
+            while True:
+                # In this order: a wake that is thrown away stands for a request that is added here,
+                # and a request that is submitted while the rest is added wakes a thread again.
+                while not self._wakes.empty():
+                    # Empty: a thread that waits was faster.
+                    with suppress(Empty):
+                        self._wakes.get_nowait()
+                self._is_woken = False
+                while self._submitted:
+                    self._order.add(*self._submitted.popleft())
+                if (batch := self._order.take()) is not None:
+                    break
                 if self._is_closing and self._order.is_empty:
                     self._wakes.put(None)
                     return None
@@ -175,28 +188,9 @@ class ThreadFlusher:
                 self._wakes.get()
                 self._lock.acquire()
             self._idle_count -= 1
-            if self._idle_count and self._order.has_next:
+            if self._idle_count and self._order.waiting_count and self._order.has_next:
                 self._wakes.put(None)
             return batch
-
-    def _take(self) -> Batch | None:
-        """Return the next batch, or None. Has the lock."""
-        # In this order: a wake that is thrown away stands for a request that is added here.
-        with suppress(Empty):
-            while True:
-                self._wakes.get_nowait()
-        # First: a request that is submitted while the rest is moved wakes a thread again.
-        self._is_woken = False
-        if self._submitted:
-            self._add_submitted()
-        return self._order.take()
-
-    def _add_submitted(self) -> None:
-        """Move submitted requests into the order. Has the lock."""
-        # First: a request that is submitted while the rest is moved wakes a thread again.
-        self._is_woken = False
-        while self._submitted:
-            self._order.add(*self._submitted.popleft())
 
     def _report(self, results: list[FlushResult]) -> None:
         try:

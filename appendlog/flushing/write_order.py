@@ -10,8 +10,8 @@ Source: start-time fair queueing (Goyal, Vin, Cheng, 1996), without weights.
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from heapq import heappop, heappush
+from dataclasses import dataclass, field
+from heapq import heappop, heappush, heapreplace
 from itertools import count
 from typing import Final
 
@@ -26,27 +26,26 @@ CLIENT_OCTETS_MAX: Final = 16 << 20
 """Octets under way from which a client is not served: clients share page cache and disk too."""
 
 
+@dataclass(eq=False, slots=True)
 class ClientLogs:
     """The logs of one client that wait to be written, first in, first out.
 
-    Args:
-        client: The client; any key.
-
     Attributes:
+        client: The client; any key.
         clock_octets: What the client has written; raised to the clock of the client that was served
             last when it had nothing that could be written. Waiting for nothing saves up nothing.
         is_queued: Whether the client waits among the others for its clock to be the lowest.
+        waiting: Logs that wait.
+        writes: Number of its logs that are being written.
+        octets_under_way: Octets that are being written.
     """
 
-    __slots__ = ("client", "clock_octets", "is_queued", "octets_under_way", "waiting", "writes")
-
-    def __init__(self, client: Hashable) -> None:
-        self.client = client
-        self.clock_octets = 0
-        self.is_queued = False
-        self.waiting: deque[Log] = deque()
-        self.writes = 0
-        self.octets_under_way = 0
+    client: Hashable
+    clock_octets: int = 0
+    is_queued: bool = False
+    waiting: deque[Log] = field(default_factory=deque)
+    writes: int = 0
+    octets_under_way: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +74,10 @@ class WriteOrder:
         maintain: Called with a request other than an append when all appends of its log that were
             added before it are done.
         client_writes_max: Maximum number of logs of one client that are written in parallel, >= 1.
+
+    Attributes:
+        waiting_count: Number of logs that wait for a client, including those of clients that write
+            as much as they may.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class WriteOrder:
     ) -> None:
         self._maintain = maintain
         self._client_writes_max = client_writes_max
+        self.waiting_count = 0
         self._clock_octets = 0
         self._entries = count()
         # (clock, order of entry, logs of a client): the order decides between equal clocks. A
@@ -100,7 +104,7 @@ class WriteOrder:
     @property
     def has_next(self) -> bool:
         """Whether `take` returns a batch."""
-        return bool(self._queued) and self._first() is not None
+        return self._first() is not None
 
     def add(self, request: Request, charged_client: Hashable) -> None:
         """Add a request behind those of the same log.
@@ -120,42 +124,16 @@ class WriteOrder:
             self._maintain(request)
 
     def take(self) -> Batch | None:
-        """Return the appends to write next, or None; `written` and `done` must follow."""
-        logs = self._first() if self._queued else None
-        return None if logs is None else self._take_from(logs)
+        """Return the appends to write next, or None; `written` and `done` must follow.
 
-    def take_more(self, written: Batch) -> Batch | None:
-        """Return the appends to write next if they are of the same client as a batch, or None."""
-        if not written.client_logs.waiting:
-            return None
+        They are those of the first log of the client that is the next.
+        """
         logs = self._first()
-        return self._take_from(logs) if logs is written.client_logs else None
-
-    def written(self, batch: Batch) -> None:
-        """Let another thread write logs of the same client."""
-        logs = batch.client_logs
-        logs.writes -= 1
-        logs.octets_under_way -= batch.octets
-        if not logs.is_queued:
-            self._queue(logs)
-
-    def done(self, batch: Batch) -> None:
-        """Let the requests behind a batch go on, because its results are reported."""
-        waiting = self._waiting[batch.log]
-        while waiting:
-            request, charged_client = waiting[0]
-            if isinstance(request, FlushRequest):
-                self._enter(batch.log, charged_client)
-                return
-            waiting.popleft()
-            self._maintain(request)
-        del self._waiting[batch.log]
-
-    def _take_from(self, logs: ClientLogs) -> Batch:
-        """Return the appends of the first client's first log."""
-        heappop(self._queued)
+        if logs is None:
+            return None
         self._clock_octets = logs.clock_octets
         log = logs.waiting.popleft()
+        self.waiting_count -= 1
         waiting = self._waiting[log]
         requests: list[FlushRequest] = []
         octets = 0
@@ -169,8 +147,33 @@ class WriteOrder:
         logs.writes += 1
         logs.octets_under_way += octets
         logs.clock_octets += WRITE_OCTETS + octets
-        heappush(self._queued, (logs.clock_octets, next(self._entries), logs))
+        heapreplace(self._queued, (logs.clock_octets, next(self._entries), logs))
         return Batch(log, requests, octets, logs)
+
+    def take_more(self, written: Batch) -> Batch | None:
+        """Return the appends to write next if they are of the same client as a batch, or None."""
+        return self.take() if self._first() is written.client_logs else None
+
+    def written(self, batch: Batch) -> bool:
+        """Let another thread write logs of the same client; return whether any of them wait."""
+        logs = batch.client_logs
+        logs.writes -= 1
+        logs.octets_under_way -= batch.octets
+        if not logs.is_queued:
+            self._queue(logs)
+        return bool(logs.waiting)
+
+    def done(self, batch: Batch) -> None:
+        """Let the requests behind a batch go on, because its results are reported."""
+        waiting = self._waiting[batch.log]
+        while waiting:
+            request, charged_client = waiting[0]
+            if isinstance(request, FlushRequest):
+                self._enter(batch.log, charged_client)
+                return
+            waiting.popleft()
+            self._maintain(request)
+        del self._waiting[batch.log]
 
     def _enter(self, log: Log, charged_client: Hashable) -> None:
         """Let a log wait among those of a client."""
@@ -178,6 +181,7 @@ class WriteOrder:
         if logs is None:
             logs = self._by_client[charged_client] = ClientLogs(charged_client)
         logs.waiting.append(log)
+        self.waiting_count += 1
         if not logs.is_queued:
             self._queue(logs)
 

@@ -72,9 +72,18 @@ def decode_chunk_header(data: bytes, position: int = 0) -> ChunkHeader:
     return tuple.__new__(ChunkHeader, CHUNK_HEADER.unpack_from(data, position))
 
 
-def is_plausible(header: ChunkHeader, salt: int, minimum_offset: int) -> bool:
-    """Return whether a header can be one of this log; the caller checks the CRC."""
-    return (
+def own_header(data: bytes, salt: int, minimum_offset: int) -> ChunkHeader | None:
+    """Return the header at the start of `data` if it can be one of a log; None if it cannot.
+
+    The caller checks the CRC.
+
+    Args:
+        data: Octets of the chunk; at least its header.
+        salt: Salt of the log.
+        minimum_offset: Lowest valid base offset.
+    """
+    header: ChunkHeader = tuple.__new__(ChunkHeader, CHUNK_HEADER.unpack_from(data))
+    is_plausible = (
         header.magic == CHUNK_MAGIC
         and header.salt == salt
         and header.version <= FORMAT_VERSION
@@ -83,6 +92,7 @@ def is_plausible(header: ChunkHeader, salt: int, minimum_offset: int) -> bool:
         and CHUNK_HEADER_BYTES <= CHUNK_PREFIX_BYTES + header.length <= CHUNK_BYTES_MAX
         and minimum_offset <= header.base_offset <= OFFSET_MAX
     )
+    return header if is_plausible else None
 
 
 def encode_control(payload: bytes, base_offset: int, timestamp_ns: int, salt: int) -> bytes:

@@ -13,9 +13,15 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from appendlog.layout.chunk import ChunkHeader, decode_chunk_header
+from appendlog.layout.chunk import decode_chunk_header
 from appendlog.layout.crc import crc32c
-from appendlog.layout.format import CHUNK_CRC_START, CHUNK_HEADER, CHUNK_HEADER_BYTES
+from appendlog.layout.format import (
+    CHUNK_CRC_START,
+    CHUNK_HEADER,
+    CHUNK_HEADER_BYTES,
+    CHUNK_MAGIC,
+    CRC_FRONT,
+)
 from appendlog.layout.message import message_borders
 from appendlog.layout.records import encode_chunk
 
@@ -36,13 +42,14 @@ class LargeChunk:
         transaction_id: 16 bytes, or empty.
 
     Attributes:
-        header: Header of the chunk; its CRC is 0, because only `parts` computes it.
+        front: Octets before the body; the CRC in their header is 0, because only `parts` computes
+            it.
 
     Raises:
         ValueError: The lengths in the message do not add up, or another argument is invalid.
     """
 
-    __slots__ = ("_body", "_front", "header")
+    __slots__ = ("_body", "front")
 
     def __init__(
         self, message: bytes, offset: int, timestamp_ns: int, salt: int, transaction_id: bytes = b""
@@ -54,27 +61,24 @@ class LargeChunk:
             [message[:body_at]], offset, None, timestamp_ns, None, salt, transaction_id
         )
         header = decode_chunk_header(without_body)
-        self.header: ChunkHeader = header._replace(
-            crc=0, length=header.length + body_bytes, body_bytes=body_bytes
-        )
+        header = header._replace(crc=0, length=header.length + body_bytes, body_bytes=body_bytes)
         front = bytearray(without_body)
         record_at = CHUNK_HEADER_BYTES + len(transaction_id)
         (record_bytes,) = _RECORD_BYTES.unpack_from(front, record_at)
         _RECORD_BYTES.pack_into(front, record_at, record_bytes + body_bytes)
-        CHUNK_HEADER.pack_into(front, 0, *self.header)
-        self._front = bytes(front)
+        CHUNK_HEADER.pack_into(front, 0, *header)
+        self.front: Final = bytes(front)
 
     def __len__(self) -> int:
         """Return the size of the whole chunk, in bytes."""
-        return len(self._front) + len(self._body)
+        return len(self.front) + len(self._body)
 
     def parts(self) -> tuple[bytes, memoryview]:
         """Return the octets in two parts, with the CRC. O(size): not for the event loop."""
-        front = self._front
+        covered = self.front[CHUNK_CRC_START:]
         # Over large parts the CRC releases the GIL.
-        crc = crc32c(self._body, crc32c(front[CHUNK_CRC_START:]))
-        header = CHUNK_HEADER.pack(*self.header._replace(crc=crc))
-        return header + front[CHUNK_HEADER_BYTES:], self._body
+        crc = crc32c(self._body, crc32c(covered))
+        return CRC_FRONT.pack(CHUNK_MAGIC, crc) + covered, self._body
 
 
 Chunk = bytes | LargeChunk

@@ -157,16 +157,17 @@ class ActiveIndex:
         interval_bytes: Minimum distance between entries.
 
     Attributes:
+        due_position: Position in the segment from which a data chunk gets an entry.
         stored_count: Number of entries in the file.
         tail: Entries after those in the file; replaced as a whole once they are stored.
     """
 
-    __slots__ = ("_base_offset", "_interval_bytes", "_last_position", "stored_count", "tail")
+    __slots__ = ("_base_offset", "_interval_bytes", "due_position", "stored_count", "tail")
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self._base_offset = base_offset
         self._interval_bytes = interval_bytes
-        self._last_position = -interval_bytes
+        self.due_position = 0
         self.stored_count = 0
         self.tail = IndexTable.empty(base_offset)
 
@@ -182,16 +183,16 @@ class ActiveIndex:
         """
         index = type(self)(self._base_offset, self._interval_bytes)
         index.stored_count = stored_count
-        index._last_position = last.position
+        index.due_position = last.position + self._interval_bytes
         return index
 
     def add(self, offset: int, position: int, max_timestamp_ns: int) -> None:
         """Add a data chunk; most are too close to the last entry to get one."""
-        if position - self._last_position < self._interval_bytes:
+        if position < self.due_position:
             return
         if offset - self._base_offset > U32_MAX or position > U32_MAX:
             return
-        self._last_position = position
+        self.due_position = position + self._interval_bytes
         self.tail.append(IndexEntry(offset, position, max_timestamp_ns))
 
     def store(self, filesystem: FileSystem, path: Path, salt: int) -> None:

@@ -11,7 +11,7 @@ mapping could lose its pages during that time, and the event loop would wait for
 from array import array
 
 from appendlog.files.filesystem import FileSystem
-from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, is_plausible
+from appendlog.layout.chunk import ChunkHeader, own_header
 from appendlog.layout.crc import crc32c
 from appendlog.layout.format import (
     CHUNK_CRC_START,
@@ -96,13 +96,8 @@ def find_large_record(
     """
     if end - start < CHUNK_HEADER_BYTES + TRANSACTION_ID_BYTES + RECORD_HEADER_BYTES:
         return None
-    header = decode_chunk_header(bytes(buffer[start : start + CHUNK_HEADER_BYTES]))
-    if (
-        not is_plausible(header, salt, 0)
-        or header.is_control
-        or header.is_compressed
-        or header.record_count != 1
-    ):
+    header = own_header(bytes(buffer[start : start + CHUNK_HEADER_BYTES]), salt, 0)
+    if header is None or header.is_control or header.is_compressed or header.record_count != 1:
         return None
     front_bytes = CHUNK_HEADER_BYTES + RECORD_HEADER_BYTES
     if header.flags & FLAG_TRANSACTION:

@@ -10,7 +10,7 @@ from array import array
 from typing import Final
 
 from appendlog.files.filesystem import FileSystem
-from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, is_plausible
+from appendlog.layout.chunk import ChunkHeader, own_header
 from appendlog.layout.crc import crc32c
 from appendlog.layout.format import CHUNK_CRC_START, CHUNK_HEADER_BYTES, CHUNK_MAGIC_BYTES
 from appendlog.layout.records import sum_chunks
@@ -67,8 +67,7 @@ class SegmentScan:
         data = self.read(position, CHUNK_HEADER_BYTES)
         if len(data) < CHUNK_HEADER_BYTES:
             return None
-        header = decode_chunk_header(data)
-        return header if is_plausible(header, self._salt, minimum_offset) else None
+        return own_header(data, self._salt, minimum_offset)
 
     def chunk_at(self, position: int, minimum_offset: int) -> ChunkHeader | None:
         """Return the header of the whole valid chunk at `position`, None if there is none.

@@ -7,7 +7,7 @@ from pathlib import Path
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.layout.chunk import decode_chunk_header, is_plausible
+from appendlog.layout.chunk import own_header
 from appendlog.layout.crc import crc32c
 from appendlog.layout.format import (
     CHUNK_CRC_START,
@@ -54,8 +54,8 @@ def read_footer(
     if footer_bytes > tail_bytes:
         tail = filesystem.read_all(descriptor, footer_bytes, size - footer_bytes)
     chunk = tail[-footer_bytes:]
-    header = decode_chunk_header(chunk)
-    if not is_plausible(header, salt, base_offset) or header.chunk_bytes != len(chunk):
+    header = own_header(chunk, salt, base_offset)
+    if header is None or header.chunk_bytes != len(chunk):
         return None
     if crc32c(memoryview(chunk)[CHUNK_CRC_START:]) != header.crc:
         return None

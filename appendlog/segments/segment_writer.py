@@ -23,7 +23,12 @@ from appendlog.errors import LogFailedError
 from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, encode_gap_marker, is_plausible
+from appendlog.layout.chunk import (
+    ChunkHeader,
+    decode_chunk_header,
+    encode_gap_marker,
+    own_header,
+)
 from appendlog.layout.format import (
     CHUNK_HEADER_BYTES,
     CHUNK_PREFIX_BYTES,
@@ -94,7 +99,10 @@ class SegmentWriter:
         self._are_parents_synced = end_generation > 0
         self._pending: list[tuple[Chunk, ChunkHeader]] = []
         self._pending_bytes = 0
-        self._pending_last_ns = 0
+        # Append time of the last record of the active segment, also a pending one; 0: no record.
+        self._segment_last_ns = 0
+        if active is not None and active.summary.record_count:
+            self._segment_last_ns = active.summary.last_timestamp_ns
         self._steps_back = steps_back
         self._new_header = b""
         self._age_ns = int(options.segment_age_seconds * 1e9)
@@ -124,9 +132,11 @@ class SegmentWriter:
         for chunk in append.chunks:
             if len(chunk) < CHUNK_HEADER_BYTES:
                 raise ValueError(f"chunk has {len(chunk)} bytes")
-            header = chunk.header if isinstance(chunk, LargeChunk) else decode_chunk_header(chunk)
-            if not is_plausible(header, salt, expected):
-                raise ValueError(f"not a chunk of this log at or above offset {expected}: {header}")
+            octets = chunk.front if isinstance(chunk, LargeChunk) else chunk
+            header = own_header(octets, salt, expected)
+            if header is None:
+                found = decode_chunk_header(octets)
+                raise ValueError(f"not a chunk of this log at or above offset {expected}: {found}")
             if CHUNK_PREFIX_BYTES + header.length != len(chunk):
                 raise ValueError(f"chunk has {len(chunk)} bytes, its header says otherwise")
             expected = header.end_offset
@@ -164,6 +174,9 @@ class SegmentWriter:
             # A later failure must not undo this append: it is confirmed now.
             self._note_state()
         self.end_offset = end_offset
+        segment = self.active
+        if append.sync and segment is not None and segment.size_bytes >= self._pages.due_position:
+            self._evict_pages(segment, append.settled_floor)
 
     def roll_back(self, known: Sequence[Segment]) -> None:
         """Remove what a failed append left in the files, with descriptors of its own.
@@ -203,21 +216,18 @@ class SegmentWriter:
         self._end_file.write(
             self._filesystem,
             self._descriptors,
-            segment.end_offset,
+            segment.summary.end_offset,
             segment.name,
             segment.size_bytes,
             segment.summary if segment.is_whole and not segment.is_sealed else None,
         )
 
-    def evict_pages(self, settled_floor: int) -> None:
+    def _evict_pages(self, segment: Segment, settled_floor: int) -> None:
         """Advise the kernel to drop synced pages below an offset; see `WrittenPages`.
 
         Only after a sync: otherwise the kernel would first write the pages to the disk. A kernel or
         file system that ignores the advice keeps them.
         """
-        segment = self.active
-        if segment is None:
-            return
         start, end = self._pages.unneeded(self.end_offset, segment.size_bytes, settled_floor)
         if start < end:
             with (
@@ -289,25 +299,22 @@ class SegmentWriter:
         self._pending.append((chunk, header))
         self._pending_bytes += len(chunk)
         if header.kind != KIND_CONTROL:
-            self._pending_last_ns = header.last_timestamp_ns
+            self._segment_last_ns = header.last_timestamp_ns
 
     def _must_roll(self, segment: Segment, chunk: Chunk, header: ChunkHeader) -> bool:
+        """Return whether a chunk begins a segment, because of its size, offsets or times.
+
+        A chunk whose time is below the last one in the segment does. So a segment with times far
+        ahead of the chunk's, which counts as old, needs no look at its age.
+        """
         size = segment.size_bytes + self._pending_bytes
+        first_ns = segment.summary.first_timestamp_ns
         return size > segment.header_bytes and (
             size + len(chunk) > self._options.segment_bytes
             or header.base_offset + header.last_offset_delta - segment.name.base_offset >= U32_MAX
-            or self.is_old(segment, header.last_timestamp_ns)
-            or self._is_step_back(segment, header)
+            or (header.kind != KIND_CONTROL and header.first_timestamp_ns < self._segment_last_ns)
+            or bool(first_ns and 0 < self._age_ns <= header.last_timestamp_ns - first_ns)
         )
-
-    def _is_step_back(self, segment: Segment, header: ChunkHeader) -> bool:
-        """Return whether a chunk's time is below the last one in its segment."""
-        if header.kind == KIND_CONTROL:
-            return False
-        last_ns = self._pending_last_ns
-        if not last_ns and segment.summary.record_count:
-            last_ns = segment.summary.last_timestamp_ns
-        return header.first_timestamp_ns < last_ns
 
     def _create(self) -> Segment:
         """Return a new segment; the first write to it makes its file."""
@@ -325,6 +332,7 @@ class SegmentWriter:
         segment.begun_ns = now_ns
         segment.index = ActiveIndex(base_offset, self._options.index_interval_bytes)
         self._pages.begin()
+        self._segment_last_ns = 0
         return segment
 
     def _write(self, *, sync: bool) -> None:
@@ -368,21 +376,23 @@ class SegmentWriter:
         """Add what was written to the segment's sums, index and sizes."""
         position = segment.size_bytes
         index = segment.index
+        has_entries = False
         summary = segment.summary
         for chunk, header in self._pending:
             if header.kind != KIND_CONTROL:
                 self._steps_back |= header.first_timestamp_ns < summary.last_timestamp_ns
-                if index is not None:
+                if index is not None and position >= index.due_position:
                     before_ns = summary.time_before(header.first_timestamp_ns)
                     index.add(header.base_offset, position, before_ns)
+                    has_entries = True
             summary.add(header)
             position += len(chunk)
         self.last_timestamp_ns = summary.last_timestamp_ns
         self._pending.clear()
-        self._pending_bytes = self._pending_last_ns = 0
-        self._segments_end = segment.end_offset
+        self._pending_bytes = 0
+        self._segments_end = summary.end_offset
         segment.size_bytes = segment.data_bytes = position
-        if index is not None and len(index.tail) >= INDEX_GROUP_ENTRIES:
+        if index is not None and has_entries and len(index.tail) >= INDEX_GROUP_ENTRIES:
             self.store_index(segment)
 
     def _seal(self, segment: Segment) -> None:

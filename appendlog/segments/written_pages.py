@@ -17,15 +17,21 @@ STEP_BYTES: Final = 1 << 20
 
 
 class WrittenPages:
-    """Part of one file that is written and not evicted yet; for the thread that appends."""
+    """Part of one file that is written and not evicted yet; for the thread that appends.
+
+    Attributes:
+        due_position: Position in the file from which `unneeded` may have an answer.
+    """
 
     def __init__(self) -> None:
+        self.due_position = STEP_BYTES
         self._start = 0
         # Ascending, `STEP_BYTES` apart: (end offset, its position in the file).
         self._places: deque[tuple[int, int]] = deque()
 
     def begin(self) -> None:
         """Forget the places of the last segment, whose pages stay cached: a new one begins."""
+        self.due_position = STEP_BYTES
         self._start = 0
         self._places.clear()
 
@@ -46,4 +52,5 @@ class WrittenPages:
         # The last page is written to again; if evicted, the kernel would have to read it first.
         end -= end % mmap.PAGESIZE
         start, self._start = self._start, max(self._start, end)
+        self.due_position = self._start + STEP_BYTES
         return start, self._start

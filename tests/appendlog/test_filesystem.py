@@ -1,4 +1,5 @@
 import errno
+import itertools
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -149,4 +150,20 @@ def test_each_sync_is_in_one_bucket_of_the_histogram(tmp_path: Path) -> None:
     for count, sync in enumerate(syncs, 1):
         sync()
         assert sum(files.counters().sync_buckets) == files.counters().sync_count == count
+    files.close(descriptor)
+
+
+def test_a_write_counts_its_bytes_and_its_time_is_a_syncs_if_it_includes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr("appendlog.files.counted_files.perf_counter", lambda: float(next(ticks)))
+    files = CountedFiles()
+    descriptor = files.open(tmp_path / "f", os.O_RDWR | os.O_CREAT)
+    files.pwrite(descriptor, b"abc", 0)
+    files.pwritev(descriptor, [b"abc", b"de"], 0, sync=False)
+    files.pwritev(descriptor, [b"abcdefg"], 0, sync=True)
+    counters = files.counters()
+    assert (counters.write_count, counters.write_bytes, counters.write_seconds) == (3, 15, 2.0)
+    assert (counters.sync_count, counters.sync_seconds) == (1, 1.0)
     files.close(descriptor)

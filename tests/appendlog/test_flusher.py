@@ -448,3 +448,32 @@ def test_a_result_that_is_late_is_not_kept_during_another_write(
         (result,) = reports.get(timeout=HANG_SECONDS)
         assert result.request.log is log
     flusher.close()
+
+
+def test_what_is_submitted_during_a_write_goes_before_more_of_its_payer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("appendlog.flushing.flusher.REPORT_SECONDS", HANG_SECONDS)
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    slow, disk = StuckSyncs(tmp_path), OneAtATime(tmp_path)
+    stuck = [open_log(tmp_path / f"stuck {number}", slow)[0] for number in range(SPARE_THREADS)]
+    mine = [open_log(tmp_path / f"mine {number}", disk)[0] for number in range(2)]
+    late, _ = open_log(tmp_path / "late", disk)
+    flusher = ThreadFlusher(reports.put, parallel_max=1)
+    for client, log in enumerate(stuck):
+        flusher.submit(first_append(log), client)
+    for log in mine:
+        flusher.submit(first_append(log), "mine")
+    flusher.start()
+    for _ in stuck:
+        assert slow.stuck.acquire(timeout=HANG_SECONDS)
+    assert disk.is_writing.acquire(timeout=HANG_SECONDS)
+    # No thread is idle: only the one that writes can see it.
+    flusher.submit(first_append(late), "late")
+    for log in (mine[0], late, mine[1]):
+        disk.may_go_on.release()
+        (result,) = reports.get(timeout=HANG_SECONDS)
+        assert result.request.log is log
+    slow.may_sync.set()
+    flusher.close()
+    assert len(taken(reports)) == len(stuck)

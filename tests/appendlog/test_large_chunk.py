@@ -48,7 +48,7 @@ def test_the_octets_are_those_of_a_chunk_in_one_piece(
 
     assert joined_chunk(large) == whole
     assert len(large) == len(whole)
-    assert large.header == decode_chunk_header(whole)._replace(crc=0)
+    assert decode_chunk_header(large.front) == decode_chunk_header(whole)._replace(crc=0)
 
 
 def test_the_body_is_a_view_of_the_message() -> None:

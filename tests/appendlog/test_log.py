@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from appendlog import Append, FileSystem, LogFailedError, encode_chunk
+from appendlog.layout.large_chunk import LargeChunk
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, encode_message
 from tests.appendlog.builders import (
     IDENTITY,
@@ -117,9 +118,12 @@ def test_chunks_that_are_not_the_logs_own_are_refused_and_nothing_is_written(
     log, _ = open_log(tmp_path / "q")
     append(log, 0, 6)
     size = log.size_bytes
-    for bad in (chunk(5, 8), chunk(6, 8, salt=SALT ^ 1), b"AQLC", chunk(6, 8) + b"x"):
+    large_ones = LargeChunk(message(5), 5, 1, SALT), LargeChunk(message(6), 6, 1, SALT ^ 1)
+    for bad in (chunk(5, 8), chunk(6, 8, salt=SALT ^ 1), b"AQLC", chunk(6, 8) + b"x", *large_ones):
         with pytest.raises(ValueError, match="chunk"):
             log.append(Append([bad], 100, sync=True))
+        with pytest.raises(ValueError, match="chunk"):
+            log.append(Append([chunk(6, 9), bad], 100, sync=True))
     with pytest.raises(ValueError, match="end offset"):
         log.append(Append([chunk(6, 9)], 8, sync=True))
     assert log.size_bytes == size

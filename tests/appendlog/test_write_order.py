@@ -85,12 +85,17 @@ def test_one_payer_leaves_threads_for_the_next(bench: Bench) -> None:
         bench.order.add(append_of(log), "many")
     under_way = [bench.take() for _ in range(8)]
     assert not bench.order.has_next
+    assert bench.order.waiting_count == 1
     assert bench.order.take() is None
     bench.order.add(append_of(lone), "lone")
     assert bench.order.has_next
-    assert bench.take().log is lone
-    bench.order.written(under_way[3])
+    assert bench.order.waiting_count == 2
+    last = bench.take()
+    assert last.log is lone
+    assert not bench.order.written(last)
+    assert bench.order.written(under_way[3])
     assert bench.take().log is many[8]
+    assert bench.order.waiting_count == 0
 
 
 def test_large_writes_of_one_payer_follow_each_other(bench: Bench) -> None:

@@ -2,12 +2,13 @@
 
 import errno
 import mmap
+import random
 from pathlib import Path
 
 import pytest
 
 from appendlog import Append, FileSystem, Log, encode_chunk
-from appendlog.segments.written_pages import STEP_BYTES
+from appendlog.segments.written_pages import STEP_BYTES, WrittenPages
 from tests.appendlog.builders import SALT, message, open_log
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
@@ -94,3 +95,20 @@ def test_a_file_system_that_takes_no_advice_keeps_its_pages(tmp_path: Path, erro
     assert filesystem.refused > 1
     assert log.failed is None
     assert log.recovery_point == CHUNK_COUNT
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_look_at_positions_that_are_not_due_would_find_nothing(seed: int) -> None:
+    chance = random.Random(seed)
+    always, when_due = WrittenPages(), WrittenPages()
+    position = floor = looks = 0
+    for end_offset in range(1, 400):
+        position += chance.randrange(STEP_BYTES // 8)
+        floor = max(floor, end_offset - chance.randrange(60))
+        expected = always.unneeded(end_offset, position, floor)
+        if position >= when_due.due_position:
+            looks += 1
+            assert when_due.unneeded(end_offset, position, floor) == expected
+        else:
+            assert expected[0] == expected[1]
+    assert 0 < looks < 399

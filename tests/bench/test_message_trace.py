@@ -24,9 +24,9 @@ class Budget(NamedTuple):
 
 
 BUDGETS: Final = {
-    "publish": Budget(251, 71),
-    "ack": Budget(57, 22),
-    "get": Budget(140, 36),
+    "publish": Budget(176, 58),
+    "ack": Budget(39, 19),
+    "get": Budget(93, 30),
 }
 """A publish has its confirm and its delivery, a get its ack.
 

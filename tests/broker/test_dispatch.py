@@ -72,7 +72,7 @@ class ReadyQueue:
     def dispatch(self) -> bool:
         # A slow machine must not cut it: what a cut leaves is shared out again.
         endless = TimeSlice()
-        endless.begin(float("inf"))
+        endless.began_seconds = float("inf")
         return dispatch(cast("Queue", self), endless) is not None
 
 
@@ -157,7 +157,7 @@ def test_a_slice_that_is_over_does_not_change_the_shares_of_few_consumers() -> N
     consumers = [TakingConsumer(credit=1 << 30) for _ in range(STEP_CONSUMERS)]
     queue = ready_queue(4 * STEP_CONSUMERS, *consumers)
     over = TimeSlice()
-    over.begin(float("-inf"))
+    over.began_seconds = float("-inf")
 
     assert dispatch(cast("Queue", queue), over) is None
 

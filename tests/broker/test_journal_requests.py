@@ -43,7 +43,7 @@ def requests_for(
     ring.publish(messages)
     requests = JournalRequests(log, chunk_bytes_max)
     if transaction is not None:
-        requests.transactions.add(*transaction, bytes(range(16)))
+        requests.mark_transaction(*transaction, bytes(range(16)))
     made: list[FlushRequest] = []
     left = [(0, ring.cursor)] if ranges is None else ranges
     while left:

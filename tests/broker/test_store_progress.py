@@ -25,7 +25,7 @@ def test_room_made_by_settling_waits_for_the_turn_of_the_queue(
     assert (queue.answers, queue.progress) == (0, before)
     assert queue.store.has_progressed
     queue.take_progress()
-    assert queue.progress.has_room
+    assert not queue.store.throttles_publishers
     assert not queue.store.has_progressed
     filesystem.sync_gate.set()
 
@@ -35,13 +35,13 @@ def test_publishers_go_on_in_the_turn_after_consumers_made_room(bench: MakeBench
     queue.is_being_read = True
     queue.publish(RING_SLOTS * 9 // 10, 0)
     queue.run_turns()
-    assert not queue.store.take_progress().has_room
+    assert queue.store.throttles_publishers
 
     queue.settle(0, RING_SLOTS // 2)
 
     assert queue.store.has_progressed
     queue.take_progress()
-    assert queue.progress.has_room
+    assert not queue.store.throttles_publishers
 
 
 def test_an_answer_of_the_disk_waits_for_no_turn(bench: MakeBench) -> None:
@@ -64,7 +64,8 @@ def test_a_failed_log_and_its_return_are_two_answers(tmp_path: Path, bench: Make
     queue.until(lambda: queue.progress.is_failed)
 
     assert queue.answers == 1
-    assert (queue.progress.confirmed_end, queue.progress.has_room) == (0, True)
+    assert queue.progress.confirmed_end == 0
+    assert not queue.store.throttles_publishers
     filesystem.fail_at = None
     queue.store.reopen()
     queue.until(lambda: not queue.progress.is_failed)

@@ -26,6 +26,7 @@ from amqp_server.broker.inner_client import inner_channel
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.connections.handlers import replies
 from amqp_server.connections.handlers.exchange import delete as delete_exchange
+from amqp_server.protocol.large_delivery import Octets
 from amqp_server.protocol.methods import ExchangeDelete, ExchangeDeleteOk
 from amqp_server.protocol.tables import encode_table
 from metadata.write_rounds import WriteRounds
@@ -527,13 +528,15 @@ def bindings_at_each_write(server: ThreadedServer, client: AmqpClient) -> list[l
         for each in server.connections
         if each.name.startswith(":".join(map(str, client.socket.getsockname())))
     )
-    write = connection.write
+    session = connection._session
+    assert session is not None, "the client has logged in"
+    write = session.write
 
-    def noted(octets: bytes | bytearray) -> None:
+    def noted(octets: Octets) -> None:
         left.append(documents(server, "bindings"))
         write(octets)
 
-    connection.write = noted  # type: ignore[method-assign]
+    session.write = noted
     return left
 
 

@@ -262,8 +262,8 @@ def test_a_log_that_fails_in_the_middle_of_a_batch_refuses_its_transient_message
     octets = alternating(greedy, 2, delivery_mode=1)
     queue = server.server.broker.vhosts["/"].queues["q0"]
 
-    def fails_afterwards(queues: Iterable[BrokerQueue]) -> bool:
-        result = may_refuse(queues)
+    def fails_afterwards(queues: Iterable[BrokerQueue], *, has_groups: bool) -> bool:
+        result = may_refuse(queues, has_groups=has_groups)
         queue.is_failed = True
         return result
 

@@ -178,6 +178,48 @@ def test_a_message_for_many_queues_is_refused_and_leaves_the_one_that_failed(
         assert get_all(client, name) == [b"before", b"new"]
 
 
+def test_only_what_a_failed_log_should_have_got_is_refused_of_a_batch(
+    server: ThreadedServer,
+    client: AmqpClient,
+    disk: OneBadLog,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also of one with more barriers than may be taken apart."""
+    monkeypatch.setattr(publishing, "BARRIERS_MAX", 1)
+    client.declare("bad", durable=True)
+    client.publish(b"before", "bad", properties=PERSISTENT)
+    client.expect_confirmed()
+    disk.bad_queue = "bad"
+    client.publish(b"", "bad", properties=PERSISTENT)
+    (failed,) = answers(client, 1)
+
+    names = ["other", "bad"] * 5
+    client.send_raw(
+        b"".join(
+            client.publish_octets(Basic.Publish(routing_key=name), b"new", PERSISTENT)
+            for name in names
+        )
+    )
+
+    assert failed is Basic.Nack
+    assert answers(client, len(names)) == [Basic.Ack, Basic.Nack] * 5
+    assert queue_of(server, "other").ready_count == 6
+
+
+def answers(client: AmqpClient, count: int) -> list[type[Basic.Ack | Basic.Nack]]:
+    """Return the answers to the next publishes, one for each."""
+    found: list[type[Basic.Ack | Basic.Nack]] = []
+    before: int | None = None
+    while len(found) < count:
+        _, answer = client.receive()
+        assert isinstance(answer, (Basic.Ack, Basic.Nack))
+        if before is None:
+            before = answer.delivery_tag - 1
+        found += [type(answer)] * (answer.delivery_tag - before if answer.multiple else 1)
+        before = answer.delivery_tag
+    return found
+
+
 def test_all_messages_return_to_a_queue_whose_log_fails_in_the_middle(
     server: ThreadedServer, client: AmqpClient, failure: Failure
 ) -> None:

@@ -16,13 +16,13 @@ from pamqp.common import FieldTable
 from pamqp.header import ContentHeader
 
 from amqp_server.base import time_slice
-from amqp_server.broker.publishing import publishing
+from amqp_server.broker.publishing import message_targets
 from amqp_server.broker.routing.steps import Steps
 from amqp_server.broker.transfers import dead_letter, delay_queue
 from amqp_server.broker.transfers.large_body import LARGE_BYTES, STEP_BYTES, with_body
 from amqp_server.connections.client_connection import ClientConnection
 from amqp_server.connections.open_connections import Lingering
-from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, LargeFrames
+from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, LargeFrames, Octets
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
@@ -56,8 +56,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     sent = Sent()
     write, take = ClientConnection.write, LargeFrames.take
 
-    def note(self: ClientConnection, octets: bytes | bytearray) -> None:
-        sent.note(octets)
+    def note(self: ClientConnection, octets: Octets) -> None:
+        if not isinstance(octets, LargeFrames):
+            sent.note(octets)
         write(self, octets)
 
     def note_all(self: LargeFrames, bytes_max: int) -> list[bytes | memoryview]:
@@ -188,7 +189,7 @@ def turns(server: ThreadedServer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             yield
 
     monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(publishing, "with_body", note)
+    monkeypatch.setattr(message_targets, "with_body", note)
     monkeypatch.setattr(dead_letter, "with_body", note)
     monkeypatch.setattr(delay_queue, "with_body", note)
     return noted
@@ -321,7 +322,7 @@ def test_a_message_reaches_its_queues_if_its_exchange_is_deleted_while_it_is_cop
     client.declare("q")
     client.call(Exchange.Declare(exchange="x", exchange_type="direct"), Exchange.DeclareOk)
     client.call(Queue.Bind(queue="q", exchange="x", routing_key="k"), Queue.BindOk)
-    monkeypatch.setattr(publishing, "with_body", held)
+    monkeypatch.setattr(message_targets, "with_body", held)
     client.call(Confirm.Select(), Confirm.SelectOk)
     properties = Basic.Properties(delivery_mode=2, headers={"BCC": ["none"]})
     client.publish(bytes(2 * LARGE_BYTES), "k", exchange="x", properties=properties)

@@ -7,9 +7,11 @@ import pytest
 from pamqp.commands import Basic
 from pamqp.commands import Queue as QueueMethods
 
+from amqp_server.base import time_slice
 from amqp_server.broker.counters.owners import CountedExchange
 from amqp_server.broker.queue import Queue
 from tests.amqp_client import AmqpClient, connect
+from tests.cutting import connection_of, together
 from tests.threaded_server import ThreadedServer
 
 QUEUES = ("red", "blue")
@@ -71,3 +73,68 @@ def test_copies_go_in_runs_and_in_their_order(
 
         assert [client.ready_count(queue) for queue in QUEUES] == [100, 100]
     assert len(published) < 10, "each message went alone"
+
+
+def test_neighbours_that_are_returned_or_routed_singly_go_in_in_their_order(
+    tmp_path: Path, published: list[tuple[str, int]]
+) -> None:
+    publishes: list[tuple[Basic.Publish, dict[str, Any]]] = [
+        (Basic.Publish(routing_key="red"), {}),
+        (Basic.Publish(routing_key="nowhere", mandatory=True), {}),
+        (Basic.Publish(routing_key="blue", mandatory=True), {}),
+        (Basic.Publish(exchange="amq.headers", mandatory=True), {"to": "red"}),
+        (Basic.Publish(routing_key="nowhere"), {}),
+        (Basic.Publish(exchange="amq.headers", mandatory=True), {"to": "gone"}),
+        (Basic.Publish(routing_key="red", mandatory=True), {}),
+    ]
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        for queue in QUEUES:
+            client.declare(queue)
+            bind = QueueMethods.Bind(queue=queue, exchange="amq.headers", arguments={"to": queue})
+            client.call(bind, QueueMethods.BindOk)
+        together(
+            server,
+            (
+                client,
+                b"".join(
+                    client.publish_octets(method, b"%d" % at, Basic.Properties(headers=headers))
+                    for at, (method, headers) in enumerate(publishes)
+                ),
+            ),
+        )
+
+        assert [client.expect_return().body for _ in range(2)] == [b"1", b"5"]
+        assert client.expect(Basic.Ack).delivery_tag == len(publishes)
+        taken = {queue: drained(client, queue) for queue in QUEUES}
+        session = connection_of(server, client)._session
+        assert session is not None
+        channel = session.channels[1]
+        counted = [
+            (pair.publish, pair.return_unroutable, pair.drop_unroutable, pair.confirm)
+            for pair in server.call(lambda: list(channel.counters.publish_pairs.values()))
+        ]
+    assert taken == {"red": [b"0", b"3", b"6"], "blue": [b"2"]}
+    assert sorted(published) == [("blue", 1), *[("red", 1)] * 3]
+    assert counted == [(5, 1, 1, 5), (2, 1, 0, 2)]
+
+
+def drained(client: AmqpClient, queue: str) -> list[bytes]:
+    bodies = []
+    while (message := client.get(queue)) is not None:
+        bodies.append(message.body)
+    return bodies
+
+
+def test_each_copied_message_goes_in_before_the_next_slice(
+    tmp_path: Path, published: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        for queue in QUEUES:
+            client.declare(queue)
+        publish_all(client, "", [{"CC": list(QUEUES)}] * 20)
+
+        assert [client.ready_count(queue) for queue in QUEUES] == [20, 20]
+    assert len(published) == 40

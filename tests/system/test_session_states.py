@@ -320,7 +320,7 @@ def the_client_vanishes_while_its_reply_waits_for_the_disk(clients: Clients) -> 
 
     def vanish() -> None:
         read(clients.server, clients.holder, declare + to_all(clients.holder))
-        while not clients.session._replies.is_waiting:
+        while not clients.session._replies.waiting:
             # The loop had no time left when it read.
             clients.session.run_turn()
         connection_of(clients.server, clients.holder).abandon("test")

@@ -34,12 +34,8 @@ class DeliveryChannel(Protocol):
         """Whether nothing may be sent any more."""
 
     @property
-    def is_deliverable(self) -> bool:
-        """Whether deliveries may be sent now."""
-
-    @property
     def credit(self) -> int:
-        """Deliveries that the channel as a whole may still have outstanding."""
+        """Deliveries that the channel as a whole may send now, beside its unacked ones."""
 
     def deliver(
         self, consumer: Consumer, first_offset: int, messages: Delivered, *, redelivered: bool
@@ -152,16 +148,13 @@ class Consumer:
     @property
     def credit(self) -> int:
         """Messages that may be delivered now; 0 if consumer, channel or client is full."""
-        channel = self.channel
-        if not channel.is_deliverable:
-            return 0
-        credit = channel.credit
+        credit = self.channel.credit
         if self.no_ack:
             # The consumer uses none of the channel's limit, but an exhausted channel gets nothing.
             return CREDIT_UNLIMITED if credit else 0
         if self.prefetch:
-            credit = min(credit, self.prefetch - self.unacked)
-        return max(credit, 0)
+            return max(min(credit, self.prefetch - self.unacked), 0)
+        return credit
 
     def deliver(self, first_offset: int, messages: Delivered, *, redelivered: bool) -> None:
         """Send messages of the queue with consecutive offsets to the client."""

@@ -16,9 +16,13 @@ class ConsumerRotation:
 
     A consumer moves to the end of its level when it is served. Usually all consumers have the
     same priority, and there is one level.
+
+    Attributes:
+        count: Number of consumers.
     """
 
     def __init__(self) -> None:
+        self.count = 0
         # Dicts keep the order and remove a consumer from any position at once.
         self._consumers: dict[Consumer, None] = {}
         self._by_priority: dict[int, dict[Consumer, None]] = {}
@@ -29,7 +33,7 @@ class ConsumerRotation:
 
     def __len__(self) -> int:
         """Return the number of consumers."""
-        return len(self._consumers)
+        return self.count
 
     def __iter__(self) -> Iterator[Consumer]:
         """Iterate over a copy, oldest first, so that the loop may cancel consumers."""
@@ -53,6 +57,7 @@ class ConsumerRotation:
     def add(self, consumer: Consumer) -> None:
         """Add a new consumer at the end of the level of its priority. O(log levels)."""
         self._consumers[consumer] = None
+        self.count += 1
         self._exclusive_count += consumer.exclusive
         level = self._by_priority.get(consumer.priority)
         if level is None:
@@ -65,6 +70,7 @@ class ConsumerRotation:
     def remove(self, consumer: Consumer) -> None:
         """Remove a consumer from its level. O(log levels)."""
         del self._consumers[consumer]
+        self.count -= 1
         self._exclusive_count -= consumer.exclusive
         level = self._by_priority[consumer.priority]
         del level[consumer]

@@ -117,7 +117,8 @@ def _deliver_run(source: Source, consumer: Consumer, count: int, time_slice: Tim
             messages = messages.up_to(RUN_BYTES_MAX)
         delivered = source.as_delivered(ready.start, messages, redelivered=ready.redelivered)
         taken = source.ready.take(len(messages))
-        source.consumers.serve(consumer)
+        if source.consumers.count > 1:
+            source.consumers.serve(consumer)
         try:
             consumer.deliver(taken.start, delivered, redelivered=taken.redelivered)
         except Exception:

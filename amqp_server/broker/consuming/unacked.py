@@ -88,8 +88,8 @@ class UnackedRuns:
         consumer: Consumer | None,
     ) -> None:
         """Record deliveries with tags above all others; extend the last run if they continue it."""
+        last = self._runs.last() if self.count else None
         self.count += count
-        last = self._runs.last()
         if (
             last is not None
             and last.source is source
@@ -104,6 +104,12 @@ class UnackedRuns:
 
     def take_up_to(self, tag: int) -> list[UnackedRun] | None:
         """Remove and return all deliveries up to `tag`; None if `tag` is not outstanding."""
+        first = self._runs.first()
+        if first is not None and first.first_tag + first.count == tag + 1:
+            # One run acknowledged as it was delivered, by far the most frequent case.
+            self._runs.remove(first.first_tag)
+            self.count -= first.count
+            return [first]
         run = self._find(tag)
         if run is None:
             return None

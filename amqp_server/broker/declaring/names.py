@@ -63,7 +63,8 @@ def find_named_queue(channel: Channel, name: str) -> Queue:
     if queue is None:
         check_not_damaged(vhost, name)
         raise NotFound(f"no queue '{name}' in vhost '{vhost.name}'")
-    check_not_locked(channel, queue)
+    if queue.exclusive_owner is not None:
+        check_not_locked(channel, queue)
     return queue
 
 
@@ -74,7 +75,12 @@ def queue_of_name(channel: Channel, name: str) -> Queue | None:
     """
     vhost = channel.virtual_host
     queue = vhost.queues.get(name)
-    if queue is None or vhost.is_deleted or not channel.broker.is_orphaned(queue):
+    if (
+        queue is None
+        or queue.exclusive_owner is None
+        or vhost.is_deleted
+        or not channel.broker.is_orphaned(queue)
+    ):
         return queue
     channel.broker.delete_unused(queue, OWNER_GONE)
     return None

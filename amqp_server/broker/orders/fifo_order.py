@@ -78,7 +78,10 @@ class FifoOrder:
             return self._below.take(count)
         assert 0 < count <= self.end - self.next_offset, "took more than is ready"
         taken = ReadyRange(self.next_offset, self.next_offset + count, redelivered=False)
-        self._move_next_offset(taken.end)
+        if self._holes is None:
+            self.next_offset = taken.end
+        else:
+            self._move_next_offset(taken.end)
         return taken
 
     def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:

@@ -11,9 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadyRange:
-    """Ready offsets `[start, end)`, all of them delivered before or none."""
+    """Ready offsets `[start, end)`, all of them delivered before or none; nothing changes it.
+
+    It is not frozen because each dispatch makes two: that would triple what they cost.
+    """
 
     start: int
     end: int

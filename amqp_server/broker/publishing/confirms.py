@@ -39,28 +39,37 @@ class Barrier(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Waiting:
+class Waiting:
+    """Publishes that are confirmed or refused together, up to `last_tag`."""
+
     last_tag: int
     barriers: Sequence[Barrier]
     refused: bool
-    # Barriers that were seen to be reached; they stay reached.
-    reached_count: int = 0
-    # Of a batch: what each part went into, in order, and how many publishes it has.
-    parts: Sequence[tuple[Sequence[TargetQueue], int]] = ()
     # Counts those that are confirmed; None: they are not counted.
     counters: PublishPair | None = None
     # Instead, of publishes to several exchanges: how many each counter counts, in order.
     shares: Sequence[Share] = ()
+    # Of a batch: what each part went into, in order, and how many publishes it has.
+    parts: Sequence[tuple[Sequence[TargetQueue], int]] = ()
+    # Barriers that were seen to be reached; they stay reached.
+    reached_count: int = 0
 
-    def count_confirmed(self, count: int) -> None:
-        """Count that all of them, `count`, are confirmed."""
-        shares = self.shares
-        if not shares and self.counters is not None:
-            shares = ((self.counters, count),)
-        for counters, share in shares:
-            counters.confirm += share
-            if counters.exchange is None:
-                counters.fold()
+    @property
+    def is_known(self) -> bool:
+        """Whether each barrier is reached, or its log has failed: then they are refused.
+
+        Looks again only at barriers that were not reached: one message may wait for thousands of
+        queues, and each of them asks when it makes progress.
+        """
+        barriers = self.barriers
+        while self.reached_count < len(barriers):
+            barrier = barriers[self.reached_count]
+            if barrier.queue.confirmed_end < barrier.end_offset:
+                if not barrier.queue.is_failed:
+                    return False
+                self.refused = True
+            self.reached_count += 1
+        return True
 
 
 class ConfirmResult(NamedTuple):
@@ -71,16 +80,22 @@ class ConfirmResult(NamedTuple):
 
 
 class PublisherConfirms:
-    """Numbers publishes from 1 and decides which may be confirmed or refused."""
+    """Numbers publishes from 1 and decides which may be confirmed or refused.
+
+    Attributes:
+        last_tag: Delivery tag of the last publish.
+        resolved_tag: Last delivery tag whose result `release` has returned.
+        waiting: Entries whose results are not known or not released; to look at, not to change.
+    """
 
     def __init__(self) -> None:
         self.last_tag = 0
         self.resolved_tag = 0
-        self._waiting: deque[_Waiting] = deque()
+        self.waiting: deque[Waiting] = deque()
 
     def __len__(self) -> int:
         """Return the number of waiting entries; a batch of publishes is one entry."""
-        return len(self._waiting)
+        return len(self.waiting)
 
     def add(
         self,
@@ -102,8 +117,8 @@ class PublisherConfirms:
         """
         assert count > 0, "an answer to no publish would be one to all"
         self.last_tag += count
-        if not barriers and not shares and self._waiting:
-            last = self._waiting[-1]
+        if not barriers and not shares and self.waiting:
+            last = self.waiting[-1]
             if (
                 not (last.barriers or last.shares)
                 and last.refused == refused
@@ -111,9 +126,7 @@ class PublisherConfirms:
             ):
                 last.last_tag = self.last_tag
                 return
-        self._waiting.append(
-            _Waiting(self.last_tag, barriers, refused, counters=counters, shares=shares)
-        )
+        self.waiting.append(Waiting(self.last_tag, barriers, refused, counters, shares))
 
     def add_batch(
         self,
@@ -133,16 +146,14 @@ class PublisherConfirms:
             counters: As in `add`.
             shares: As in `add`, one for each part.
         """
-        count = sum(count for _, count in parts)
+        count = sum([count for _, count in parts])
         assert count > 0, "an answer to no publish would be one to all"
         self.last_tag += count
-        entry = _Waiting(
-            self.last_tag, barriers, refused=False, parts=parts, counters=counters, shares=shares
-        )
+        entry = Waiting(self.last_tag, barriers, False, counters, shares, parts)
         if refusing:
-            self._waiting.extend(_split(entry, refusing))
+            self.waiting.extend(_split(entry, refusing))
         else:
-            self._waiting.append(entry)
+            self.waiting.append(entry)
 
     def refuse(self, queue: TargetQueue) -> list[int]:
         """Refuse publishes that wait for a failed log, and remove their messages from its queue.
@@ -156,7 +167,7 @@ class PublisherConfirms:
         """
         self._split_batches(queue)
         tags: list[int] = []
-        for entry in self._waiting:
+        for entry in self.waiting:
             for barrier in entry.barriers:
                 if barrier.queue is queue and queue.confirmed_end < barrier.end_offset:
                     queue.withdraw(barrier.start_offset, barrier.end_offset)
@@ -172,17 +183,19 @@ class PublisherConfirms:
     def release(self) -> list[ConfirmResult]:
         """Remove and return the results that are known now, in order, equal neighbours merged."""
         results: list[ConfirmResult] = []
-        while self._waiting:
-            entry = self._waiting[0]
-            if not _is_known(entry):
-                break
+        while self.waiting and self.waiting[0].is_known:
+            entry = self.waiting.popleft()
             refused = entry.refused
-            self._waiting.popleft()
             if refused and entry.parts:
-                self._waiting.extendleft(reversed(list(_split(entry))))
+                self.waiting.extendleft(reversed(list(_split(entry))))
                 continue
             if not refused:
-                entry.count_confirmed(entry.last_tag - self.resolved_tag)
+                count = entry.last_tag - self.resolved_tag
+                for counters, share in entry.shares or ((entry.counters, count),):
+                    if counters is not None:
+                        counters.confirm += share
+                        if counters.exchange is None:
+                            counters.fold()
             self.resolved_tag = entry.last_tag
             if results and results[-1].refused == refused:
                 results[-1] = ConfirmResult(entry.last_tag, refused)
@@ -192,17 +205,17 @@ class PublisherConfirms:
 
     def _split_batches(self, queue: TargetQueue) -> None:
         """Make an entry of each part of the batches that wait for `queue`, whose log has failed."""
-        if any(entry.parts and _waits_for(entry, queue) for entry in self._waiting):
-            self._waiting = deque(
+        if any(entry.parts and _waits_for(entry, queue) for entry in self.waiting):
+            self.waiting = deque(
                 each
-                for entry in self._waiting
+                for entry in self.waiting
                 for each in (
                     _split(entry) if entry.parts and _waits_for(entry, queue) else (entry,)
                 )
             )
 
 
-def _waits_for(entry: _Waiting, queue: TargetQueue) -> bool:
+def _waits_for(entry: Waiting, queue: TargetQueue) -> bool:
     """Return whether the confirmed end of a queue has not reached the barrier of an entry."""
     return any(
         barrier.queue is queue and queue.confirmed_end < barrier.end_offset
@@ -210,7 +223,7 @@ def _waits_for(entry: _Waiting, queue: TargetQueue) -> bool:
     )
 
 
-def _split(batch: _Waiting, refusing: Collection[TargetQueue] = ()) -> Iterator[_Waiting]:
+def _split(batch: Waiting, refusing: Collection[TargetQueue] = ()) -> Iterator[Waiting]:
     """Iterate over the parts of a batch as entries of their own.
 
     Args:
@@ -228,27 +241,10 @@ def _split(batch: _Waiting, refusing: Collection[TargetQueue] = ()) -> Iterator[
             if start is not None:
                 ends[queue] = start + count
                 barriers.append(Barrier(queue, start, start + count))
-        yield _Waiting(
+        yield Waiting(
             last_tag,
             barriers,
             not without.isdisjoint(queues),
             counters=batch.counters,
             shares=batch.shares[number : number + 1],
         )
-
-
-def _is_known(entry: _Waiting) -> bool:
-    """Return whether each barrier of an entry is reached, or its log has failed.
-
-    Looks again only at barriers that were not reached: one message may wait for thousands of
-    queues, and each of them asks when it makes progress.
-    """
-    barriers = entry.barriers
-    while entry.reached_count < len(barriers):
-        barrier = barriers[entry.reached_count]
-        if barrier.queue.confirmed_end < barrier.end_offset:
-            if not barrier.queue.is_failed:
-                return False
-            entry.refused = True
-        entry.reached_count += 1
-    return True

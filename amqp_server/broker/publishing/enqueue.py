@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.publishing.confirms import Barrier
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from amqp_server.broker.counters.owners import CountedExchange
     from amqp_server.broker.publishing.target_queue import TargetQueue
+    from amqp_server.broker.publishing.throttled_publishers import Throttled
 
 
 def enqueue(
-    queues: Sequence[TargetQueue],
-    messages: list[bytes],
+    queues: Sequence[TargetQueue], messages: list[bytes], flags: int
+) -> tuple[list[Barrier], list[TargetQueue]]:
+    """Append all messages, which no client has published, to every queue; see `enqueue_each`."""
+    return enqueue_each(zip(queues, repeat(messages), strict=False), flags)
+
+
+def enqueue_each(
+    queued: Iterable[tuple[TargetQueue, list[bytes]]],
     flags: int,
     exchange: CountedExchange | None = None,
+    client: Throttled | None = None,
 ) -> tuple[list[Barrier], list[TargetQueue]]:
-    """Append all messages to every queue, in order.
+    """Append to every queue what is for it, in order.
 
     Args:
-        queues: Target queues, each once.
-        messages: Messages that the queues share and do not change; just one if a queue
-            `refuses_when_full`.
+        queued: Target queues, each once, and their messages. Queues may share the messages and do
+            not change them; just one if a queue `refuses_when_full`.
         flags: Flags octet that all the messages have; `HAS_HEADERS` may differ.
-        exchange: Exchange that a client has published them to; None: no client has.
+        exchange: Exchange that a client has published them to; None: no client has, or the caller
+            counts what comes from clients.
+        client: It is not read from now on while one of the queues has no room; None: it is nobody.
 
     Returns:
         The barriers that must be reached before the messages are safe, and the queues that
@@ -34,7 +44,7 @@ def enqueue(
     """
     barriers: list[Barrier] = []
     refusing: list[TargetQueue] = []
-    for queue in queues:
+    for queue, messages in queued:
         if queue.is_deleted:
             # It was deleted after the messages were routed.
             continue
@@ -43,8 +53,10 @@ def enqueue(
             queue.count_incoming(len(messages), exchange)
             if queue.is_failed:
                 queue.count_and_log_refused(len(messages))
-            continue
-        end_offset = queue.publish(messages, flags, exchange)
-        if queue.awaits(end_offset, flags):
-            barriers.append(Barrier(queue, end_offset - len(messages), end_offset))
+        else:
+            end_offset = queue.publish(messages, flags, exchange)
+            if queue.awaits(end_offset, flags):
+                barriers.append(Barrier(queue, end_offset - len(messages), end_offset))
+        if client is not None and queue.store.throttles_publishers:
+            queue.throttle(client)
     return barriers, refusing

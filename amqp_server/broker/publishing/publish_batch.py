@@ -1,15 +1,13 @@
-"""A publish batch: neighbouring messages that each have a publish frame of their own.
+"""A publish batch: neighbouring messages, most of which have a publish frame of their own.
 
 If every message has another routing key, every run would be one message. Messages that go into the
-same queues are put together, so that each queue is asked for room, filled and marked once.
+same queues are put together, so that each queue is asked for room, filled and marked once. A run is
+a batch with one group.
 """
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Final
-
-from amqp_server.broker.publishing.confirms import Barrier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,132 +18,185 @@ if TYPE_CHECKING:
     from amqp_server.broker.routing.steps import Steps
 
     Group = tuple[PublishTarget, list[bytes]]
-    """Neighbours of one exchange that go into the same queues, with the target of the first."""
+    """Neighbours that go the same way, and their target."""
 
 STEP_QUEUES: Final = 1024
-"""Queues that one step of sorting messages by queue, or of making barriers, looks at."""
-BARRIERS_MAX: Final = 2048
-"""Most barriers of a batch that may be taken apart; one group has as many as queues."""
+"""Queues that one step of sorting messages by queue, or of counting them, looks at."""
+
+SHARING_MIN: Final = 16
+"""Queues of a group up to which each gets a list of its own at once: that is faster."""
 
 
 class PublishBatch:
-    """Messages on their way into queues, in the order in which they were published.
+    """Messages on their way into queues, in the order in which they were published."""
 
-    Args:
-        flags: The flags octet that all of them have; `HAS_HEADERS` may differ.
+    __slots__ = ("_groups", "_last", "_target")
 
-    Attributes:
-        exchange: Exchange that the first of them was published to; None: there are none.
-        has_more_exchanges: Whether another one was published to another exchange.
-        has_unroutable: Whether no queue takes some of them.
-    """
-
-    __slots__ = (
-        "_groups",
-        "_last",
-        "_queues",
-        "exchange",
-        "flags",
-        "has_more_exchanges",
-        "has_unroutable",
-    )
-
-    def __init__(self, flags: int) -> None:
-        self.flags = flags
+    def __init__(self) -> None:
         self._groups: list[Group] = []
-        self._queues: Sequence[Queue] | None = None
+        self._target: PublishTarget | None = None
         self._last: list[bytes] = []
-        self.exchange: Exchange | None = None
-        self.has_more_exchanges = self.has_unroutable = False
 
     def add(self, target: PublishTarget, message: bytes) -> None:
-        """Put a message behind the others."""
-        if target.queues == self._queues and target.exchange is self.exchange:
+        """Put a message behind the others; `target` says where it goes."""
+        last, self._target = self._target, target
+        if last is None or target.queues != last.queues or not _count_alike(target, last):
+            self._last = [message]
+            self._groups.append((target, self._last))
+        else:
             self._last.append(message)
-            return
-        if target.exchange is not self.exchange:
-            self.has_more_exchanges = self.exchange is not None
-            self.exchange = target.exchange
-        self._queues, self._last = target.queues, [message]
-        self._groups.append((target, self._last))
-        if not target.queues:
-            self.has_unroutable = True
+
+    def add_known(
+        self, pairs: Iterator[tuple[bytes, bytes]], recent: Mapping[bytes, PublishTarget]
+    ) -> tuple[bytes, bytes] | None:
+        """Put messages behind the others, up to the first one that needs more than known queues.
+
+        Args:
+            pairs: Payloads of publish frames and their messages; what is added is taken from it.
+            recent: Targets by payload.
+
+        Returns:
+            That one, which is taken, too, and not added; None: there is none.
+        """
+        for pair in pairs:
+            target = recent.get(pair[0])
+            if (
+                target is None
+                or not target.is_plain
+                or target.routes_version != target.exchange.routes_version
+            ):
+                return pair
+            # As `add`, without the calls for each message: plain targets have no reply keys, and
+            # none of them returns anything.
+            last, self._target = self._target, target
+            if target is last or (
+                last is not None
+                and last.is_plain
+                and target.queues == last.queues
+                and target.exchange is last.exchange
+            ):
+                self._last.append(pair[1])
+            else:
+                self._last = [pair[1]]
+                self._groups.append((target, self._last))
+        return None
+
+    def end_group(self) -> None:
+        """Make what comes next a group of its own, wherever it goes."""
+        self._target = None
 
     def take(self) -> list[Group]:
         """Return the groups, and remove them from the batch."""
-        groups, self._groups, self._queues, self.exchange = self._groups, [], None, None
-        self.has_more_exchanges = self.has_unroutable = False
+        groups, self._groups, self._target = self._groups, [], None
         return groups
 
 
-def by_queue(groups: Iterable[Group], queued: dict[Queue, list[bytes]]) -> None:
-    """Add the messages of some groups to those that are for each queue, in order."""
+def _count_alike(target: PublishTarget, other: PublishTarget) -> bool:
+    """Return whether messages with these targets, of the same queues, may be one group."""
+    return (
+        target.exchange is other.exchange
+        and target.reply_keys == other.reply_keys
+        and target.mandatory == other.mandatory
+    )
+
+
+def message_count(groups: Iterable[Group]) -> int:
+    """Return how many messages some groups have."""
+    return sum(len(messages) for _, messages in groups)
+
+
+def common_exchange(groups: Sequence[Group]) -> Exchange | None:
+    """Return the exchange that all groups were published to; None: there are several."""
+    exchange = groups[0][0].exchange
+    for target, _ in groups:
+        if target.exchange is not exchange:
+            return None
+    return exchange
+
+
+def parts_of(groups: Iterable[Group]) -> list[tuple[Sequence[Queue], int]]:
+    """Return what went into which queues: the queues of each group and its number of messages."""
+    return [(target.queues, len(messages)) for target, messages in groups]
+
+
+def by_queue(groups: Iterable[Group]) -> Steps[dict[Queue, list[bytes]]]:
+    """Return the messages that are for each queue, in order; a thousand queues in each step.
+
+    If a group has many, they share its list until one of them gets more messages.
+    """
+    queued: dict[Queue, list[bytes]] = {}
+    # Queues whose list is that of a group; the others have their own.
+    sharing: set[Queue] = set()
+    left = STEP_QUEUES
     for target, messages in groups:
         for queue in target.queues:
             known = queued.get(queue)
             if known is None:
-                queued[queue] = messages.copy()
-            else:
-                known += messages
-
-
-def by_queue_in_steps(groups: Iterable[Group], queued: dict[Queue, list[bytes]]) -> Iterator[None]:
-    """Do the same as `by_queue`, a thousand queues in each step.
-
-    Queues share a list until one of them gets more messages.
-    """
-    # Queues whose list is their own; the others have that of a group.
-    own: set[Queue] = set()
-    for target, messages in groups:
-        for at, queue in enumerate(target.queues, 1):
-            known = queued.get(queue)
-            if known is None:
-                queued[queue] = messages
-            elif queue in own:
-                known += messages
-            else:
-                own.add(queue)
+                if len(target.queues) > SHARING_MIN:
+                    sharing.add(queue)
+                    queued[queue] = messages
+                else:
+                    queued[queue] = messages.copy()
+            elif sharing and queue in sharing:
+                sharing.remove(queue)
                 queued[queue] = known + messages
-            if at % STEP_QUEUES == 0:
+            else:
+                known += messages
+            left -= 1
+            if not left:
+                left = STEP_QUEUES
                 yield
-        yield
+    return queued
 
 
-def may_refuse(queues: Iterable[Queue]) -> bool:
-    """Return whether one of the queues may refuse some messages and accept others."""
-    return any(queue.is_failed or queue.refuses_when_full for queue in queues)
-
-
-def put_into(
-    queue: Queue,
-    messages: list[bytes],
-    flags: int,
-    starts: dict[Queue, int],
-    exchange: Exchange | None = None,
-) -> None:
-    """Give a queue its messages at once; a deleted one gets nothing, and a failed one refuses.
+def may_refuse(queues: Iterable[Queue], *, has_groups: bool = False) -> bool:
+    """Return whether some messages may be refused and others accepted.
 
     Args:
-        queue: Queue that does not refuse messages for being full.
-        messages: Messages of all groups for this queue.
-        flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
-        starts: Gets where the messages begin in the queue.
-        exchange: Exchange that a client has published them to; None: no client has.
+        queues: Queues that they go to.
+        has_groups: Whether not all of them go to all of the queues. Then one whose log has failed,
+            which refuses all, refuses only those of some groups.
     """
-    if queue.is_deleted:
-        return
-    if queue.is_failed:
-        # Its log failed after `may_refuse` was asked.
-        queue.count_and_log_refused(len(messages))
-        queue.count_incoming(len(messages), exchange)
-        return
-    starts[queue] = queue.publish(messages, flags, exchange) - len(messages)
+    return any(queue.refuses_when_full or (has_groups and queue.is_failed) for queue in queues)
+
+
+def look_at_each(queues: Iterable[Queue]) -> bool:
+    """Return whether one of the queues looks at each message that it gets."""
+    return any(queue.rules is not None for queue in queues)
+
+
+def pieces_of(groups: Iterable[Group], count_max: int) -> Iterator[list[Group]]:
+    """Iterate over parts of a batch, in order.
+
+    A message is alone if one of its queues may refuse it, and a group is if one of its queues
+    refuses all: then only what that queue should have got is refused.
+
+    Args:
+        groups: The batch; its queues are asked when it is their turn.
+        count_max: Most messages of a part, 1 or more.
+    """
+    piece: list[Group] = []
+    room = count_max
+    for target, messages in groups:
+        size = 1 if may_refuse(target.queues) else count_max
+        is_apart = may_refuse(target.queues, has_groups=True)
+        at = 0
+        while at < len(messages):
+            if piece and (is_apart or not room):
+                yield piece
+                piece, room = [], count_max
+            some = messages[at : at + min(size, room)]
+            piece.append((target, some))
+            at += len(some)
+            room = 0 if is_apart else room - len(some)
+    if piece:
+        yield piece
 
 
 def count_incoming(groups: Iterable[Group]) -> Steps[None]:
     """Count for each queue what it got of several exchanges, a thousand queues in each step.
 
-    `put_into` got no exchange.
+    `enqueue_each` got no exchange.
     """
     looked_at = 0
     for target, messages in groups:
@@ -155,54 +206,3 @@ def count_incoming(groups: Iterable[Group]) -> Steps[None]:
             looked_at += 1
             if looked_at % STEP_QUEUES == 0:
                 yield
-
-
-def barrier_count(groups: Iterable[Group]) -> int:
-    """Return how many barriers some groups have, if each is confirmed for itself."""
-    return sum(len(target.queues) for target, _ in groups)
-
-
-def barriers_of(
-    queued: Mapping[Queue, list[bytes]], starts: Mapping[Queue, int], flags: int
-) -> tuple[list[Barrier], list[Queue]]:
-    """Return what a batch waits for, and the queues that refused what was for them.
-
-    Args:
-        queued: The messages of the batch for each queue.
-        starts: Where `put_into` has put them in each queue that took them.
-        flags: The flags octet that all messages have; `HAS_HEADERS` may differ.
-    """
-    barriers: list[Barrier] = []
-    refusing: list[Queue] = []
-    for queue, messages in queued.items():
-        start = starts.get(queue)
-        if start is None:
-            # It was deleted after the messages were routed, or its log has failed.
-            if not queue.is_deleted:
-                refusing.append(queue)
-            continue
-        end = start + len(messages)
-        if queue.awaits(end, flags):
-            barriers.append(Barrier(queue, start, end))
-    return barriers, refusing
-
-
-def barriers_in_steps(
-    queued: Mapping[Queue, list[bytes]], starts: Mapping[Queue, int], flags: int
-) -> Steps[tuple[list[Barrier], list[Queue]]]:
-    """Do the same as `barriers_of`, a thousand queues in each step."""
-    barriers: list[Barrier] = []
-    refusing: list[Queue] = []
-    each = iter(queued.items())
-    while some := dict(islice(each, STEP_QUEUES)):
-        of_some, refused = barriers_of(some, starts, flags)
-        barriers += of_some
-        refusing += refused
-        if len(some) == STEP_QUEUES:
-            yield
-    return barriers, refusing
-
-
-def parts_of(groups: Iterable[Group]) -> list[tuple[Sequence[Queue], int]]:
-    """Return what went into which queues: the queues of each group and its number of messages."""
-    return [(target.queues, len(messages)) for target, messages in groups]

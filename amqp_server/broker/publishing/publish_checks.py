@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.publishing.expiration import check_expiration
 from amqp_server.protocol.errors import PreconditionFailed
+from amqp_server.protocol.framing import CHECKED_PROPERTIES
 from amqp_server.protocol.methods import BasicPublish
 from amqp_server.protocol.property_octets import (
     EXPIRATION,
@@ -55,6 +56,8 @@ def checked(
         checked_flags: Flags of the properties to check; others are ignored.
         channel: Channel on which they are published.
     """
+    if not checked_flags & CHECKED_PROPERTIES:
+        return messages, None
     head = new_head = b""
     good: list[bytes] = []
     for message in messages:

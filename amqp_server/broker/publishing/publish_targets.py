@@ -168,7 +168,8 @@ class PublishTargets:
 
     def find_known(self, method_payload: bytes) -> PublishTarget | None:
         """Return the target of a frame if it is known, without a search of the bindings."""
-        target = self._frames.get(method_payload)
+        # Most are recent: without the call.
+        target = self._frames.recent.get(method_payload) or self._frames.get(method_payload)
         if target is not None and target.routes_version == target.exchange.routes_version:
             return target
         length = len(method_payload)

@@ -2,55 +2,38 @@
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import ref
 
-from amqp_server.access.permissions import Right
-from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.publishing.confirms import PublisherConfirms
-from amqp_server.broker.publishing.enqueue import enqueue
+from amqp_server.broker.publishing.enqueue import enqueue_each
 from amqp_server.broker.publishing.guarded_targets import GuardedTargets
+from amqp_server.broker.publishing.message_targets import MessageTargets
 from amqp_server.broker.publishing.publish_batch import (
-    BARRIERS_MAX,
     PublishBatch,
-    barrier_count,
-    barriers_in_steps,
-    barriers_of,
     by_queue,
-    by_queue_in_steps,
+    common_exchange,
     count_incoming,
+    look_at_each,
     may_refuse,
+    message_count,
     parts_of,
-    put_into,
+    pieces_of,
 )
-from amqp_server.broker.publishing.publish_checks import (
-    RequestingChannel,
-    check_header_values,
-    checked,
-)
-from amqp_server.broker.rights import when_answered
-from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
-from amqp_server.broker.routing.envelope import Envelope
-from amqp_server.broker.routing.steps import result_of
+from amqp_server.broker.publishing.publish_checks import RequestingChannel, checked
 from amqp_server.broker.transactions.transaction import DeferredPublish
-from amqp_server.broker.transfers.large_body import with_body, without_large_body
 from amqp_server.protocol.constants import ReplyCode
-from amqp_server.protocol.errors import AccessRefused, AmqpError
-from amqp_server.protocol.framing import CHECKED_PROPERTIES
 from amqp_server.protocol.large_delivery import content_of
 from amqp_server.protocol.methods import (
     BasicAck,
     BasicNack,
-    BasicPublish,
     BasicReturn,
 )
 from amqp_server.protocol.property_octets import HEADERS
-from appendlog.layout.message import HAS_HEADERS, routing_key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from amqp_server.base.config import ServerConfig
     from amqp_server.broker.counters.channel_counters import ChannelCounters
@@ -67,6 +50,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.errors import AmqpError
     from amqp_server.protocol.large_delivery import Octets
     from amqp_server.protocol.methods import Method
 
@@ -76,6 +60,9 @@ STEP_QUEUES: Final = 64
 """Most queues that get messages in one step."""
 STEP_LOOKS: Final = 512
 """Messages that queues look at in one step, if they do: for a priority, a lifetime or a size."""
+BARRIERS_MAX: Final = 2048
+"""Most barriers of a batch that may be taken apart; one group has as many as queues."""
+_DONE: Final = object()
 
 
 class PublishingBroker(Protocol):
@@ -131,9 +118,13 @@ class PublishingChannel(RequestingChannel, Protocol):
 class Publishing:
     """The publishes of one channel, and their confirms and returns.
 
-    Publishes that may take long are done in steps. Such a method returns an iterator: each step
-    does a part of the work, and the caller takes all steps before the channel's next frame. Between
-    two steps other clients are served, so a queue may disappear. None means that all is done.
+    A target is found for each message, and neighbours that go the same way become a group
+    (`publish_batch`). The groups are put into their queues. Then they are counted, and returned or
+    confirmed.
+
+    All of it is done in steps: each does a part of the work, and the caller takes all steps before
+    the channel's next frame. Between two steps other clients are served, so a queue may disappear.
+    A short publish takes one step, at once: then a method returns None, not the steps left.
 
     Args:
         channel: Channel that publishes.
@@ -161,6 +152,7 @@ class Publishing:
         self._generation = -1
         self._targets: PublishTargets | GuardedTargets = channel.virtual_host.publish_targets
         self._visits_max = channel.broker.config.limits.route_visits_max
+        self._message_targets = MessageTargets(channel.virtual_host, channel.broker, channel.client)
 
     @property
     def _channel(self) -> PublishingChannel:
@@ -196,51 +188,30 @@ class Publishing:
 
         Raises:
             AmqpError: The exchange is missing or refuses them, and no message was enqueued; or one
-                message is refused, and only those before it were enqueued.
+                message is refused, and only those before it were enqueued. A step raises it, too.
         """
         if self.is_refusing and self.confirms is not None:
-            self.confirms.add(len(messages), (), refused=True)
-            self._broker.turn.mark(self)
+            self._refuse(len(messages))
             return None
         if self._generation != self._rules.generation:
             self._look_at_rights()
-        target = self._targets.find_known(method_payload)
-        if target is None:
-            return self._publish_on_new_route(
-                method_payload, messages, checked_flags, message_flags
-            )
-        return self._publish_to(target, messages, checked_flags, message_flags)
-
-    def _publish_on_new_route(
-        self, method_payload: bytes, messages: list[bytes], checked_flags: int, message_flags: int
-    ) -> Iterator[None]:
-        """Find a route, which may take long, and publish on it."""
-        target = yield from self._targets.find_in_steps(method_payload, self._visits_max)
-        yield from self._publish_to(target, messages, checked_flags, message_flags) or ()
-
-    def _publish_to(
-        self,
-        target: PublishTarget,
-        messages: list[bytes],
-        checked_flags: int,
-        message_flags: int,
-    ) -> Iterator[None] | None:
-        fault = None
-        steps: Iterator[None] | None
-        if checked_flags & CHECKED_PROPERTIES:
+        fault, singly = None, False
+        if checked_flags:
+            singly = bool(checked_flags & HEADERS)
             messages, fault = checked(messages, checked_flags, self._channel)
-        if target.routes_singly or checked_flags & HEADERS:
-            steps = self._publish_singly(target, messages, message_flags)
-        elif not messages:
-            steps = None
-        elif self._virtual_host.firehose is None:
-            steps = self._enqueue(target, target.queues, target.reply_keys, messages, message_flags)
-        else:
-            way = target.queues, target.reply_keys
-            steps = self._trace_and_enqueue(target, *way, messages, message_flags)
-        if fault is None:
-            return steps
-        return _raise_after(steps or (), fault)
+        target = self._targets.find_known(method_payload)
+        if (
+            target is None
+            or target.routes_singly
+            or singly
+            or fault is not None
+            or self._virtual_host.firehose is not None
+        ):
+            pairs = zip(repeat(method_payload), messages, strict=False)
+            steps = self._route(pairs, message_flags, singly=singly)
+            return steps if fault is None else chain(steps, self._raise(method_payload, fault))
+        steps = self._put(((target, messages),), message_flags)
+        return None if next(steps, _DONE) is _DONE else chain((None,), steps)
 
     def publish_batch(
         self,
@@ -249,49 +220,31 @@ class Publishing:
         checked_flags: int,
         message_flags: int,
     ) -> Iterator[None] | None:
-        """Route and take in neighbours that each have a publish frame of their own.
+        """Route and enqueue neighbours that each have a publish frame of their own.
 
         In their order, as `publish_run` does each; what goes into the same queues goes together.
 
         Returns:
             The steps that are left, or None. A step raises AmqpError as `publish_run` does; the
-            messages before that one were taken in.
+            messages before that one were enqueued.
         """
+        if self.is_refusing and self.confirms is not None:
+            self._refuse(len(messages))
+            return None
         if self._generation != self._rules.generation:
             self._look_at_rights()
-        if self.is_refusing or self._channel.transaction is not None or checked_flags & HEADERS:
-            pairs = zip(method_payloads, messages, strict=True)
-            return self._publish_apart(pairs, checked_flags, message_flags)
-        if not checked_flags:
-            return self._publish_checked(method_payloads, messages, message_flags)
-        good, fault = checked(messages, checked_flags, self._channel)
-        steps = self._publish_checked(method_payloads[: len(good)], good, message_flags)
-        if fault is None:
+        fault, singly = None, False
+        if checked_flags:
+            singly = bool(checked_flags & HEADERS)
+            messages, fault = checked(messages, checked_flags, self._channel)
+        pairs = zip(method_payloads, messages, strict=fault is None)
+        steps = self._route(pairs, message_flags, singly=singly)
+        if fault is not None:
+            return chain(steps, self._raise(method_payloads[len(messages)], fault))
+        if singly or self._asks_for_rights:
+            # It may have to wait until a permission is known.
             return steps
-        bad = slice(len(good), len(good) + 1)
-        pairs = zip(method_payloads[bad], messages[bad], strict=True)
-        return chain(steps or (), self._publish_apart(pairs, checked_flags, message_flags))
-
-    def _publish_checked(
-        self, method_payloads: Sequence[bytes], messages: list[bytes], message_flags: int
-    ) -> Iterator[None] | None:
-        """Route and take in neighbours whose properties are checked; see `publish_batch`."""
-        pairs = zip(method_payloads, messages, strict=True)
-        batch = PublishBatch(message_flags)
-        recent, find_known = self._targets.recent(), self._targets.find_known
-        searched = 0
-        for payload, message in pairs:
-            target = recent.get(payload)
-            if target is None or target.routes_version != target.exchange.routes_version:
-                target = find_known(payload)
-                searched += 1
-                if searched % STEP_KEYS == 0 and self._broker.turn.time_slice.is_over:
-                    target = None
-            if target is None or not target.is_plain:
-                rest = chain(((payload, message),), pairs)
-                return self._publish_mixed(batch, rest)
-            batch.add(target, message)
-        return self._enqueue_batch(batch, len(messages))
+        return None if next(steps, _DONE) is _DONE else chain((None,), steps)
 
     def check_target(self, method_payload: bytes) -> None:
         """Check the arguments of a publish before its content arrives.
@@ -309,6 +262,12 @@ class Publishing:
             self._look_at_rights()
         return self._targets.recent()
 
+    def _known_now(self, method_payload: bytes) -> PublishTarget | None:
+        """Return the target of a frame if it is known to be allowed now."""
+        if self._generation != self._rules.generation:
+            self._look_at_rights()
+        return self._targets.find_known(method_payload)
+
     def _look_at_rights(self) -> None:
         """Choose the targets again, because permissions have changed."""
         self._generation = self._rules.generation
@@ -317,6 +276,17 @@ class Publishing:
         self._targets = (
             targets if may_publish_all else GuardedTargets(targets, self._rights, self._client)
         )
+
+    @property
+    def _asks_for_rights(self) -> bool:
+        """Whether the user may not publish everything: permissions are asked for."""
+        return self._targets is not self._virtual_host.publish_targets
+
+    def _refuse(self, count: int) -> None:
+        """Refuse publishes without a look at them."""
+        assert self.confirms is not None, "only they are refused"
+        self.confirms.add(count, (), refused=True)
+        self._broker.turn.mark(self)
 
     def throttle_if_full(self, queues: Iterable[Queue]) -> None:
         """Stop reading from the client while one of the queues has no room."""
@@ -328,16 +298,18 @@ class Publishing:
         """Confirm or refuse every publish whose result became known since the last call."""
         if self.confirms is None:
             return
+        channel = self._channel_ref()
+        assert channel is not None, "only an open channel gets confirms"
         resolved = self.confirms.resolved_tag
-        for result in self.confirms.release():
-            multiple = result.last_tag > resolved + 1
-            resolved = result.last_tag
-            if result.refused:
-                self._channel.send(
-                    BasicNack(delivery_tag=result.last_tag, multiple=multiple, requeue=False)
-                )
-            else:
-                self._channel.send(BasicAck(delivery_tag=result.last_tag, multiple=multiple))
+        for tag, refused in self.confirms.release():
+            multiple = tag > resolved + 1
+            resolved = tag
+            answer = (
+                BasicNack(delivery_tag=tag, multiple=multiple, requeue=False)
+                if refused
+                else BasicAck(delivery_tag=tag, multiple=multiple)
+            )
+            channel.send(answer)
 
     def refuse_confirms(self, queue: TargetQueue) -> None:
         """Refuse the publishes that are not safe in a queue whose log has failed."""
@@ -347,238 +319,215 @@ class Publishing:
     @property
     def awaits_confirms(self) -> bool:
         """Whether publishes of this channel still wait for their confirm."""
-        return self.confirms is not None and len(self.confirms) > 0
+        return self.confirms is not None and bool(self.confirms.waiting)
 
     def run_turn(self) -> None:
         """Confirm the publishes that had no barriers to wait for."""
         self.release_confirms()
 
-    def _publish_apart(
-        self, pairs: Iterable[tuple[bytes, bytes]], checked_flags: int, message_flags: int
-    ) -> Iterator[None]:
-        """Publish messages with frames of their own one after the other."""
-        for payload, message in pairs:
-            yield from self.publish_run(payload, [message], checked_flags, message_flags) or ()
-            yield
+    # The target of each message
 
-    def _publish_mixed(
-        self, batch: PublishBatch, pairs: Iterable[tuple[bytes, bytes]]
+    def _route(
+        self, pairs: Iterator[tuple[bytes, bytes]], flags: int, *, singly: bool
     ) -> Iterator[None]:
-        """Publish messages with frames of their own, some of which need more than their queues.
+        """Find where messages go, then put them there.
 
         Args:
-            batch: Messages before them, which are not in their queues yet.
-            pairs: Publish frames and messages whose properties are checked.
-        """
-        recent = self._targets.recent()
-        try:
-            for payload, message in pairs:
-                target = recent.get(payload)
-                if target is None or target.routes_version != target.exchange.routes_version:
-                    target = self._targets.find_known(payload) or (
-                        yield from self._targets.find_in_steps(payload, self._visits_max)
-                    )
-                    # Finding a route may take long.
-                    yield
-                    recent = self._recent_now()
-                if target.is_plain:
-                    batch.add(target, message)
-                else:
-                    yield from self._enqueue_batch(batch) or ()
-                    yield from self.publish_run(payload, [message], 0, batch.flags) or ()
-                    recent = self._recent_now()
-        finally:
-            yield from self._enqueue_batch(batch) or ()
-
-    def _publish_singly(
-        self, target: PublishTarget, messages: list[bytes], flags: int
-    ) -> Iterator[None]:
-        """Publish messages that may have different routes; consecutive ones with one together.
+            pairs: Payloads of publish frames, each with a message; a run has one payload.
+            flags: Flags octet that all messages have; `HAS_HEADERS` may differ.
+            singly: Whether each message may go to more than the target of its frame.
 
         Raises:
             AmqpError: A message cannot be routed; those before it were enqueued.
         """
-        run: list[bytes] = []
-        way: tuple[Sequence[Queue], tuple[str, ...]] = (), ()
+        batch = PublishBatch()
+        is_deferred = self._channel.transaction is not None
+        looks_ahead = not (singly or is_deferred)
+        recent = self._recent_now() if looks_ahead else {}
+        run, target, is_single = b"", None, False
+        searched = 0
         try:
-            for message in messages:
-                queues, reply_keys, stored = yield from self._way_of(target, message)
-                if run and (queues, reply_keys) != way:
-                    # Not twice, also if a queue of ours fails to take it.
-                    whole, run = run, []
-                    yield from self._trace_and_enqueue(target, *way, whole, flags)
-                way = queues, reply_keys
-                run.append(stored)
-                yield
+            while (pair := batch.add_known(pairs, recent)) is not None:
+                payload, message = pair
+                if target is None or payload is not run:
+                    if is_single:
+                        # It goes in no later than if it had come alone.
+                        yield from self._trace_and_put(batch.take(), flags)
+                    if searched >= STEP_KEYS and self._broker.turn.time_slice.is_over:
+                        searched = 0
+                        yield
+                    if is_deferred:
+                        # A commit publishes each run in a step of its own.
+                        batch.end_group()
+                    run, target = payload, self._known_now(payload)
+                    # Finding a route may take as long as many that are known.
+                    searched += 1 if target is not None else STEP_KEYS
+                    if target is None:
+                        target = yield from self._targets.find_in_steps(payload, self._visits_max)
+                    is_single = singly or target.routes_singly
+                if is_single:
+                    batch.add(*(yield from self._message_targets.find(target, message)))
+                    if self._asks_for_rights or self._broker.turn.time_slice.is_over:
+                        # The next one may have to wait until a permission is known.
+                        yield from self._trace_and_put(batch.take(), flags)
+                    yield
+                else:
+                    batch.add(target, message)
+                    if not target.is_plain:
+                        # What is returned is confirmed before what comes next is returned.
+                        yield from self._trace_and_put(batch.take(), flags)
+                        yield
+                if looks_ahead:
+                    recent = self._recent_now()
         finally:
-            if run:
-                yield from self._trace_and_enqueue(target, *way, run, flags)
+            yield from self._trace_and_put(batch.take(), flags)
 
-    def _way_of(
-        self, target: PublishTarget, message: bytes
-    ) -> Steps[tuple[Sequence[Queue], tuple[str, ...], bytes]]:
-        """Return a message's queues and reply keys, and the form in which the queues store it."""
-        copies: tuple[str, ...] = ()
-        front = taken = message
-        body: memoryview | None = None
-        if message[0] & HAS_HEADERS:
-            limits = self._broker.config.limits
-            has_copies = may_have_copies(message)
-            if has_copies or target.routes_singly:
-                check_header_values(message, limits.header_values_max)
-            if has_copies:
-                front, body = without_large_body(message)
-                copies, taken = take_copies(front, limits.copies_max)
-        for key in copies:
-            try:
-                require = partial(self._rights.require_topic, Right.WRITE, target.exchange, key)
-                yield from when_answered(self._client, require)
-            except AccessRefused as error:
-                raise error.with_method(*BasicPublish.ids) from None
-            if self._broker.turn.time_slice.is_over:
-                yield
-        # First the queues, then the copy: the exchange may be deleted while a large body is copied.
-        if copies or target.routes_singly:
-            keys = (routing_key_of(message).decode("utf-8", "surrogateescape"), *copies)
-            envelope = Envelope(keys, taken, self._visits_max)
-            routing = self._virtual_host.routing
-            queues: Sequence[Queue] = yield from routing.route_in_steps(target.exchange, envelope)
-            reply_keys = reply_keys_of(target.exchange, keys)
-            if copies and queues == (self._virtual_host.delay_queues.get(target.exchange),):
-                # The delay queue stores the message unchanged; `BCC` is removed after the delay.
-                taken = front
+    def _raise(self, method_payload: bytes, fault: AmqpError) -> Iterator[None]:
+        """Raise what is wrong with a message, if nothing is wrong with its publish frame."""
+        if self._known_now(method_payload) is None:
+            yield from self._targets.find_in_steps(method_payload, self._visits_max)
+        try:
+            raise fault
+        finally:
+            # The error refers to this call, and the call would refer to the error: to nothing that
+            # may be as large as the messages, and freed by a full garbage collection only.
+            del fault
+
+    # Into the queues
+
+    def _trace_and_put(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
+        """Tell the firehose, if it is on, of the messages of each group before its turn."""
+        if not groups:
+            return
+        if self._virtual_host.firehose is None:
+            yield from self._put(groups, flags)
+            return
+        for group in groups:
+            if (firehose := self._virtual_host.firehose) is not None:
+                target, messages = group
+                yield from firehose.trace_publishes(self._channel, target.queues, messages)
+            yield from self._put([group], flags)
+
+    def _put(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
+        """Put messages into their queues, and record them; or defer them until `tx.commit`.
+
+        All queues in one step, or one in each if that may take long.
+
+        Args:
+            groups: The messages, at least one; those for one queue go in together.
+            flags: Flags octet that all of them have; `HAS_HEADERS` may differ.
+        """
+        channel = self._channel_ref()
+        assert channel is not None, "only an open channel publishes"
+        if channel.transaction is not None:
+            for target, messages in groups:
+                way = target.queues, target.reply_keys
+                channel.transaction.publish(DeferredPublish(target, *way, messages, flags))
+            return
+        # It may close between two steps.
+        del channel
+        exchange: Exchange | None
+        if len(groups) == 1:
+            ((target, messages),) = groups
+            exchange = target.exchange
+            queued = dict.fromkeys(target.queues, messages)
+            is_alone = len(messages) == 1
         else:
-            queues, reply_keys = target.queues, target.reply_keys
-        if taken is front:
-            return queues, reply_keys, message
-        stored = taken if body is None else (yield from with_body(taken, body))
-        return queues, reply_keys, stored
-
-    def _trace_and_enqueue(
-        self,
-        target: PublishTarget,
-        queues: Sequence[Queue],
-        reply_keys: tuple[str, ...],
-        messages: list[bytes],
-        flags: int,
-    ) -> Iterator[None]:
-        """Tell the firehose of messages, if it is on; then put them into their queues."""
-        if (firehose := self._virtual_host.firehose) is not None:
-            yield from firehose.trace_publishes(self._channel, queues, messages)
-        yield from self._enqueue(target, queues, reply_keys, messages, flags) or ()
-
-    def _enqueue(
-        self,
-        target: PublishTarget,
-        queues: Sequence[Queue],
-        reply_keys: tuple[str, ...],
-        messages: list[bytes],
-        flags: int,
-    ) -> Iterator[None] | None:
-        """Put messages into their queues; return the steps left, or None."""
-        if self._channel.transaction is not None:
-            deferred = DeferredPublish(target, queues, reply_keys, messages, flags)
-            self._channel.transaction.publish(deferred)
-            return None
-        if self._broker.storage.queues_in_commit and any(queue.is_in_commit for queue in queues):
-            return self._enqueue_later(target, queues, reply_keys, messages, flags)
-        if len(messages) > 1 and any(queue.refuses_when_full for queue in queues):
-            return self._enqueue_apart(target, queues, reply_keys, messages, flags)
-        if len(messages) > 1 and len(messages) * len(queues) > STEP_LOOKS and _look_at(queues):
-            return self._enqueue_in_parts(target, queues, reply_keys, messages, flags)
-        if len(queues) > STEP_QUEUES:
-            return self._enqueue_in_steps(target, queues, reply_keys, messages, flags)
-        barriers, refusing = enqueue(queues, messages, flags, target.exchange)
-        self.throttle_if_full(queues)
-        self._record_enqueued(
-            target, queues, reply_keys, messages, barriers, is_refused=bool(refusing)
-        )
-        return None
-
-    def _enqueue_later(
-        self,
-        target: PublishTarget,
-        queues: Sequence[Queue],
-        reply_keys: tuple[str, ...],
-        messages: list[bytes],
-        flags: int,
-    ) -> Iterator[None]:
-        """Put messages into queues of which some are in a commit, when it has ended."""
-        yield from self._broker.commits.until_released(self._client, queues)
-        yield from self._enqueue(target, queues, reply_keys, messages, flags) or ()
-
-    def _enqueue_apart(
-        self,
-        target: PublishTarget,
-        queues: Sequence[Queue],
-        reply_keys: tuple[str, ...],
-        messages: list[bytes],
-        flags: int,
-    ) -> Iterator[None]:
-        """Put messages one by one into queues, of which some may refuse some of them."""
-        for message in messages:
-            yield from self._enqueue(target, queues, reply_keys, [message], flags) or ()
+            exchange = common_exchange(groups)
+            queued = yield from by_queue(groups)
+            is_alone = False
+        in_commit = self._broker.storage.queues_in_commit
+        if in_commit and any(queue.is_in_commit for queue in queued):
+            # The caller takes the first step before it is ready to wait.
             yield
+            yield from self._broker.commits.until_released(self._client, queued)
+        is_long = not is_alone and _takes_long(queued)
+        if not is_alone and (
+            may_refuse(queued, has_groups=len(groups) > 1)
+            or (is_long and message_count(groups) > STEP_LOOKS)
+        ):
+            for piece in pieces_of(groups, STEP_LOOKS):
+                yield from self._put(piece, flags)
+                yield
+            return
+        if is_long or len(queued) > STEP_QUEUES:
+            barriers, refusing = yield from self._put_in_steps(queued, flags, exchange)
+            self._record(groups, barriers, refusing, exchange)
+            self._apply_progress_between({barrier.queue for barrier in barriers})
+        else:
+            barriers, refusing = enqueue_each(queued.items(), flags, exchange, self._client)
+            self._record(groups, barriers, refusing, exchange)
+        if exchange is None:
+            yield from count_incoming(groups)
 
-    def _enqueue_in_parts(
-        self,
-        target: PublishTarget,
-        queues: Sequence[Queue],
-        reply_keys: tuple[str, ...],
-        messages: list[bytes],
-        flags: int,
-    ) -> Iterator[None]:
-        """Put some of the messages at a time into queues that look at each of them."""
-        for at in range(0, len(messages), STEP_LOOKS):
-            part = messages[at : at + STEP_LOOKS]
-            yield from self._enqueue_in_steps(target, queues, reply_keys, part, flags)
-
-    def _enqueue_in_steps(
-        self,
-        target: PublishTarget,
-        queues: Sequence[Queue],
-        reply_keys: tuple[str, ...],
-        messages: list[bytes],
-        flags: int,
-    ) -> Iterator[None]:
-        """Put messages into many queues, one in each step."""
+    def _put_in_steps(
+        self, queued: Mapping[Queue, list[bytes]], flags: int, exchange: Exchange | None
+    ) -> Steps[tuple[list[Barrier], list[TargetQueue]]]:
+        """Put messages into many queues, one in each step; see `enqueue_each`."""
         barriers: list[Barrier] = []
-        is_refused = False
-        for queue in queues:
-            if queue.is_in_commit:
-                yield from self._broker.commits.until_released(self._client, (queue,))
-            awaited, refusing = enqueue((queue,), messages, flags, target.exchange)
+        refusing: list[TargetQueue] = []
+        for item in queued.items():
+            if item[0].is_in_commit:
+                yield from self._broker.commits.until_released(self._client, item[:1])
+            awaited, refused = enqueue_each((item,), flags, exchange, self._client)
             barriers += awaited
-            is_refused |= bool(refusing)
-            self.throttle_if_full((queue,))
+            refusing += refused
             yield
-        self._record_enqueued(target, queues, reply_keys, messages, barriers, is_refused=is_refused)
-        self._apply_progress_between({barrier.queue for barrier in barriers})
+        return barriers, refusing
 
-    def _record_enqueued(
+    def _record(
         self,
-        target: PublishTarget,
-        queues: Sequence[Queue],
-        reply_keys: tuple[str, ...],
-        messages: list[bytes],
+        groups: Sequence[Group],
         barriers: list[Barrier],
-        *,
-        is_refused: bool,
+        refusing: list[TargetQueue],
+        exchange: Exchange | None,
     ) -> None:
-        """Return messages that are in no queue, or wait until the others are safe."""
-        if (watch := self._virtual_host.publish_watch) is not None:
-            watch(queues, messages)
-        replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
-        pair = self._pair
-        if pair is None or pair.exchange is not target.exchange:
-            pair = self._pair = self._counters.publishes_to(target.exchange)
-        pair.publish += len(messages)
-        if not (queues or replied):
+        """Count messages, return those that are in no queue, wait until the others are safe.
+
+        Args:
+            groups: The messages.
+            barriers: What they wait for.
+            refusing: Queues that did not take what was for them.
+            exchange: Exchange that all of them were published to; None: there are several.
+        """
+        watch, pair = self._virtual_host.publish_watch, self._pair
+        total = width = 0
+        for target, messages in groups:
+            queues, count = target.queues, len(messages)
+            if pair is None or pair.exchange is not target.exchange:
+                pair = self._pair = self._counters.publishes_to(target.exchange)
+            pair.publish += count
+            total += count
+            width += len(queues)
+            if watch is not None:
+                watch(queues, messages)
+            if target.reply_keys or not queues:
+                self._reply_or_return(target, messages)
+        if self.confirms is None:
+            return
+        shares: Sequence[Share] = ()
+        if exchange is None:
+            counters = self._counters
+            shares = [
+                (counters.publishes_to(to.exchange), len(messages)) for to, messages in groups
+            ]
+        if len(groups) > 1 and width <= BARRIERS_MAX and (barriers or refusing):
+            self.confirms.add_batch(parts_of(groups), barriers, refusing, pair, shares)
+        else:
+            self.confirms.add(total, barriers, refused=bool(refusing), counters=pair, shares=shares)
+        for barrier in barriers:
+            barrier.queue.waiting_confirms.add(self)
+        if refusing or not barriers:
+            self._broker.turn.mark(self)
+
+    def _reply_or_return(self, target: PublishTarget, messages: list[bytes]) -> None:
+        """Give messages to reply consumers; return them if nobody takes them, if that is asked."""
+        replies = self._virtual_host.replies
+        replied = target.reply_keys and replies.deliver(target.reply_keys, messages)
+        if not (target.queues or replied):
             self._count_lost(target, len(messages))
             if target.mandatory:
                 self.basic_return(messages)
-        if self.confirms is not None:
-            self._await_barriers(len(messages), barriers, refused=is_refused)
 
     def count(self, target: PublishTarget, count: int) -> None:
         """Count messages that were published, and that a queue or a consumer of replies got."""
@@ -599,158 +548,12 @@ class Publishing:
         else:
             self._pair.drop_unroutable += count
 
-    def _count_batch(self, groups: Sequence[Group], count: int, *, has_unroutable: bool) -> None:
-        """Count messages that were published to one exchange."""
-        self.count(groups[0][0], count)
-        if has_unroutable:
-            for target, messages in groups:
-                if not target.queues:
-                    self._count_lost(target, len(messages))
-
-    def _count_shares(self, groups: Sequence[Group]) -> list[Share]:
-        """Count messages that were published to several exchanges; return how many to each."""
-        shares: list[Share] = []
-        for target, messages in groups:
-            if target.queues:
-                self.count(target, len(messages))
-            else:
-                self.count_unroutable(target, len(messages))
-            assert self._pair is not None, "it has counted them"
-            shares.append((self._pair, len(messages)))
-        return shares
-
     def _apply_progress_between(self, queues: Iterable[TargetQueue]) -> None:
         """Apply what the disk reported between the steps of a publish, before it was recorded."""
         for queue in queues:
             if queue.is_failed:
                 self.refuse_confirms(queue)
         self._broker.turn.mark(self)
-
-    def _await_barriers(
-        self,
-        count: int,
-        barriers: Sequence[Barrier],
-        *,
-        refused: bool = False,
-        shares: Sequence[Share] = (),
-    ) -> None:
-        assert self.confirms is not None, "only a channel with confirms waits for barriers"
-        self.confirms.add(count, barriers, refused=refused, counters=self._pair, shares=shares)
-        for barrier in barriers:
-            barrier.queue.waiting_confirms.add(self)
-        if not barriers:
-            self._broker.turn.mark(self)
-
-    def _await_batch(
-        self,
-        groups: Sequence[Group],
-        count: int,
-        barriers: Sequence[Barrier],
-        refusing: Sequence[Queue],
-        shares: Sequence[Share],
-    ) -> None:
-        """Wait for the barriers of neighbours, which may be taken apart if a log fails."""
-        if not barriers and not refusing:
-            self._await_barriers(count, (), shares=shares)
-            return
-        assert self.confirms is not None, "only a channel with confirms waits for barriers"
-        self.confirms.add_batch(parts_of(groups), barriers, refusing, self._pair, shares)
-        for barrier in barriers:
-            barrier.queue.waiting_confirms.add(self)
-        if refusing:
-            self._broker.turn.mark(self)
-
-    def _enqueue_batch(self, batch: PublishBatch, count: int = 0) -> Iterator[None] | None:
-        """Put neighbours into their queues, leave the batch empty; return the steps left, or None.
-
-        Args:
-            batch: The neighbours.
-            count: How many there are; 0: they are still to be counted.
-        """
-        # The queues count what they take of one exchange. Of several, it is counted afterwards.
-        exchange = None if batch.has_more_exchanges else batch.exchange
-        has_unroutable = batch.has_unroutable
-        groups = batch.take()
-        if not groups:
-            return None
-        if self._virtual_host.firehose is not None:
-            return self._trace_and_enqueue_groups(groups, batch.flags)
-        if len(groups) == 1:
-            ((target, messages),) = groups
-            return self._enqueue(target, target.queues, (), messages, batch.flags)
-        if self._virtual_host.publish_watch is not None:
-            return self._enqueue_groups_apart(groups, batch.flags)
-        if barrier_count(groups) > BARRIERS_MAX:
-            return self._enqueue_groups_in_steps(groups, batch.flags)
-        queued: dict[Queue, list[bytes]] = {}
-        by_queue(groups, queued)
-        if len(queued) > STEP_QUEUES or (
-            sum(map(len, queued.values())) > STEP_LOOKS and _look_at(queued)
-        ):
-            return self._enqueue_groups_in_steps(groups, batch.flags)
-        if may_refuse(queued):
-            return self._enqueue_groups_apart(groups, batch.flags)
-        if self._broker.storage.queues_in_commit and any(queue.is_in_commit for queue in queued):
-            return self._enqueue_groups_in_steps(groups, batch.flags)
-        starts: dict[Queue, int] = {}
-        for queue, messages in queued.items():
-            put_into(queue, messages, batch.flags, starts, exchange)
-        self.throttle_if_full(starts)
-        count = count or sum(len(messages) for _, messages in groups)
-        shares: Sequence[Share] = ()
-        if exchange is not None:
-            self._count_batch(groups, count, has_unroutable=has_unroutable)
-        else:
-            shares = self._count_shares(groups)
-            result_of(count_incoming(groups))
-        if self.confirms is not None:
-            barriers, refusing = barriers_of(queued, starts, batch.flags)
-            self._await_batch(groups, count, barriers, refusing, shares)
-        return None
-
-    def _trace_and_enqueue_groups(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
-        """Do the same for each group as `_trace_and_enqueue`."""
-        for target, messages in groups:
-            yield from self._trace_and_enqueue(target, target.queues, (), messages, flags)
-
-    def _enqueue_groups_apart(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
-        """Put the messages of each group into its queues, of which some may refuse them."""
-        for target, messages in groups:
-            yield from self._enqueue(target, target.queues, (), messages, flags) or ()
-            yield
-
-    def _enqueue_groups_in_steps(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
-        """Put the messages of all groups into many queues, one queue in each step."""
-        queued: dict[Queue, list[bytes]] = {}
-        yield from by_queue_in_steps(groups, queued)
-        if may_refuse(queued):
-            yield from self._enqueue_groups_apart(groups, flags)
-            return
-        exchange: Exchange | None = groups[0][0].exchange
-        if any(target.exchange is not exchange for target, _ in groups):
-            exchange = None
-        starts: dict[Queue, int] = {}
-        for queue, messages in queued.items():
-            if queue.is_in_commit:
-                yield from self._broker.commits.until_released(self._client, (queue,))
-            put_into(queue, messages, flags, starts, exchange)
-            self.throttle_if_full((queue,))
-            yield
-        count = sum(len(messages) for _, messages in groups)
-        shares: Sequence[Share] = ()
-        if exchange is not None:
-            self._count_batch(groups, count, has_unroutable=True)
-        else:
-            shares = self._count_shares(groups)
-            yield from count_incoming(groups)
-        if self.confirms is None:
-            return
-        barriers, refusing = yield from barriers_in_steps(queued, starts, flags)
-        if barrier_count(groups) > BARRIERS_MAX:
-            self._await_barriers(count, barriers, refused=bool(refusing), shares=shares)
-        else:
-            self._await_batch(groups, count, barriers, refusing, shares)
-        self._apply_progress_between(starts)
 
     def basic_return(self, messages: list[bytes]) -> None:
         """Return mandatory messages that no queue takes."""
@@ -764,17 +567,6 @@ class Publishing:
             )
 
 
-def _look_at(queues: Iterable[Queue]) -> bool:
-    """Return whether one of the queues looks at each message that it gets."""
-    return any(queue.rules is not None for queue in queues)
-
-
-def _raise_after(steps: Iterable[None], error: AmqpError) -> Iterator[None]:
-    """Take all steps, then raise the error of the message behind them."""
-    yield from steps
-    try:
-        raise error
-    finally:
-        # The error refers to this call, and the call would refer to the error: to nothing that may
-        # be as large as the messages, and freed by a full garbage collection only.
-        del error
+def _takes_long(queued: Mapping[Queue, list[bytes]]) -> bool:
+    """Return whether queues look at more messages than they should in one step."""
+    return sum(map(len, queued.values())) > STEP_LOOKS and look_at_each(queued)

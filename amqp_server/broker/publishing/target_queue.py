@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from amqp_server.broker.counters.owners import CountedExchange
+    from amqp_server.broker.publishing.throttled_publishers import Throttled
     from amqp_server.broker.turn import TaskQueue
 
 
@@ -29,12 +30,24 @@ class ConfirmWaiter(Protocol):
         """Refuse the messages that are not safe in a queue whose log has failed."""
 
 
+class TargetStore(Protocol):
+    """The messages of a queue, as publishers see them."""
+
+    @property
+    def throttles_publishers(self) -> bool:
+        """Whether there is no room, or will soon be none: publishers should wait."""
+
+
 class TargetQueue(Protocol):
     """A queue that messages are published to. Ranges are `[start, end)`."""
 
     @property
     def name(self) -> str:
         """Name of the queue."""
+
+    @property
+    def store(self) -> TargetStore:
+        """Its messages."""
 
     @property
     def is_deleted(self) -> bool:
@@ -76,6 +89,9 @@ class TargetQueue(Protocol):
 
     def count_incoming(self, count: int, exchange: CountedExchange | None) -> None:
         """Count messages that were routed to the queue and that `publish` has not counted."""
+
+    def throttle(self, client: Throttled) -> None:
+        """Stop reading from a publisher until the store has room."""
 
     def withdraw(self, start: int, end: int) -> None:
         """Settle refused messages that no consumer has; their publisher repeats them."""

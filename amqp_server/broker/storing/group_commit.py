@@ -30,6 +30,9 @@ class GroupCommit:
     Args:
         settings: Bounds of the wait.
         now_seconds: Clock of the waits; it never goes back.
+
+    Attributes:
+        gathers: Whether the last write had several messages, so that the next ones may wait.
     """
 
     __slots__ = (
@@ -38,7 +41,7 @@ class GroupCommit:
         "_now_seconds",
         "_settings",
         "_since_seconds",
-        "_written_count",
+        "gathers",
     )
 
     def __init__(
@@ -46,7 +49,7 @@ class GroupCommit:
     ) -> None:
         self._settings = settings
         self._now_seconds = now_seconds
-        self._written_count = 0
+        self.gathers = False
         self._end_offset = 0
         # When the messages began to wait, 0 before they do, and when the last of them came.
         self._since_seconds = 0.0
@@ -54,12 +57,12 @@ class GroupCommit:
 
     def begin(self, messages: int) -> None:
         """Note that a write of `messages` messages begins: the next ones wait again."""
-        self._written_count = messages
+        self.gathers = messages > 1
         self._since_seconds = 0.0
 
     def end_wait(self) -> None:
         """Let the next write wait for nothing."""
-        self._written_count = 0
+        self.gathers = False
 
     def is_worth_waiting(self, start: int, end: int, message_bytes: float) -> bool:
         """Return whether the messages of `[start, end)` should wait while publishers send.
@@ -73,7 +76,7 @@ class GroupCommit:
             end: End of what could be written now, above `start`.
             message_bytes: Mean size of a message.
         """
-        if self._written_count <= 1:
+        if not self.gathers:
             return False
         now_seconds = self._now_seconds()
         if not self._since_seconds:
@@ -106,6 +109,9 @@ class WaitingWrites:
 
     Args:
         turn: Turn that runs it.
+
+    Attributes:
+        arrival_count: Appends of messages to any store of a journaled queue; the stores count them.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -113,25 +119,21 @@ class WaitingWrites:
         self._task_queue = TaskQueue()
         # A dict keeps the order.
         self._stores: dict[WaitingStore, None] = {}
-        self._arrival_count = 0
+        self.arrival_count = 0
         self._seen_count = 0
-
-    def count_arrival(self) -> None:
-        """Count messages that were appended to a store, whichever it is."""
-        self._arrival_count += 1
 
     def add(self, store: WaitingStore) -> None:
         """Let the messages of a store wait until a turn in which nothing was published."""
         if not self._stores:
-            self._seen_count = self._arrival_count
+            self._seen_count = self.arrival_count
         if store not in self._stores:
             self._stores[store] = None
             self._turn.mark(self, self._task_queue)
 
     def run_turn(self) -> None:
         """Wake the queues that need not wait any more."""
-        is_flowing = self._seen_count != self._arrival_count
-        self._seen_count = self._arrival_count
+        is_flowing = self._seen_count != self.arrival_count
+        self._seen_count = self.arrival_count
         stores = tuple(self._stores)
         for at, store in enumerate(stores, 1):
             if not is_flowing or not store.is_worth_waiting:

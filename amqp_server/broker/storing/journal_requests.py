@@ -37,20 +37,18 @@ class JournalRequests:
         log: Log that the flusher writes the requests to.
         chunk_bytes_max: Most message bytes in a chunk; a larger message has a chunk of its own.
         stopwatch: Measures how long a request may be encoded.
-
-    Attributes:
-        transactions: Offsets that belong to transactions. Each of their chunks names its
-            transaction and holds nothing else. Only durable queues, whose offsets have no gaps,
-            use it.
     """
 
     def __init__(self, log: Log, chunk_bytes_max: int, stopwatch: Stopwatch = perf_counter) -> None:
         self._stopwatch = stopwatch
-        self.transactions = TransactionMarks()
         self._log = log
+        self._salt = log.identity.salt
         self._chunk_bytes_max = chunk_bytes_max
         self._clock = AppendClock(log.directory, log.last_timestamp_ns, log.time_ns)
         self._timestamp_ns = 0
+        # Offsets that belong to transactions. Each of their chunks names its transaction and holds
+        # nothing else. Only durable queues, whose offsets have no gaps, may have some.
+        self._transactions: TransactionMarks | None = None
         self._taken: list[Piece] = []
 
     def make(
@@ -68,9 +66,9 @@ class JournalRequests:
         """
         self._timestamp_ns = self._clock.now_ns()
         self._taken = []
-        if self.transactions:
+        if self._transactions:
             assert len(ranges) == 1, "a queue with transactions has gaps"
-            chunks, end_offset = self._encode_transactions(ring, *ranges[0])
+            chunks, end_offset = self._encode_transactions(self._transactions, ring, *ranges[0])
         elif len(ranges) == 1:
             chunks, end_offset = self._encode_run(ring, *ranges[0])
         else:
@@ -78,10 +76,22 @@ class JournalRequests:
         append = Append(chunks, end_offset, sync=sync, settled_floor=settled_floor)
         return FlushRequest(self._log, append)
 
+    def mark_transaction(self, start: int, end: int, transaction_id: bytes) -> None:
+        """Record that `[start, end)`, above all marks, belongs to a transaction."""
+        if self._transactions is None:
+            self._transactions = TransactionMarks()
+        self._transactions.add(start, end, transaction_id)
+
     def restore_marks(self) -> None:
         """Restore the transaction marks of the last request: it failed and is encoded again."""
-        self.transactions.put_back(self._taken)
-        self._taken = []
+        if self._transactions is not None:
+            self._transactions.put_back(self._taken)
+            self._taken = []
+
+    def forget_marks(self, end: int) -> None:
+        """Forget the transaction marks below `end`: the log holds these messages."""
+        if self._transactions is not None:
+            self._transactions.forget(end)
 
     def _encode_run(self, ring: Ring, start: int, end: int) -> tuple[list[Chunk], int]:
         """Encode messages with consecutive offsets; return the chunks and their end.
@@ -95,8 +105,10 @@ class JournalRequests:
         time_slice: TimeSlice | None = None
         while start < end and not (time_slice is not None and time_slice.is_over):
             bytes_max = min(self._chunk_bytes_max, left_bytes)
-            likely = max(bytes_max * len(ring) // max(ring.held_bytes, 1), 1)
-            stop = min(end, start + likely, start + CHUNK_MESSAGES_MAX)
+            stop = min(end, start + CHUNK_MESSAGES_MAX)
+            if stop - start > 1:
+                likely = max(bytes_max * len(ring) // max(ring.held_bytes, 1), 1)
+                stop = min(stop, start + likely)
             messages = up_to(ring.read(start, stop), bytes_max)
             if chunks and len(messages[0]) > left_bytes:
                 break
@@ -107,7 +119,7 @@ class JournalRequests:
             if start < end and time_slice is None:
                 # Most requests are one chunk.
                 time_slice = TimeSlice(stopwatch=self._stopwatch)
-                time_slice.begin(began_seconds)
+                time_slice.began_seconds = began_seconds
         return chunks, start
 
     def _encode_with_gaps(
@@ -127,13 +139,13 @@ class JournalRequests:
         return chunks, ranges[-1][1]
 
     def _encode_transactions(
-        self, ring: Ring, first_offset: int, end: int
+        self, transactions: TransactionMarks, ring: Ring, first_offset: int, end: int
     ) -> tuple[list[Chunk], int]:
         """Encode messages so that each chunk belongs to one transaction, or to none."""
         messages = ring.read(first_offset, min(end, first_offset + TRANSACTIONS_MESSAGES_MAX))
         ends_bytes = list(accumulate(map(len, messages)))
         count = max(bisect_right(ends_bytes, REQUEST_BYTES_MAX), 1)
-        self._taken = self.transactions.pieces(first_offset, first_offset + count)
+        self._taken = transactions.pieces(first_offset, first_offset + count)
         chunks = [
             self._encode(
                 messages[start:end],
@@ -161,7 +173,7 @@ class JournalRequests:
         self, messages: list[bytes], offsets: Sequence[int], transaction_id: bytes
     ) -> Chunk:
         base = offsets[0]
-        salt = self._log.identity.salt
+        salt = self._salt
         if len(messages) == 1 and len(messages[0]) >= LARGE_MESSAGE_BYTES:
             return LargeChunk(messages[0], base, self._timestamp_ns, salt, transaction_id)
         deltas = None if isinstance(offsets, range) else [offset - base for offset in offsets]
@@ -187,5 +199,7 @@ def _batches(ring: Ring, ranges: list[tuple[int, int]]) -> Iterator[tuple[list[b
 
 def up_to(messages: list[bytes], bytes_max: int) -> list[bytes]:
     """Return the longest head of `messages` within `bytes_max`, at least one message."""
+    if len(messages) == 1:
+        return messages
     fitting = max(count_within(messages, bytes_max), 1)
     return messages if fitting >= len(messages) else messages[:fitting]

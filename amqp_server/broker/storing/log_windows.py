@@ -24,6 +24,7 @@ class LogWindows:
     Attributes:
         of_consumers: Windows of the queue's own consumers, which read the log in one sequence.
         budget: Memory limit that applies to the windows.
+        are_shared: Whether any reader other than the queue's consumers has ever read the log.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class LogWindows:
         self._read_in_worker = read_in_worker
         self.budget = WindowBudget() if budget is None else budget
         self._shared: SharedWindows | None = None
+        self.are_shared = False
         self.of_consumers = self.new_reader()
 
     @property
@@ -40,12 +42,8 @@ class LogWindows:
         """Windows that all other readers share; created on first use, as few queues need them."""
         if self._shared is None:
             self._shared = SharedWindows(self._log, self._read_in_worker, self.budget)
+            self.are_shared = True
         return self._shared
-
-    @property
-    def are_shared(self) -> bool:
-        """Whether any reader other than the queue's consumers has ever read the log."""
-        return self._shared is not None
 
     @property
     def reads(self) -> int:

@@ -224,15 +224,15 @@ class MessageStore:
         else:
             self._overflow.add(messages)
         if self._is_journaled:
-            self._waiting_writes.count_arrival()
-        end = self.end_offset
+            self._waiting_writes.arrival_count += 1
+        end = self.ring.cursor + self._overflow.count
         if persistent:
             self._persistent_end = end
         return end
 
     def mark_transaction(self, start: int, end: int, transaction_id: bytes) -> None:
         """Record in the log that `[start, end)`, appended just now, belongs to a transaction."""
-        self._requests.transactions.add(start, end, transaction_id)
+        self._requests.mark_transaction(start, end, transaction_id)
 
     def read(self, start: int, end: int, reader: WindowReader | None = None) -> list[bytes]:
         """Return the result of `read_run` as one object for each message."""
@@ -250,9 +250,11 @@ class MessageStore:
             reader: Windows of a reader with its own position in the log; None for consumers.
         """
         if start >= self.ring.window_start:
-            if reader is None:
+            if reader is None and self._reader.windows:
                 self._reader.clear()
-            return self.read_memory(start, end)
+            cursor = self.ring.cursor
+            # As `read_memory`, without the call: this is asked for each delivery.
+            return self.ring.read(start, end) if end <= cursor else self.read_memory(start, end)
         reader = reader or self._reader
         run = reader.get(start, min(end, self.ring.window_start))
         if run is None:
@@ -290,6 +292,8 @@ class MessageStore:
 
     def release(self, ack_floor: int) -> None:
         """Release settled messages from the ring, once they are 256 or all that it holds."""
+        end = self.ring.cursor + self._overflow.count
+        assert ack_floor <= end, "I2: settled beyond the end of the store"
         if not self._is_journaled or ack_floor <= self.written_end:
             end = ack_floor if self._is_journaled else min(ack_floor, self.gating_sequence)
             if end >= self.ring.cursor or end - self.ring.window_start >= 256:
@@ -298,7 +302,7 @@ class MessageStore:
                 if not self._is_journaled and self._spilling.is_delayed:
                     self._spilling.spill_delay.settled()
                     self._mark_resumed()
-        if ack_floor >= self._reader.end_offset:
+        if self._reader.windows and ack_floor >= self._reader.end_offset:
             # No consumer reads the window again, and it may keep a removed segment on the disk.
             self._reader.clear()
         # In a durable queue only the flusher frees slots.
@@ -421,7 +425,7 @@ class MessageStore:
             if self._is_sync_due:
                 self.request_sync()
             return False
-        if may_wait and self.is_worth_waiting:
+        if may_wait and self._group.gathers and self.is_worth_waiting:
             self._waiting_writes.add(self)
             return False
         self._group.begin(end - start)
@@ -458,7 +462,9 @@ class MessageStore:
                 self.recovery_point = append.end_offset
             if self._is_journaled:
                 # Consumers may settle before the disk has the messages; release these only now.
-                self.ring.release(min(self._settlement.ack_floor, self.written_end))
+                end = min(self._settlement.ack_floor, self.written_end)
+                if end > self.ring.window_start:
+                    self.ring.release(end)
             else:
                 self.ring.release(self.gating_sequence)
             self._use_room()
@@ -488,7 +494,7 @@ class MessageStore:
             return
         self.written_end = max(self.written_end, self.log.log_end_offset)
         self.recovery_point = max(self.recovery_point, self.log.recovery_point)
-        self._requests.transactions.forget(self.written_end)
+        self._requests.forget_marks(self.written_end)
         self.is_failed = False
         self.failure = None
         logger.warning("journal continues path=%s offset=%d", self.log.directory, self.written_end)
@@ -504,7 +510,6 @@ class MessageStore:
         return StoreProgress(
             self.readable_end,
             self.confirmed_end,
-            not self.throttles_publishers,
             self.is_failed,
             tuple(lost),
         )

@@ -289,9 +289,8 @@ class QueueStorage:
             logger.exception("flush result not applied log=%s", store.log.directory)
 
     def relieve_memory(self) -> None:
-        """Schedule the release of memory if the rings together hold too much."""
-        if self.pool.is_over:
-            self._relief.start(int(self.pool.bytes_max * RELIEF_SHARE))
+        """Schedule the release of memory, because the rings together hold too much."""
+        self._relief.start(int(self.pool.bytes_max * RELIEF_SHARE))
 
     @property
     def held_bytes(self) -> int:

@@ -19,14 +19,12 @@ class StoreProgress(NamedTuple):
     Attributes:
         readable_end: End of the offsets that readers may see (I9, exclusive).
         confirmed_end: All persistent messages below it may be confirmed (I3, exclusive).
-        has_room: Whether publishers may send: no message waits for a slot, no spill is delayed.
         is_failed: Whether the log accepts no more writes.
         lost: Ranges of offsets that the log turned out not to have; each is reported once.
     """
 
     readable_end: int
     confirmed_end: int
-    has_room: bool
     is_failed: bool
     lost: tuple[tuple[int, int], ...] = ()
 

@@ -36,6 +36,7 @@ class WindowReader:
     Attributes:
         reads: Windows read so far.
         failed_reads: Reads that failed; a reader that still needs one asks again.
+        windows: Windows in memory, in order, two at most; only the reader changes them.
     """
 
     def __init__(self, log: Log, read_in_worker: ReadInWorker, budget: WindowBudget) -> None:
@@ -44,7 +45,7 @@ class WindowReader:
         self._log = log
         self._read_in_worker = read_in_worker
         self._budget = budget
-        self._windows: deque[LogWindow] = deque()
+        self.windows: deque[LogWindow] = deque()
         self._is_reading = False
         self._is_closed = False
         self._waiters: list[asyncio.Future[None]] = []
@@ -52,24 +53,24 @@ class WindowReader:
     @property
     def end_offset(self) -> int:
         """End of the offsets in memory (exclusive); 0 if there are none."""
-        return self._windows[-1].end if self._windows else 0
+        return self.windows[-1].end if self.windows else 0
 
     @property
     def held_bytes(self) -> int:
         """Memory that the windows use."""
-        return sum(window.held_bytes for window in self._windows)
+        return sum(window.held_bytes for window in self.windows)
 
     @property
     def read_at_seconds(self) -> float:
         """Time at which the last window arrived, by the monotonic clock."""
-        return self._windows[-1].read_at_seconds if self._windows else 0.0
+        return self.windows[-1].read_at_seconds if self.windows else 0.0
 
     def get(self, start: int, end: int) -> Messages | None:
         """Return the messages from `start` on that are in memory, at most up to `end`, or None.
 
         They end before the first offset that the log does not have.
         """
-        windows = self._windows
+        windows = self.windows
         while len(windows) > 1 and start >= windows[1].start:
             windows.popleft()
             self._record_held()
@@ -85,7 +86,7 @@ class WindowReader:
 
         def done(result: ReadResult | Exception) -> None:
             if not isinstance(result, Exception):
-                self._windows.clear()
+                self.windows.clear()
                 self._take(start, result)
             arrived(start, result)
 
@@ -99,12 +100,12 @@ class WindowReader:
             arrived: Called on the event loop, even after a failure. A reader that then misses its
                 messages calls `begin`, which reports the reason.
         """
-        if self._is_reading or len(self._windows) != 1 or self._windows[0].end >= until:
+        if self._is_reading or len(self.windows) != 1 or self.windows[0].end >= until:
             return
         if not self._budget.has_room_ahead:
             # It would take the place of a window that another reader waits for.
             return
-        start = self._windows[0].end
+        start = self.windows[0].end
 
         def done(result: ReadResult | Exception) -> None:
             if not isinstance(result, Exception) and self.end_offset == start:
@@ -122,8 +123,8 @@ class WindowReader:
 
     def clear(self) -> None:
         """Release the windows in memory."""
-        if self._windows:
-            self._windows.clear()
+        if self.windows:
+            self.windows.clear()
             self._record_held()
 
     def close(self) -> None:
@@ -153,7 +154,7 @@ class WindowReader:
 
     def _take(self, start: int, result: ReadResult) -> None:
         if result.parts and not self._is_closed:
-            self._windows.append(LogWindow(start, result))
+            self.windows.append(LogWindow(start, result))
         self._record_held()
 
     def _record_held(self) -> None:

@@ -73,10 +73,10 @@ def qos(channel: Channel, method: BasicQos) -> None:
     if method.prefetch_size != 0:
         raise NotImplementedAmqp(f"prefetch_size!=0 ({method.prefetch_size})")
     if method.global_:
-        channel.prefetch_global = method.prefetch_count
+        channel.set_prefetch_global(method.prefetch_count)
     else:
         channel.prefetch = method.prefetch_count
-        channel.prefetch_global = 0
+        channel.set_prefetch_global(0)
         if channel.client.qos_reaches_consumers:
             for consumer in channel.consumers.values():
                 consumer.prefetch = method.prefetch_count

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -66,9 +67,18 @@ if TYPE_CHECKING:
     from amqp_server.connections.client_socket import ClientSocket
     from amqp_server.connections.server_context import ServerContext
     from amqp_server.protocol.framing import Event
-    from amqp_server.protocol.large_delivery import LargeFrames
 
 logger = logging.getLogger("amqp_server.client_session")
+
+
+class _Handled(Enum):
+    """How much of what the client has sent is handled."""
+
+    ALL = auto()
+    UNTIL_WAIT = auto()
+    """The next event has to wait for a reply, or for the client to read."""
+    UNTIL_CUT = auto()
+    """The time is up, or a step waits; the rest is handled in a later turn."""
 
 
 class ClientSession:
@@ -79,6 +89,9 @@ class ClientSession:
         connection: Connection that sends and receives the session's octets.
         machine: Handshake whose greeting (connection.start) this session sends.
         authenticator: Decides in it about the login.
+
+    Attributes:
+        write: Sends frames.
     """
 
     def __init__(
@@ -102,6 +115,7 @@ class ClientSession:
         )
         self._server = server
         self._connection = connection
+        self.write = connection.write
         self._machine = machine
         limits = server.config.limits
         self._input = SessionInput(
@@ -187,14 +201,6 @@ class ClientSession:
         """Whether the write buffer has room for deliveries."""
         return self._connection.is_writable
 
-    def write(self, octets: bytes | bytearray) -> None:
-        """Send frames."""
-        self._connection.write(octets)
-
-    def write_large(self, frames: LargeFrames) -> None:
-        """Send the frames of a large message, a part at a time; what is sent later comes after."""
-        self._connection.write_large(frames)
-
     def reply_in_order(self, send: Callable[[], None]) -> None:
         """Send a method's reply after the replies to all methods before it."""
         self._replies.put(send)
@@ -234,10 +240,13 @@ class ClientSession:
         self._turn.run_now(self, self.task_queue)
         self._input.buffer = None
         at = self._input.at
+        if at == end:
+            # All of it is scanned.
+            return end
         if self._is_busy:
             self._input.pause_while(is_busy=True)
             return at
-        return end if at == end or self._handle_unexpected(buffer, at, end) else at
+        return end if self._handle_unexpected(buffer, at, end) else at
 
     def _handle_unexpected(self, octets: bytes | bytearray, at: int, end: int) -> bool:
         """Handle a publish that is wrong before its content arrives; return whether there was one.
@@ -315,7 +324,7 @@ class ClientSession:
     def _go_on_to_end(self, time_slice: TimeSlice | None) -> None:
         """Handle what had arrived before the connection was lost, then release everything."""
         is_cut = (self.is_open or self._steps is not None) and self._handle_events(time_slice)
-        if time_slice is not None and self.is_open and self._replies.is_waiting and self._is_busy:
+        if time_slice is not None and self.is_open and self._replies.waiting and self._is_busy:
             # Events behind a request that waits for the disk had arrived too.
             return
         if not is_cut and self in self._turn.jobs:
@@ -403,21 +412,21 @@ class ClientSession:
             self._states.change_work(WorkEvent.HURRY)
         elif self._states.work is Work.BLOCKED:
             return True
-        is_cut = self._handle_in_order(time_slice)
+        handled = self._handle_in_order(time_slice)
         event = self._event
         if event is not None and self._steps is None:
             # Keep what the log of stalls names, but no octets of messages.
             self._last_request = event.channel, event.identity
             self._event = None
-        is_busy = self._is_busy
+        is_busy = handled is not _Handled.ALL
         if is_busy or self._input.is_paused:
             self._input.pause_while(is_busy=is_busy)
-        return is_cut
+        return handled is _Handled.UNTIL_CUT
 
-    def _handle_in_order(self, time_slice: TimeSlice | None) -> bool:
-        """Handle one thing after another; return whether the time was too short."""
+    def _handle_in_order(self, time_slice: TimeSlice | None) -> _Handled:
+        """Handle one thing after another; return how far that came."""
         states, waiting, connection = self._states, self._input, self._connection
-        events, channels, admits = waiting.events, self._channels, self._replies.admits
+        events, channels, replies = waiting.events, self._channels, self._replies
         while True:
             try:
                 # Next come the close of a channel, then the events of the client.
@@ -425,18 +434,20 @@ class ClientSession:
                     if channels.closings:
                         closing = channels.closings.popleft()
                         self._begin(closing, WorkEvent.BEGIN_CLOSE, time_slice)
-                    elif (not events and waiting.is_scanned) or connection.is_backlogged:
-                        return False
+                    elif not events and waiting.is_scanned:
+                        return _Handled.ALL
+                    elif (not connection.is_writable and connection.is_backlogged) or (
+                        events and replies.waiting and not replies.admits(events[0])
+                    ):
+                        return _Handled.UNTIL_WAIT
                     elif not events:
                         waiting.scan_some()
                         continue
-                    elif admits(events[0]):
+                    else:
                         self._event = events.popleft()
                         steps = self._handle(self._event)
                         if steps is not None:
                             self._begin(steps, WorkEvent.BEGIN, time_slice)
-                    else:
-                        return False
                 # Its steps; most events leave none.
                 if self._steps is not None and self._take_all(self._steps, time_slice):
                     self._end_work()
@@ -445,7 +456,7 @@ class ClientSession:
                 self._end_with(error)
             # Whether others go first.
             if states.work is Work.BLOCKED:
-                return True
+                return _Handled.UNTIL_CUT
             if (
                 time_slice is not None
                 # As `_is_busy`, without the call: this is asked after each event.
@@ -453,7 +464,7 @@ class ClientSession:
                 and time_slice.is_over
             ):
                 self._turn.mark(self, self.task_queue)
-                return True
+                return _Handled.UNTIL_CUT
 
     def _begin(self, steps: Iterator[None], kind: WorkEvent, time_slice: TimeSlice | None) -> None:
         """Begin work that takes steps."""

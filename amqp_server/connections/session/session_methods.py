@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from amqp_server.broker.channel import Channel
-    from amqp_server.connections.handlers.handler import MethodSteps, Outcome
+    from amqp_server.connections.handlers.handler import MethodSteps
     from amqp_server.connections.reply_queue import ReplyQueue
     from amqp_server.connections.session.session_closing import EndingSession, SessionClosing
     from amqp_server.protocol.framing import MethodFrame
@@ -56,9 +56,14 @@ class SessionMethods:
         if event.payload.startswith(BasicPublish.identity):
             channel.publishing.check_target(event.payload)
             return None
-        method = self._decode(event.payload)
+        payload = event.payload
+        method = self._get if payload == self._get_payload else self._decode(payload)
+        handler = HANDLERS.get(type(method))
+        if handler is None:
+            # The client sent a method that only a server sends, or one that belongs on channel 0.
+            raise CommandInvalid("unimplemented method").with_method(*method.ids)
         try:
-            reply = _call_handler(channel, method)
+            reply = handler(channel, method)
         except AmqpError as error:
             raise error.with_method(method.class_id, method.method_id) from error.__cause__
         if isinstance(reply, Iterator):
@@ -69,18 +74,16 @@ class SessionMethods:
         return None
 
     def _decode(self, payload: bytes) -> Method:
-        """Return the method of a frame; a client that polls a queue sends the same one each time.
+        """Return the method of a frame.
 
         Raises:
             FrameError: A text is not UTF-8, or the arguments cannot be decoded.
         """
-        if payload == self._get_payload:
-            return self._get
         method = decode_method(payload)
         if not method.is_utf8:
             raise FrameError("Malformed UTF-8 in shortstr")
         if isinstance(method, BasicGet):
-            # It cannot be changed, and nothing in it can.
+            # A client that polls a queue sends the same one each time. Nothing can change it.
             self._get_payload, self._get = payload, method
         return method
 
@@ -127,11 +130,3 @@ class SessionMethods:
         else:
             log_failed_method(session.name, method, error)
             self._closing.fail(session, InternalError(SEE_LOG))
-
-
-def _call_handler(channel: Channel, method: Method) -> Outcome | Iterator[None]:
-    handler = HANDLERS.get(type(method))
-    if handler is None:
-        # The client sent a method that only a server sends, or one that belongs on channel 0.
-        raise CommandInvalid("unimplemented method")
-    return handler(channel, method)

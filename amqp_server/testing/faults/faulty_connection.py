@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.broker.queue import Queue
 from amqp_server.connections.client_connection import ClientConnection
+from amqp_server.protocol.large_delivery import LargeFrames
 from amqp_server.testing.faults.frames import frames_of, has_frames
 from amqp_server.testing.faults.taken_back import TakenBack
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from amqp_server.connections.server_context import ServerContext
-    from amqp_server.protocol.large_delivery import LargeFrames
+    from amqp_server.protocol.large_delivery import Octets
     from amqp_server.testing.faults.frames import Frame
 
 _LINGER: Final = Struct("ii")
@@ -44,19 +45,14 @@ class FaultyConnection(ClientConnection):
 
     # What the session sends
 
-    def write(self, octets: bytes | bytearray) -> None:
+    def write(self, octets: Octets) -> None:
         """Send frames; the caller must not change `octets` afterwards."""
-        if self._filters or self._is_cut:
-            self._send_filtered(bytes(octets))
-        else:
+        if not self._filters and not self._is_cut:
             super().write(octets)
-
-    def write_large(self, frames: LargeFrames) -> None:
-        """Send the frames of a large message."""
-        if self._filters or self._is_cut:
-            self._send_filtered(b"".join(frames.take(len(frames))))
+        elif isinstance(octets, LargeFrames):
+            self._send_filtered(b"".join(octets.take(len(octets))))
         else:
-            super().write_large(frames)
+            self._send_filtered(bytes(octets))
 
     def _send_filtered(self, octets: bytes) -> None:
         if self._is_cut:

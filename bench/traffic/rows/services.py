@@ -67,4 +67,16 @@ ROWS: Final = (
             batch=1,
         ),
     ),
+    TrafficRow(
+        "confirm-alone",
+        "services, 1 publisher that waits for each confirm",
+        TrafficRun(
+            Topology(("bench-0",)),
+            ServiceMessages("bench-traffic", 1),
+            publishers=1,
+            window=1,
+            prefetch=200,
+            batch=1,
+        ),
+    ),
 )
