@@ -8,6 +8,7 @@ Everything else about the package is in pyproject.toml.
 """
 
 import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -29,6 +30,9 @@ KERNELS = {
     "appendlog.layout._walking_c": "appendlog/layout/_walking_py.py",
     "ring._sizes_c": "ring/_sizes_py.py",
 }
+if sys.platform == "linux":
+    # Threads that need no interpreter: Cython's own language, and its system calls are Linux'.
+    KERNELS["appendlog.flushing._write_threads_c"] = "appendlog/flushing/_write_threads_c.pyx"
 DIRECTIVES = {
     "language_level": 3,
     # Annotations are for mypy: `int` in them is Python's, while the .pxd says C's.
@@ -66,7 +70,9 @@ def warn_interpreted(reason: str) -> None:
 
 
 def is_typed(name: str, source: str) -> bool:
-    """Tell whether a kernel's source and its types are there."""
+    """Tell whether a kernel's source is there, and its types, unless they are in the source."""
+    if source.endswith(".pyx"):
+        return Path(source).exists()
     types = Path(source).with_name(f"{name.rpartition('.')[2]}.pxd")
     return Path(source).exists() and types.exists()
 
@@ -79,7 +85,7 @@ def remove_outdated(source: str) -> None:
     """
     translated = C_DIRECTORY / Path(source).with_suffix(".c")
     types = [path.stat().st_mtime for path in Path(source).parent.glob("*.pxd")]
-    if translated.exists() and translated.stat().st_mtime < max(types):
+    if translated.exists() and translated.stat().st_mtime < max(types, default=0):
         translated.unlink()
 
 

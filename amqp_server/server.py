@@ -40,11 +40,10 @@ from amqp_server.upkeep.alarms import AlarmEvents, Alarms
 from amqp_server.upkeep.checkpointer import Checkpointer
 from amqp_server.upkeep.committer import Committer
 from amqp_server.upkeep.compactor import Compactor
-from amqp_server.upkeep.completed_writes import CompletedWrites
 from amqp_server.upkeep.reclaimer import Reclaimer
 from amqp_server.upkeep.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.upkeep.worker_reads import WorkerReads
-from appendlog import ThreadFlusher
+from appendlog import Flusher
 from appendlog.reclaim.leases import Leases
 
 if TYPE_CHECKING:
@@ -77,7 +76,6 @@ class Server:
         checkpoints: Store of the checkpoints.
         journal: Redo journal of transactions.
         flusher: Writes all logs; must be started, and is closed after the last request.
-        completed_writes: Results of the flusher on their way to the event loop.
         reads: Reads of logs that the broker waits for.
         tasks: Tasks that no caller awaits.
         access: Users and permissions.
@@ -107,8 +105,7 @@ class Server:
     metadata: MetadataStore
     checkpoints: CheckpointStore
     journal: RedoJournal
-    flusher: ThreadFlusher
-    completed_writes: CompletedWrites
+    flusher: Flusher
     reads: WorkerReads
     tasks: BackgroundTasks
     access: AccessControl
@@ -170,8 +167,7 @@ def assemble(
         return await checkpointer.write_round()
 
     # Queues and their logs
-    completed_writes = CompletedWrites(loop.call_soon_threadsafe, take_results)
-    flusher = ThreadFlusher(completed_writes.add)
+    flusher = Flusher(take_results)
     reads = WorkerReads()
     compactor = Compactor(flusher, config.compact_below, lambda: _spare_bytes(config, filesystem))
     turn = Turn(loop.call_soon, loop.call_later, watch, collector.note_work, clock, stopwatch)
@@ -283,7 +279,6 @@ def assemble(
         checkpoints=stored.checkpoints,
         journal=stored.journal,
         flusher=flusher,
-        completed_writes=completed_writes,
         reads=reads,
         tasks=tasks,
         access=access,

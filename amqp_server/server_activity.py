@@ -33,10 +33,9 @@ class ServerActivity:
     def work(self) -> str:
         """Work of the server at this moment; empty while it only waits for peers and timers."""
         server = self._server
-        # The flusher before its results: a result is among these before the flusher is idle.
         kinds = (
             (not server.broker.turn.is_idle, "turns of queues and channels"),
-            (not server.flusher.is_idle or not server.completed_writes.is_empty, "writes of logs"),
+            (not server.flusher.is_idle, "writes of logs"),
             (server.reads.under_way > 0, "reads of logs"),
             (len(server.tasks) > 0, "declares, deletions and transactions"),
             (server.checkpointer.is_writing, "a round of checkpoints"),

@@ -52,7 +52,7 @@ from amqp_server.server_activity import ServerActivity
 from amqp_server.server_recovery import recover_server
 from amqp_server.upkeep.disk_reserve import DiskReserve
 from amqp_server.upkeep.open_file_limit import close_log_files, refuse_start_without_files
-from appendlog import FileSystem
+from appendlog import FileSystem, Flusher
 from appendlog.files.counted_files import CountedFiles
 from offsets.errors import OffsetsError
 
@@ -311,10 +311,26 @@ async def _recover(
     )
     # A clean stop has closed the logs already. Other ends must not write to them.
     opened.callback(close_log_files, config.storage_path)
-    opened.push_async_callback(asyncio.to_thread, server.flusher.close)
+    opened.push_async_callback(_finish_writes, server.flusher)
     with _refusing_bad_storage(config):
         report = await recover_server(server, stored, directory.upgrade, accepted)
     return server, report
+
+
+async def _finish_writes(flusher: Flusher) -> None:
+    """Return when everything that was submitted is written and reported."""
+    loop = asyncio.get_running_loop()
+    closed = loop.create_future()
+
+    def on_closed() -> None:
+        if flusher.fileno >= 0:
+            loop.remove_reader(flusher.fileno)
+        # Nobody waits any more if the stop was cancelled.
+        if not closed.done():
+            closed.set_result(None)
+
+    flusher.close(on_closed)
+    await closed
 
 
 def _start_audit(server: Server, opened: AsyncExitStack) -> None:
@@ -329,12 +345,19 @@ def _start_audit(server: Server, opened: AsyncExitStack) -> None:
 async def _begin_to_write(
     server: Server, directory: _Directory, report: StartReport, opened: AsyncExitStack
 ) -> _LastWrites:
-    """Start the flusher; ends by writing everything that is only in memory."""
+    """Start the flusher; ends by writing everything that is only in memory.
+
+    Raises:
+        StartupError: The system has no thread left.
+    """
     if directory.upgrade is not None:
         await asyncio.to_thread(directory.upgrade.finish)
     queues = tuple(server.broker.queues())
     await asyncio.to_thread(server.imports.settle_all, queues)
-    server.flusher.start()
+    try:
+        server.flusher.start(asyncio.get_running_loop().add_reader)
+    except (OSError, RuntimeError) as error:
+        raise StartupError(f"cannot start the threads that write logs: {error}") from error
     last_writes = _LastWrites(server)
     opened.push_async_callback(last_writes.write)
     # Before the report, which says that the directory has definitions.

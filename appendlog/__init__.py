@@ -20,7 +20,7 @@ from appendlog.errors import (
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.durable_directories import DurableDirectories
 from appendlog.files.filesystem import FileSystem
-from appendlog.flushing.flusher import Flusher, ThreadFlusher
+from appendlog.flushing.flusher import Flusher
 from appendlog.flushing.requests import (
     CloseRequest,
     CompactRequest,
@@ -97,7 +97,6 @@ __all__ = [
     "Split",
     "SplitReader",
     "StoredRecord",
-    "ThreadFlusher",
     "UnsupportedFormatError",
     "WriterStatistics",
     "cut_messages",

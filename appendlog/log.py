@@ -23,6 +23,7 @@ from appendlog.segments.read_result import ReadResult
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import IndexStatistics
 from appendlog.segments.segment_reader import WINDOW_BYTES_MAX
+from appendlog.segments.segment_write import SegmentWrite
 from appendlog.segments.transaction_counts import transaction_counts
 from appendlog.segments.transient import transient_ranges
 
@@ -39,7 +40,7 @@ class Log:
 
     Threads:
 
-    - `append` and `roll`: one thread.
+    - `append`, `roll`, `prepare`, `complete` and `abandon`: one thread at a time.
     - `remove_settled`, the changes of `reclaim`, `reopen`, `close`, `delete`: one thread, one call
       after the other. The first two may run during an append: they touch only segments that are
       no longer appended to. The last three may not. A log that is reopened has failed, so no
@@ -218,6 +219,36 @@ class Log:
             chunks = [compressor.compress(joined_chunk(chunk)) for chunk in append.chunks]
             append = replace(append, chunks=chunks)
         state.append(append)
+
+    def prepare(self, append: Append) -> SegmentWrite | None:
+        """Return what there is to write if an append is only that; None if `append` must make it.
+
+        Touches no file and does not wait, so the thread of an event loop may call it. Nothing may
+        be appended before `complete`, or `abandon`.
+        """
+        state = self._state
+        if state.failed is not None or state.options.compression is Compression.ZSTD:
+            return None
+        return state.writer.prepare(append)
+
+    def complete(self, write: SegmentWrite) -> None:
+        """Take in the result of a prepared write, as if `append` had made it.
+
+        Touches no file and does not wait.
+
+        Raises:
+            LogFailedError: The write failed; as for `append`.
+        """
+        state = self._state
+        try:
+            state.writer.complete(write)
+        except LogFailedError as error:
+            raise state.fail(error) from error.cause
+        state.log_end_offset = state.recovery_point = write.append.end_offset
+
+    def abandon(self, write: SegmentWrite) -> None:
+        """Forget a prepared write which was refused: `append` makes it another way."""
+        self._state.writer.abandon(write)
 
     def read(self, offset: int, max_bytes: int, max_records: int) -> ReadResult:
         """Return records from the first one at or after `offset`, in order.

@@ -63,6 +63,8 @@ class CountedFiles(FileSystem):
     A thread waits for another one only while that adds its numbers, never during an operation.
     """
 
+    writes_natively = True
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read_bytes = self._read_count = self._write_bytes = self._write_count = 0
@@ -103,11 +105,7 @@ class CountedFiles(FileSystem):
         """Write at `position`; return the number of bytes written."""
         began_seconds = perf_counter()
         written = super().pwrite(descriptor, data, position)
-        seconds = perf_counter() - began_seconds
-        with self._lock:
-            self._write_count += 1
-            self._write_bytes += written
-            self._write_seconds += seconds
+        self.note_pwrite(written, perf_counter() - began_seconds)
         return written
 
     def pwritev(
@@ -117,14 +115,29 @@ class CountedFiles(FileSystem):
         began_seconds = perf_counter()
         written = super().pwritev(descriptor, buffers, position, sync)
         seconds = perf_counter() - began_seconds
-        with self._lock:
-            self._write_count += 1
-            self._write_bytes += written
-            if not sync:
-                self._write_seconds += seconds
         if sync:
-            self._note_sync(seconds)
+            self.note_pwritev(written, seconds)
+        else:
+            self.note_pwrite(written, seconds)
         return written
+
+    def note_pwrite(self, written: int, seconds: float) -> None:
+        """Count a write that a kernel has made, or one of ours."""
+        if written >= 0:
+            with self._lock:
+                self._write_count += 1
+                self._write_bytes += written
+                self._write_seconds += seconds
+
+    def note_pwritev(self, written: int, seconds: float) -> None:
+        """Count a write with its sync that a kernel has made, or one of ours."""
+        if written >= 0:
+            with self._lock:
+                self._write_count += 1
+                self._write_bytes += written
+                self._sync_count += 1
+                self._sync_seconds += seconds
+                self._sync_buckets[bisect_left(BOUNDS_SECONDS, seconds)] += 1
 
     def fsync(self, descriptor: int) -> None:
         """Sync a file and all its attributes to the disk."""

@@ -6,7 +6,9 @@ open until it is the least recently used one beyond `capacity`, or is evicted.
 
 import os
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -60,6 +62,8 @@ class Descriptors:
         # Opening a file may call `evict_unused`, in the same thread.
         self._lock = threading.RLock()
         self._open: OrderedDict[tuple[FileSystem, Path], Borrowed] = OrderedDict()
+        # No longer in use, but still counted as such.
+        self._given_back: deque[Borrowed] = deque()
         OPEN_FILES.add_cache(self)
 
     def __len__(self) -> int:
@@ -78,6 +82,7 @@ class Descriptors:
         """
         key = (filesystem, path)
         with self._lock:
+            self._take_back()
             entry = self._open.get(key)
             if entry is None:
                 entry = Borrowed(self._lock, filesystem, filesystem.open(path, flags))
@@ -89,15 +94,56 @@ class Descriptors:
                 self._evict(next(iter(self._open)))
             return entry
 
+    def borrow_open(self, filesystem: FileSystem, *paths: Path) -> tuple[Borrowed, ...] | None:
+        """Return files that are open already; `give_back` must follow.
+
+        Does not wait, so an event loop may call it. Returns None if one of the files is not open,
+        or if another thread uses the cache, which may open a file.
+
+        Args:
+            filesystem: File operations.
+            paths: Paths of the files.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            entries = []
+            for path in paths:
+                key = (filesystem, path)
+                entry = self._open.get(key)
+                if entry is None:
+                    return None
+                self._open.move_to_end(key)
+                entries.append(entry)
+            for entry in entries:
+                entry.users += 1
+            return tuple(entries)
+        finally:
+            self._lock.release()
+
+    def give_back(self, borrowed: Iterable[Borrowed]) -> None:
+        """End the use of files that `borrow_open` has returned.
+
+        Does not wait: what another thread's use of the cache prevents now, the next use does.
+        """
+        self._given_back.extend(borrowed)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._take_back()
+            finally:
+                self._lock.release()
+
     def evict(self, filesystem: FileSystem, path: Path) -> None:
         """Close a file as soon as it is not in use; it need not be open."""
         with self._lock:
+            self._take_back()
             if (filesystem, path) in self._open:
                 self._evict((filesystem, path))
 
     def evict_below(self, directory: Path) -> None:
         """Close all files below a directory as soon as they are not in use."""
         with self._lock:
+            self._take_back()
             for key in [key for key in self._open if key[1].is_relative_to(directory)]:
                 self._evict(key)
 
@@ -109,6 +155,7 @@ class Descriptors:
         if not self._lock.acquire(timeout=LOCK_SECONDS_MAX):
             return 0
         try:
+            self._take_back()
             unused = [key for key, entry in self._open.items() if not entry.users]
             for key in unused[: (len(unused) + 1) // 2]:
                 self._evict(key)
@@ -119,8 +166,22 @@ class Descriptors:
     def close(self) -> None:
         """Close all unused files now, and the others at the end of their use."""
         with self._lock:
+            self._take_back()
             for key in list(self._open):
                 self._evict(key)
+
+    def _take_back(self) -> None:
+        """Count the files that were given back as unused.
+
+        Who calls this may have nothing to do with them, and what was written to them is synced: a
+        close that fails is nobody's failure.
+        """
+        while self._given_back:
+            entry = self._given_back.popleft()
+            entry.users -= 1
+            if entry.is_evicted and not entry.users:
+                with suppress(OSError):
+                    entry.filesystem.close(entry.descriptor)
 
     def _evict(self, key: tuple[FileSystem, Path]) -> None:
         entry = self._open.pop(key)

@@ -50,6 +50,22 @@ class FileSystem:
 
     has_dsync: bool = _DSYNC != 0
     """Whether a write can include its own sync; False after the kernel has refused it."""
+    writes_natively: bool = True
+    """Whether a compiled kernel may make the system calls of `pwrite` and `pwritev` itself.
+
+    It reports each to `note_pwrite` or `note_pwritev`. Whoever defines one of these two methods
+    says whether it may; who says nothing forbids it.
+    """
+
+    def __init_subclass__(cls) -> None:
+        """See `writes_natively`."""
+        super().__init_subclass__()
+        if "writes_natively" not in vars(cls):
+            owners = [
+                next(vars(each) for each in cls.__mro__ if name in vars(each))
+                for name in ("pwrite", "pwritev")
+            ]
+            cls.writes_natively = all(owner.get("writes_natively", False) for owner in owners)
 
     def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Open a file, closed in child processes; do not wait for the other end of a pipe."""
@@ -86,6 +102,22 @@ class FileSystem:
     ) -> int:
         """Write buffers at `position`, durably with `sync`; return the number of bytes written."""
         return os.pwritev(descriptor, buffers, position, _DSYNC if sync else 0)
+
+    def note_pwrite(self, written: int, seconds: float) -> None:
+        """Take note of a `pwrite` that a kernel has made, in any thread.
+
+        Args:
+            written: Number of bytes written; negative if it failed.
+            seconds: Time that it took.
+        """
+
+    def note_pwritev(self, written: int, seconds: float) -> None:
+        """Take note of a `pwritev` with its sync that a kernel has made, in any thread.
+
+        Args:
+            written: See `note_pwrite`.
+            seconds: See `note_pwrite`.
+        """
 
     def fsync(self, descriptor: int) -> None:
         """Sync a file and all its attributes to the disk."""
@@ -196,6 +228,13 @@ class FileSystem:
         finally:
             os.close(descriptor)
 
+    def refuses_dsync(self, error: OSError) -> bool:
+        """Return whether a write failed because it was to include its sync; no other will then."""
+        if error.errno not in _NO_DSYNC:
+            return False
+        self.has_dsync = False
+        return True
+
     def write_all(
         self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
     ) -> int:
@@ -215,9 +254,8 @@ class FileSystem:
                 try:
                     written = self.pwritev(descriptor, group, position, is_durable)
                 except OSError as error:
-                    if not is_durable or error.errno not in _NO_DSYNC:
+                    if not (is_durable and self.refuses_dsync(error)):
                         raise
-                    self.has_dsync = False
                     continue
                 position += written
                 if position == end:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from appendlog.errors import LogFailedError
 from appendlog.flushing.requests import (
@@ -14,9 +15,14 @@ from appendlog.flushing.requests import (
     ReopenRequest,
     Request,
 )
+from appendlog.log import Log
 from appendlog.reclaim.compaction import CompactionAbandonedError
+from appendlog.segments.segment_write import SegmentWrite
 
 logger = logging.getLogger("appendlog.flushing.carrying_out")
+
+_BUG: Final = "flusher failed log=%s"
+"""A bug of ours: memory and disk may differ now, so the log must not be used further."""
 
 
 def carry_out(group: Sequence[Request]) -> tuple[LogFailedError | None, int]:
@@ -48,10 +54,53 @@ def carry_out(group: Sequence[Request]) -> tuple[LogFailedError | None, int]:
     except LogFailedError as error:
         return error, 0
     except Exception as error:
-        # A bug: memory and disk may differ now, so the log must not be used further.
-        logger.exception("flusher failed log=%s", log.directory)
+        logger.exception(_BUG, log.directory)
         return log.fail(log.directory, error), 0
     return None, freed_bytes
+
+
+def prepare(group: Sequence[FlushRequest]) -> SegmentWrite | None:
+    """Return what there is to write if the appends of a group are only that.
+
+    Does not wait. Returns None if `carry_out` has to make them, also if their log has failed.
+
+    Args:
+        group: Appends to one log.
+    """
+    request = group[0] if len(group) == 1 else _merged(group)
+    if request.roll:
+        return None
+    log = request.log
+    try:
+        return log.prepare(request.append)
+    except Exception as error:
+        logger.exception(_BUG, log.directory)
+        log.fail(log.directory, error)
+        return None
+
+
+def write_prepared(write: SegmentWrite) -> None:
+    """Write what was prepared, in any thread; a failure is a result."""
+    try:
+        write.write()
+    except Exception as error:
+        logger.exception(_BUG, write.path.parent)
+        write.error = error
+
+
+def complete(log: Log, write: SegmentWrite) -> LogFailedError | None:
+    """Take in the result of a prepared write, and return the log's failure, if any.
+
+    Does not wait.
+    """
+    try:
+        log.complete(write)
+    except LogFailedError as error:
+        return error
+    except Exception as error:
+        logger.exception(_BUG, log.directory)
+        return log.fail(log.directory, error)
+    return None
 
 
 def _merged(requests: Sequence[FlushRequest]) -> FlushRequest:

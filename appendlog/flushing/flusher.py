@@ -1,29 +1,34 @@
 """Worker that takes write requests off the event loop and reports each log's results at once.
 
-`Flusher` is the interface; `ThreadFlusher` is the reference implementation. Each of its threads
-writes one log at a time: one write that includes its sync, and one write of the `end` file. What
-arrives for a log during that time is its next write. So a slow disk leads to larger writes, and a
-single request is written without delay.
+The event loop owns a `Flusher`: it decides what is written next, and takes in what is done.
+`WriteOrder` decides, so that a client with one log does not wait for one with hundreds. A log is
+written by one thread at a time. What arrives for a log during that time is its next write. So a
+slow disk leads to larger writes, and a single request is written without delay.
 
-`WriteOrder` decides which log a thread writes next, so that a client with one log does not wait for
-one with hundreds. The disk combines the syncs of several threads (a journaling file system commits
-once for all), and each log has its own result. `syncfs` would be one call for all of them. But it
-does not say which file failed, and it waits for all other writes to that file system.
+Most appends are one write that includes its sync, and one write of the `end` file. The loop
+prepares those, and threads that need no interpreter write them (`write_threads`). So neither waits
+for the other to give up the interpreter's lock. Interpreted threads make all other appends.
+
+The disk combines the syncs of several threads (a journaling file system commits once for all), and
+each log has its own result. `syncfs` would be one call for all of them. But it does not say which
+file failed, and it waits for all other writes to that file system.
 """
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Hashable
-from contextlib import suppress
-from queue import Empty, SimpleQueue
-from time import perf_counter
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, NamedTuple
 
-from appendlog.flushing.execution import carry_out
+from appendlog.errors import LogFailedError
+from appendlog.flushing.bell import Bell
+from appendlog.flushing.execution import carry_out, complete, prepare, write_prepared
 from appendlog.flushing.maintenance import Maintenance
-from appendlog.flushing.requests import FlushResult, Request
+from appendlog.flushing.requests import FlushResult, MaintenanceRequest, Request
+from appendlog.flushing.worker_threads import WorkerThreads
 from appendlog.flushing.write_order import Batch, WriteOrder
+from appendlog.flushing.write_threads import WriteThreads, write_threads
+from appendlog.segments.segment_write import SegmentWrite
 
 logger = logging.getLogger("appendlog.flushing.flusher")
 
@@ -35,165 +40,208 @@ More would only wait for the disk and the GIL.
 SPARE_THREADS: Final = 2
 """Threads beside those that one client may use."""
 
-REPORT_SECONDS: Final = 0.005
-"""Time for which a thread keeps results while it writes further logs of the same client.
 
-Each report wakes the event loop, which costs as much as a small write.
-"""
+class Written(NamedTuple):
+    """A batch that a thread has carried out.
 
+    Attributes:
+        batch: The batch.
+        write: What was prepared, with its result, or None if the thread made the appends.
+        error: The failure of the log, if the thread made the appends.
+    """
 
-class Flusher(Protocol):
-    """Writes logs on behalf of the event loop."""
-
-    def start(self) -> None:
-        """Begin to work."""
-
-    def submit(self, request: Request, charged_client: Hashable = None) -> None:
-        """Accept a request, from any thread, without waiting for the disk.
-
-        Args:
-            request: Request to carry out; its result arrives later.
-            charged_client: Client that the write is charged to; any key. Clients share the disk;
-                None is a client as well.
-        """
-
-    def close(self) -> None:
-        """Finish all submitted requests, then stop. Blocks until the last result is reported."""
+    batch: Batch
+    write: SegmentWrite | None
+    error: LogFailedError | None
 
 
-class ThreadFlusher:
-    """Threads that append, and others for slow requests.
+class Flusher:
+    """Writes logs on behalf of the thread that owns it, which calls all its methods.
 
     Args:
-        on_results: Called in a worker thread, perhaps in several at a time, with the results of one
-            log, in the order of their submission. It must be quick and pass them to the event loop.
+        on_results: Called by the owner's thread with results; those of each log are in the order of
+            their submission.
         parallel_max: Maximum number of logs of one client that are written in parallel, >= 1.
     """
 
     def __init__(
-        self,
-        on_results: Callable[[list[FlushResult]], None],
-        parallel_max: int = PARALLEL_MAX,
+        self, on_results: Callable[[list[FlushResult]], None], parallel_max: int = PARALLEL_MAX
     ) -> None:
         self._on_results = on_results
-        self._maintenance = Maintenance(lambda result: self._report([result]))
-        self._submitted: deque[tuple[Request, Hashable]] = deque()
-        self._order = WriteOrder(self._maintenance.submit, parallel_max)
-        # Guards the order; `submit` does without, because the event loop calls it.
-        self._lock = threading.Lock()
-        self._wakes: SimpleQueue[None] = SimpleQueue()
-        self._idle_count = 0
-        self._is_woken = False
+        self._threads_max = parallel_max + SPARE_THREADS
+        self._maintenance = Maintenance(self._note_maintained)
+        self._order = WriteOrder(self._maintain, parallel_max)
+        self._workers = WorkerThreads("amqp-flusher", self._threads_max)
+        self._write_threads: WriteThreads | None = None
+        self._bell: Bell | None = None
+        self._writing_count = 0
+        self._maintaining_count = 0
+        # Batches that a write thread has.
+        self._by_write: dict[SegmentWrite, Batch] = {}
+        # Filled by other threads.
+        self._written: deque[Written] = deque()
+        self._maintained: deque[FlushResult] = deque()
         self._is_closing = False
-        self._threads = [
-            threading.Thread(target=self._run, name=f"amqp-flusher-{number}", daemon=True)
-            for number in range(parallel_max + SPARE_THREADS)
-        ]
+        self._on_closed: Callable[[], None] | None = None
 
-    def start(self) -> None:
-        """Start the threads. They are daemons: a hung disk must not keep the process alive."""
-        for thread in self._threads:
-            thread.start()
+    def start(self, watch: Callable[[int, Callable[[], None]], object]) -> None:
+        """Begin with what was submitted.
+
+        Args:
+            watch: Called with a descriptor, and with what the owner is to call whenever that is
+                readable, until the flusher is closed: `add_reader` of an event loop.
+
+        Raises:
+            OSError: The system has no thread or no file left; the flusher is not started.
+            RuntimeError: The same of an interpreted thread.
+        """
+        bell, threads = Bell(), None
+        try:
+            threads = write_threads(self._threads_max, bell.ringing_fileno)
+            self._workers.start()
+            self._maintenance.start()
+        except BaseException:
+            if threads is not None:
+                threads.close()
+            self._workers.close()
+            bell.close()
+            raise
+        self._bell, self._ring, self._write_threads = bell, bell.ring, threads
+        watch(bell.fileno, self._take_done)
+        self._begin_writes()
+
+    @property
+    def fileno(self) -> int:
+        """The descriptor that is watched; -1 before the start."""
+        return -1 if self._bell is None else self._bell.fileno
 
     def submit(self, request: Request, charged_client: Hashable = None) -> None:
-        """Accept a request, from any thread, without waiting for the disk.
+        """Accept a request, without waiting for the disk; its result arrives later.
 
         Args:
             request: Request to carry out.
-            charged_client: Client that the write is charged to.
+            charged_client: Client that the write is charged to; any key. Clients share the disk;
+                None is a client as well.
 
         Raises:
             RuntimeError: The flusher is closed.
         """
         if self._is_closing:
             raise RuntimeError("flusher is closed")
-        self._submitted.append((request, charged_client))
-        if self._idle_count and not self._is_woken:
-            # One thread takes all that is submitted until it runs, and wakes the others it needs.
-            self._is_woken = True
-            self._wakes.put(None)
+        self._order.add(request, charged_client)
+        if self._writing_count < self._threads_max:
+            self._begin_writes()
 
     @property
     def is_idle(self) -> bool:
         """Whether the result of every submitted request has been reported."""
-        with self._lock:
-            if self._submitted or not self._order.is_empty:
-                return False
-        return self._maintenance.is_idle
+        return self._order.is_empty and not self._maintaining_count
 
-    def close(self) -> None:
-        """Finish and report all submitted requests, then end the threads."""
-        self._is_closing = True
-        self._wakes.put(None)
-        for thread in self._threads:
-            if thread.is_alive():
-                thread.join()
-        self._maintenance.close()
+    def close(self, on_closed: Callable[[], None]) -> None:
+        """Accept nothing more; finish and report what was submitted, then end the threads.
 
-    def _run(self) -> None:
-        done: list[Batch] = []
-        while (batch := self._next(done)) is not None:
-            done = self._write(batch)
-            # A thread that waits must keep no log alive.
-            del batch
-
-    def _write(self, batch: Batch) -> list[Batch]:
-        """Write a batch and perhaps more of its client; return them, reported."""
-        began_seconds = perf_counter()
-        written = []
-        results: list[FlushResult] = []
-        more: Batch | None = batch
-        while more is not None:
-            error, _ = carry_out(more.requests)
-            written.append(more)
-            results += [FlushResult(request, error) for request in more.requests]
-            with self._lock:
-                while self._submitted:
-                    self._order.add(*self._submitted.popleft())
-                has_more = self._order.written(more)
-                if has_more and perf_counter() - began_seconds < REPORT_SECONDS:
-                    more = self._order.take_more(more)
-                else:
-                    more = None
-        self._report(results)
-        return written
-
-    def _next(self, done: list[Batch]) -> Batch | None:
-        """Return the next batch, as soon as there is one; None at the end of all work.
+        What was submitted to a flusher that was never started is dropped.
 
         Args:
-            done: Batches that this thread has reported; emptied.
+            on_closed: Called when that is done, perhaps before this returns. Afterwards the
+                descriptor must not be watched any more.
         """
-        with self._lock:
-            while done:
-                self._order.done(done.pop())
-            # Before the look: a request that is submitted after it wakes a thread.
-            self._idle_count += 1
-            while True:
-                # In this order: a wake that is thrown away stands for a request that is added here,
-                # and a request that is submitted while the rest is added wakes a thread again.
-                while not self._wakes.empty():
-                    # Empty: a thread that waits was faster.
-                    with suppress(Empty):
-                        self._wakes.get_nowait()
-                self._is_woken = False
-                while self._submitted:
-                    self._order.add(*self._submitted.popleft())
-                if (batch := self._order.take()) is not None:
-                    break
-                if self._is_closing and self._order.is_empty:
-                    self._wakes.put(None)
-                    return None
-                self._lock.release()
-                self._wakes.get()
-                self._lock.acquire()
-            self._idle_count -= 1
-            if self._idle_count and self._order.waiting_count and self._order.has_next:
-                self._wakes.put(None)
-            return batch
+        self._is_closing = True
+        self._on_closed = on_closed
+        self._end_if_idle()
+
+    def _begin_writes(self) -> None:
+        """Begin the writes whose turn it is, as long as threads are free for them."""
+        if self._bell is None:
+            return
+        order = self._order
+        while order.waiting_count and self._writing_count < self._threads_max:
+            batch = order.take()
+            if batch is None:
+                return
+            self._writing_count += 1
+            write = prepare(batch.requests)
+            if write is None:
+                self._workers.submit(partial(self._carry_out, batch))
+            elif self._write_threads is not None and write.filesystem.writes_natively:
+                self._by_write[write] = batch
+                self._write_threads.submit(write)
+            else:
+                self._workers.submit(partial(self._carry_out_prepared, batch, write))
+
+    def _carry_out(self, batch: Batch) -> None:
+        """In the thread of a worker: make a batch's appends."""
+        error, _ = carry_out(batch.requests)
+        self._written.append(Written(batch, None, error))
+        self._ring()
+
+    def _carry_out_prepared(self, batch: Batch, write: SegmentWrite) -> None:
+        """In the thread of a worker: write what was prepared."""
+        write_prepared(write)
+        self._written.append(Written(batch, write, None))
+        self._ring()
+
+    def _maintain(self, request: MaintenanceRequest) -> None:
+        self._maintaining_count += 1
+        self._maintenance.submit(request)
+
+    def _note_maintained(self, result: FlushResult) -> None:
+        """In a thread of the maintenance: hand a result to the owner."""
+        self._maintained.append(result)
+        self._ring()
+
+    def _take_done(self) -> None:
+        """Take in and report what is done, and begin further writes."""
+        assert self._bell is not None, "nothing is done before the start"
+        self._bell.clear()
+        arrived: list[Written] = []
+        if self._write_threads is not None:
+            taken = self._write_threads.take()
+            arrived += [Written(self._by_write.pop(write), write, None) for write in taken]
+        while self._written:
+            arrived.append(self._written.popleft())
+        results: list[FlushResult] = []
+        done = []
+        for batch, prepared, error in arrived:
+            if prepared is not None:
+                if prepared.is_refused:
+                    batch.log.abandon(prepared)
+                    self._workers.submit(partial(self._carry_out, batch))
+                    continue
+                error = complete(batch.log, prepared)
+            self._writing_count -= 1
+            self._order.written(batch)
+            done.append(batch)
+            results += [FlushResult(request, error) for request in batch.requests]
+        while self._maintained:
+            results.append(self._maintained.popleft())
+            self._maintaining_count -= 1
+        if results:
+            self._report(results)
+        # The requests behind a batch go on because its results are reported.
+        for batch in done:
+            self._order.done(batch)
+        self._begin_writes()
+        if self._is_closing:
+            self._end_if_idle()
 
     def _report(self, results: list[FlushResult]) -> None:
         try:
             self._on_results(results)
         except Exception:
             logger.exception("flusher results not taken requests=%d", len(results))
+
+    def _end_if_idle(self) -> None:
+        """End the threads, if this is closing and nothing is left to report."""
+        if self._on_closed is None or not (self._bell is None or self.is_idle):
+            return
+        on_closed, self._on_closed = self._on_closed, None
+        if self._bell is None:
+            on_closed()
+            return
+        self._maintenance.close()
+        self._workers.close()
+        if self._write_threads is not None:
+            self._write_threads.close()
+        on_closed()
+        self._bell.close()

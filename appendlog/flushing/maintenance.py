@@ -32,6 +32,14 @@ class Maintenance:
         self._is_idle = threading.Condition(self._lock)
         self._threads = WorkerThreads("amqp-maintenance", THREADS_MAX)
 
+    def start(self) -> None:
+        """Begin with what was submitted.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+        """
+        self._threads.start()
+
     def submit(self, request: MaintenanceRequest) -> None:
         """Accept a request; called by one thread at a time."""
         log = request.log
@@ -42,14 +50,8 @@ class Maintenance:
                 return
         self._threads.submit(lambda: self._run(log))
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether all submitted requests are done and reported."""
-        with self._lock:
-            return not self._waiting
-
     def close(self) -> None:
-        """Wait until all submitted requests are done."""
+        """Wait until all submitted requests are done; only after the start."""
         with self._is_idle:
             self._is_idle.wait_for(lambda: not self._waiting)
         self._threads.close()

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 
 logger = logging.getLogger("appendlog.flushing.worker_threads")
@@ -12,6 +13,8 @@ Work = Callable[[], None]
 
 class WorkerThreads:
     """At most `count` threads. They are daemons: a hung disk must not keep the process alive.
+
+    What is submitted before the start waits for it.
 
     Args:
         name: Prefix of the threads' names.
@@ -24,14 +27,24 @@ class WorkerThreads:
         self._threads: list[threading.Thread] = []
         self._submitted: SimpleQueue[Work | None] = SimpleQueue()
 
+    def start(self) -> None:
+        """Start the first thread.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+        """
+        name = f"{self._name}-{len(self._threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
     def submit(self, work: Work) -> None:
         """Run a function in one of the threads; called by one thread at a time."""
         self._submitted.put(work)
-        if len(self._threads) < self._count:
-            name = f"{self._name}-{len(self._threads)}"
-            thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        if 0 < len(self._threads) < self._count:
+            # Without a further thread the work waits for those that are there.
+            with suppress(RuntimeError):
+                self.start()
 
     def close(self) -> None:
         """Wait until all submitted work is done and the threads have ended."""
@@ -47,3 +60,5 @@ class WorkerThreads:
             except Exception:
                 # This thread must live on: the next work would wait for it without end.
                 logger.exception("worker failed thread=%s", threading.current_thread().name)
+            # A thread that waits must keep nothing alive.
+            del work

@@ -66,7 +66,7 @@ class Batch:
 
 
 class WriteOrder:
-    """Requests that wait, and logs that are being written. The caller has a lock.
+    """Requests that wait, and logs that are being written.
 
     Requests of one log keep their order, and each log is in one batch at a time.
 
@@ -100,11 +100,6 @@ class WriteOrder:
     def is_empty(self) -> bool:
         """Whether no request waits and no log is being written."""
         return not self._waiting
-
-    @property
-    def has_next(self) -> bool:
-        """Whether `take` returns a batch."""
-        return self._first() is not None
 
     def add(self, request: Request, charged_client: Hashable) -> None:
         """Add a request behind those of the same log.
@@ -150,18 +145,13 @@ class WriteOrder:
         heapreplace(self._queued, (logs.clock_octets, next(self._entries), logs))
         return Batch(log, requests, octets, logs)
 
-    def take_more(self, written: Batch) -> Batch | None:
-        """Return the appends to write next if they are of the same client as a batch, or None."""
-        return self.take() if self._first() is written.client_logs else None
-
-    def written(self, batch: Batch) -> bool:
-        """Let another thread write logs of the same client; return whether any of them wait."""
+    def written(self, batch: Batch) -> None:
+        """Let another thread write logs of the same client."""
         logs = batch.client_logs
         logs.writes -= 1
         logs.octets_under_way -= batch.octets
         if not logs.is_queued:
             self._queue(logs)
-        return bool(logs.waiting)
 
     def done(self, batch: Batch) -> None:
         """Let the requests behind a batch go on, because its results are reported."""

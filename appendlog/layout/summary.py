@@ -65,6 +65,23 @@ class SegmentSummary:
     priority_bitmap: int = 0
     steps_back: bool = field(default=False, compare=False)
 
+    def copy(self) -> "SegmentSummary":
+        """Return sums that change by themselves."""
+        return SegmentSummary(
+            self.first_offset,
+            self.end_offset,
+            self.last_timestamp_ns,
+            self.chunk_count,
+            self.record_count,
+            self.transient_count,
+            self.body_bytes,
+            self.first_timestamp_ns,
+            self.min_expiry_ns,
+            self.max_expiry_ns,
+            self.priority_bitmap,
+            self.steps_back,
+        )
+
     def time_before(self, first_timestamp_ns: int) -> int:
         """Return the greatest append time before the next data chunk, for the index.
 

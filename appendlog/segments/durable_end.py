@@ -121,17 +121,54 @@ class DurableEndFile:
         path: Path of the file; the first write creates it.
         incarnation: Incarnation of the log.
         generation: Generation of the last slot found; 0 if there was none.
+
+    Attributes:
+        is_written: Whether a slot says where the log ends.
     """
 
     def __init__(self, path: Path, incarnation: UUID, generation: int) -> None:
         self.path = path
         self._incarnation = incarnation
         self._generation = generation
+        self.is_written = generation > 0
 
-    @property
-    def is_written(self) -> bool:
-        """Whether a slot says where the log ends."""
-        return self._generation > 0
+    def next_slot(
+        self,
+        recovery_point: int,
+        segment: SegmentName,
+        position: int,
+        summary: SegmentSummary | None = None,
+    ) -> tuple[bytes, int]:
+        """Return the octets of a new durable end, and their position in the file.
+
+        Everything below it must be on the disk before they are written. `advance` must follow.
+
+        Args:
+            recovery_point: Offset below which every record is on the disk.
+            segment: Name of the active segment.
+            position: Number of bytes of that segment that are on the disk.
+            summary: Sums of the segment up to there; None if they cannot be trusted.
+        """
+        generation = self._generation + 1
+        slot = encode_slot(
+            DurableEnd(
+                generation,
+                recovery_point,
+                segment.base_offset,
+                position,
+                segment.generation,
+            ),
+            self._incarnation,
+        )
+        # Without sums the slot must overwrite those of a torn write, which had the same generation:
+        # a reader would take them for its own.
+        slot += bytes(END_SUMS_BYTES) if summary is None else encode_sums(summary, generation)
+        return slot, END_SLOT_POSITIONS[generation & 1]
+
+    def advance(self) -> None:
+        """Note that the octets of `next_slot` are written, or may be: the next ones are others."""
+        self._generation += 1
+        self.is_written = True
 
     def write(
         self,
@@ -147,33 +184,20 @@ class DurableEndFile:
         Args:
             filesystem: File operations.
             descriptors: Cache of open files.
-            recovery_point: Offset below which every record is on the disk.
-            segment: Name of the active segment.
-            position: Number of bytes of that segment that are on the disk.
-            summary: Sums of the segment up to there; None if they cannot be trusted.
+            recovery_point: See `next_slot`.
+            segment: See `next_slot`.
+            position: See `next_slot`.
+            summary: See `next_slot`.
 
         Raises:
             LogFailedError: The slot could not be written.
         """
-        self._generation += 1
-        slot = encode_slot(
-            DurableEnd(
-                self._generation,
-                recovery_point,
-                segment.base_offset,
-                position,
-                segment.generation,
-            ),
-            self._incarnation,
-        )
-        # Without sums the slot must overwrite those of a torn write, which had the same generation:
-        # a reader would take them for its own.
-        slot += bytes(END_SUMS_BYTES) if summary is None else encode_sums(summary, self._generation)
+        slot, slot_position = self.next_slot(recovery_point, segment, position, summary)
+        self.advance()
         flags = os.O_RDWR | os.O_CREAT
-        position = END_SLOT_POSITIONS[self._generation & 1]
         try:
             with descriptors.borrow(filesystem, self.path, flags) as descriptor:
-                written = filesystem.pwrite(descriptor, slot, position)
+                written = filesystem.pwrite(descriptor, slot, slot_position)
         except OSError as error:
             raise LogFailedError(self.path, error) from error
         if written != len(slot):

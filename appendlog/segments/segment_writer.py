@@ -1,8 +1,8 @@
 """Appending to the segments of one log: writes, rolls, syncs, and the durable end.
 
 For one thread at a time. On the hot path an append is two system calls: one pwritev that includes
-its own sync (RWF_DSYNC), and one pwrite of the `end` file. Each call releases the GIL. Getting it
-back from a busy event loop costs more time than the disk does.
+its own sync (RWF_DSYNC), and one pwrite of the `end` file. Such an append can be taken apart:
+`prepare` and `complete` touch no file, and what lies between them needs nothing of the log.
 
 Order of syncs:
 - The data and footer of a segment are on the disk before the next segment's file is made.
@@ -45,6 +45,7 @@ from appendlog.segments.durable_end import END_FILE_NAME, DurableEndFile
 from appendlog.segments.index import ActiveIndex
 from appendlog.segments.rollback import roll_back
 from appendlog.segments.segment import Segment, SegmentName
+from appendlog.segments.segment_write import WRITE_BUFFERS_MAX, SegmentWrite
 from appendlog.segments.written_pages import WrittenPages
 
 INDEX_GROUP_ENTRIES: Final = 32
@@ -109,6 +110,10 @@ class SegmentWriter:
         self._segments_end = end_offset
         self._foreign_files = foreign_files
         self._pages = WrittenPages()
+        # Pages to evict, found by an append that touched no file: `[start, end)` of the segment.
+        self._unneeded_pages: tuple[int, int] | None = None
+        # Such an append has added index entries that are to be stored.
+        self._is_index_due = False
         self.active = active
         self.created: list[Segment] = []
         self.end_offset = end_offset
@@ -175,8 +180,104 @@ class SegmentWriter:
             self._note_state()
         self.end_offset = end_offset
         segment = self.active
-        if append.sync and segment is not None and segment.size_bytes >= self._pages.due_position:
-            self._evict_pages(segment, append.settled_floor)
+        if append.sync and segment is not None:
+            if segment.size_bytes >= self._pages.due_position:
+                self._find_unneeded_pages(segment, append.settled_floor)
+            self._evict_pages(segment)
+
+    def prepare(self, append: Append) -> SegmentWrite | None:
+        """Return what there is to write if an append is only that: a synced write, and its slot.
+
+        Touches no file and does not wait. Nothing else may be done with the log before `complete`
+        or `abandon`.
+
+        Returns:
+            None if the append has to be made by `append`: because it begins or ends a segment,
+            because something else waits to be synced or stored, because a file is not open, or
+            because it has a large message.
+        """
+        segment = self.active
+        if (
+            segment is None
+            or segment.is_sealed
+            or not append.sync
+            or not (self._is_data_synced and self._is_directory_synced)
+            or not self._end_file.is_written
+            or not self._filesystem.has_dsync
+            or not 0 < len(append.chunks) <= WRITE_BUFFERS_MAX
+            or self._is_index_due
+            or self._new_header
+            or self._unneeded_pages is not None
+        ):
+            return None
+        try:
+            headers, last = self._check(append)
+        except ValueError:
+            return None  # `append` says what is wrong.
+        if last != append.end_offset:
+            return None
+        last_ns = self._segment_last_ns
+        after = segment.summary.copy()
+        buffers: list[bytes] = []
+        for chunk, header in zip(append.chunks, headers, strict=True):
+            if isinstance(chunk, LargeChunk) or self._must_roll(segment, chunk, header):
+                self._forget_pending(last_ns)
+                return None
+            self._pend(chunk, header)
+            after.add(header)
+            buffers.append(chunk)
+        files = self._descriptors.borrow_open(self._filesystem, segment.path, self._end_file.path)
+        if files is None:
+            self._forget_pending(last_ns)
+            return None
+        segment_file, end_file = files
+        slot, slot_position = self._end_file.next_slot(
+            after.end_offset,
+            segment.name,
+            segment.size_bytes + self._pending_bytes,
+            after if segment.is_whole else None,
+        )
+        return SegmentWrite(
+            self._filesystem,
+            segment.path,
+            append,
+            segment_file,
+            end_file,
+            buffers,
+            self._pending_bytes,
+            segment.size_bytes,
+            slot,
+            slot_position,
+        )
+
+    def complete(self, write: SegmentWrite) -> None:
+        """Take in the result of a prepared write.
+
+        Raises:
+            LogFailedError: A file operation failed. The log is in an unknown state.
+        """
+        segment = self.active
+        assert segment is not None, "a prepared write continues a segment"
+        self._descriptors.give_back((write.segment, write.end))
+        if write.error is not None:
+            raise LogFailedError(segment.path, write.error) from write.error
+        self._is_index_due = self._count(segment)
+        self._note_state()
+        self._end_file.advance()
+        if write.slot_error is not None:
+            raise LogFailedError(self._end_file.path, write.slot_error) from write.slot_error
+        self.end_offset = write.append.end_offset
+        if segment.size_bytes >= self._pages.due_position:
+            self._find_unneeded_pages(segment, write.append.settled_floor)
+
+    def abandon(self, write: SegmentWrite) -> None:
+        """Forget a prepared write, which will be made by `append`, over what is written of it."""
+        segment = self.active
+        assert segment is not None, "a prepared write continues a segment"
+        self._descriptors.give_back((write.segment, write.end))
+        self._forget_pending(
+            segment.summary.last_timestamp_ns if segment.summary.record_count else 0
+        )
 
     def roll_back(self, known: Sequence[Segment]) -> None:
         """Remove what a failed append left in the files, with descriptors of its own.
@@ -222,14 +323,23 @@ class SegmentWriter:
             segment.summary if segment.is_whole and not segment.is_sealed else None,
         )
 
-    def _evict_pages(self, segment: Segment, settled_floor: int) -> None:
-        """Advise the kernel to drop synced pages below an offset; see `WrittenPages`.
+    def _find_unneeded_pages(self, segment: Segment, settled_floor: int) -> None:
+        """Find the synced pages below an offset which can be evicted; see `WrittenPages`."""
+        start, end = self._pages.unneeded(self.end_offset, segment.size_bytes, settled_floor)
+        if start < end:
+            # Those that were found before, and are not evicted yet, end where these start.
+            before = self._unneeded_pages
+            self._unneeded_pages = start if before is None else before[0], end
+
+    def _evict_pages(self, segment: Segment) -> None:
+        """Advise the kernel to drop the pages found.
 
         Only after a sync: otherwise the kernel would first write the pages to the disk. A kernel or
         file system that ignores the advice keeps them.
         """
-        start, end = self._pages.unneeded(self.end_offset, segment.size_bytes, settled_floor)
-        if start < end:
+        if self._unneeded_pages is not None:
+            start, end = self._unneeded_pages
+            self._unneeded_pages = None
             with (
                 suppress(OSError),
                 self._descriptors.borrow(self._filesystem, segment.path) as descriptor,
@@ -271,6 +381,7 @@ class SegmentWriter:
 
     def store_index(self, segment: Segment) -> None:
         """Write index entries that are not in the file yet. A failure only costs a rebuild."""
+        self._is_index_due = False
         index = segment.index
         if index is None or not len(index.tail):
             return
@@ -296,10 +407,20 @@ class SegmentWriter:
             self.active = None
         if self.active is None:
             self.active = self._create()
+        self._pend(chunk, header)
+
+    def _pend(self, chunk: Chunk, header: ChunkHeader) -> None:
+        """Let a chunk wait for the next write to the active segment."""
         self._pending.append((chunk, header))
         self._pending_bytes += len(chunk)
         if header.kind != KIND_CONTROL:
             self._segment_last_ns = header.last_timestamp_ns
+
+    def _forget_pending(self, segment_last_ns: int) -> None:
+        """Let no chunk wait; the segment's last append time is what it was before."""
+        self._pending.clear()
+        self._pending_bytes = 0
+        self._segment_last_ns = segment_last_ns
 
     def _must_roll(self, segment: Segment, chunk: Chunk, header: ChunkHeader) -> bool:
         """Return whether a chunk begins a segment, because of its size, offsets or times.
@@ -370,10 +491,15 @@ class SegmentWriter:
         if self._new_header:
             self._new_header = b""
             self.created.append(segment)
-        self._count(segment)
+        if self._count(segment) or self._is_index_due:
+            self.store_index(segment)
 
-    def _count(self, segment: Segment) -> None:
-        """Add what was written to the segment's sums, index and sizes."""
+    def _count(self, segment: Segment) -> bool:
+        """Add what was written to the segment's sums, index and sizes.
+
+        Returns:
+            Whether there are new index entries, and enough of them to be stored.
+        """
         position = segment.size_bytes
         index = segment.index
         has_entries = False
@@ -392,8 +518,7 @@ class SegmentWriter:
         self._pending_bytes = 0
         self._segments_end = summary.end_offset
         segment.size_bytes = segment.data_bytes = position
-        if index is not None and has_entries and len(index.tail) >= INDEX_GROUP_ENTRIES:
-            self.store_index(segment)
+        return index is not None and has_entries and len(index.tail) >= INDEX_GROUP_ENTRIES
 
     def _seal(self, segment: Segment) -> None:
         """Write the footer and sync the whole segment."""
@@ -410,6 +535,7 @@ class SegmentWriter:
             self._sync_data(segment)
         if not self._is_directory_synced:
             self._sync_directory()
+        self._evict_pages(segment)
         self.store_index(segment)
         segment.is_sealed = True
         segment.index = None

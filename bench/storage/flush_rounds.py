@@ -6,8 +6,8 @@ the flusher with `write` and `fdatasync` of each batch.
 
 import tempfile
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Final
 from uuid import UUID
 
@@ -15,11 +15,11 @@ import click
 
 from appendlog import (
     Append,
+    Flusher,
     FlushRequest,
     FlushResult,
     Log,
     LogIdentity,
-    ThreadFlusher,
     encode_chunk,
 )
 from appendlog.flushing.flusher import PARALLEL_MAX
@@ -45,32 +45,39 @@ class Rounds:
         self, directory: Path, log_count: int, batch: list[bytes], parallel_max: int
     ) -> None:
         self._batch = batch
-        self._reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
-        self._flusher = ThreadFlusher(self._reports.put, parallel_max)
+        self._left = 0
+        self._flusher = Flusher(self._take_results, parallel_max)
         self._logs: list[Log] = []
         for number in range(log_count):
             identity = LogIdentity("/", str(number), UUID(int=number))
             self._logs.append(Log.open(directory / str(number), identity)[0])
-        self._flusher.start()
+        self._flusher.start(self._watch)
         self.run()
 
     def run(self) -> None:
         """Run one round, and return when all logs are synced."""
+        self._left = len(self._logs)
         for log in self._logs:
             start = log.log_end_offset
             chunk = encode_chunk(self._batch, start, None, 1_000 + start, None, log.identity.salt)
             self._flusher.submit(
                 FlushRequest(log, Append([chunk], start + len(self._batch), sync=True))
             )
-        left = len(self._logs)
-        while left:
-            results = self._reports.get()
-            assert all(result.error is None for result in results), "a log failed"
-            left -= len(results)
+        while self._left:
+            wait([self._fileno])
+            self._take_done()
 
     def close(self) -> None:
-        """Stop the threads."""
-        self._flusher.close()
+        """Stop the threads, which have nothing to do."""
+        self._flusher.close(lambda: None)
+
+    def _watch(self, fileno: int, take_done: Callable[[], None]) -> None:
+        self._fileno = fileno
+        self._take_done = take_done
+
+    def _take_results(self, results: list[FlushResult]) -> None:
+        assert all(result.error is None for result in results), "a log failed"
+        self._left -= len(results)
 
 
 @click.command()

@@ -50,6 +50,23 @@ def append(log: Log, start: int, end: int, sync: bool = True, step: int = 3) -> 
         log.append(Append([chunk(first, stop)], stop, sync=sync))
 
 
+def append_in_parts(log: Log, request: Append) -> bool:
+    """Append as a flusher does: prepare, write and complete where that is possible.
+
+    Returns:
+        Whether it was. Otherwise `Log.append` has made the append.
+    """
+    write = log.prepare(request)
+    if write is not None:
+        write.write()
+        if not write.is_refused:
+            log.complete(write)
+            return True
+        log.abandon(write)
+    log.append(request)
+    return False
+
+
 def read_all(log: Log, start: int = 0, max_bytes: int = 1 << 20) -> dict[int, bytes]:
     """Return what a sequential reader gets."""
     found: dict[int, bytes] = {}

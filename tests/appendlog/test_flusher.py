@@ -1,5 +1,8 @@
+import errno
+import os
 import threading
 from collections.abc import Sequence
+from multiprocessing.connection import wait
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -10,18 +13,23 @@ from appendlog import (
     CloseRequest,
     CompactRequest,
     DeleteRequest,
+    FileSystem,
+    Flusher,
     FlushRequest,
     FlushResult,
     Log,
     LogFailedError,
     RemoveSettledRequest,
-    ThreadFlusher,
 )
+from appendlog.files.counted_files import CountedFiles
+from appendlog.flushing import write_threads
+from appendlog.flushing.bell import Bell
 from appendlog.flushing.execution import carry_out
 from appendlog.flushing.flusher import PARALLEL_MAX, SPARE_THREADS
 from appendlog.flushing.requests import Request
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all
-from tests.faults.faulty_filesystem import FaultyFileSystem
+from tests.driven_flusher import DrivenFlusher
+from tests.faults.faulty_filesystem import FaultyFileSystem, StoppedError
 from tests.limits import HANG_SECONDS
 
 
@@ -39,7 +47,7 @@ def of_log(log: Log, requests: Sequence[Request]) -> list[Request]:
 
 def test_each_request_has_one_result_in_order(tmp_path: Path) -> None:
     rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
-    flusher = ThreadFlusher(rounds.put)
+    flusher = DrivenFlusher(rounds.put)
     first, _ = open_log(tmp_path / "1")
     second, _ = open_log(tmp_path / "2")
     requests = [
@@ -78,7 +86,7 @@ def test_requests_that_wait_for_the_disk_become_one_append(tmp_path: Path) -> No
     log, _ = open_log(tmp_path / "q", filesystem)
     append(log, 0, 3)
     rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
-    flusher = ThreadFlusher(rounds.put)
+    flusher = DrivenFlusher(rounds.put)
     flusher.start()
     filesystem.sync_gate.clear()
     flusher.submit(FlushRequest(log, Append([chunk(3, 6)], 6, sync=True)))
@@ -97,7 +105,7 @@ def test_requests_that_wait_for_the_disk_become_one_append(tmp_path: Path) -> No
 
 def test_one_failed_log_does_not_stop_the_others(tmp_path: Path) -> None:
     rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
-    flusher = ThreadFlusher(rounds.put)
+    flusher = DrivenFlusher(rounds.put)
     bad, _ = open_log(tmp_path / "bad", FaultyFileSystem(tmp_path, fail_at=0))
     good, _ = open_log(tmp_path / "good")
     for log in (bad, good):
@@ -114,7 +122,7 @@ def test_a_mistake_of_ours_fails_the_log_and_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
-    flusher = ThreadFlusher(rounds.put)
+    flusher = DrivenFlusher(rounds.put)
     log, _ = open_log(tmp_path / "q")
     flusher.submit(FlushRequest(log, Append([b"not a chunk"], 3, sync=True)))
     flusher.start()
@@ -127,7 +135,7 @@ def test_a_mistake_of_ours_fails_the_log_and_is_reported(
 
 def test_maintenance_is_done_in_order_behind_the_appends(tmp_path: Path) -> None:
     rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
-    flusher = ThreadFlusher(rounds.put)
+    flusher = DrivenFlusher(rounds.put)
     log, _ = open_log(tmp_path / "q", segment_bytes=300)
     chunks = [chunk(n, n + 3) for n in range(0, 15, 3)]
     requests: list[Request] = [
@@ -172,7 +180,7 @@ def test_a_log_that_takes_long_to_remove_holds_nobody_up(tmp_path: Path) -> None
     other, _ = open_log(tmp_path / "other")
     append(gone, 0, 3)
     append(shrinking, 0, 15)
-    flusher = ThreadFlusher(rounds.put)
+    flusher = DrivenFlusher(rounds.put)
     flusher.start()
     flusher.submit(DeleteRequest(gone))
     flusher.submit(RemoveSettledRequest(shrinking, 7))
@@ -185,8 +193,8 @@ def test_a_log_that_takes_long_to_remove_holds_nobody_up(tmp_path: Path) -> None
         assert (result.request, result.error) == (request, None)
 
     slow.may_remove.set()
-    late = [rounds.get(timeout=HANG_SECONDS)[0] for _ in range(2)]
     flusher.close()
+    late = taken(rounds)
     assert {type(result.request) for result in late} == {DeleteRequest, RemoveSettledRequest}
     assert not gone.directory.exists()
     assert shrinking.log_start_offset > 0
@@ -210,7 +218,7 @@ def test_the_logs_of_a_round_wait_for_the_disk_together(tmp_path: Path) -> None:
 
     filesystem = Meeting(tmp_path)
     logs = [open_log(tmp_path / str(number), filesystem)[0] for number in range(3)]
-    flusher = ThreadFlusher(rounds.put)
+    flusher = DrivenFlusher(rounds.put)
     for log in logs:
         flusher.submit(FlushRequest(log, Append([chunk(0, 3)], 3, sync=True)))
     flusher.start()
@@ -220,7 +228,7 @@ def test_the_logs_of_a_round_wait_for_the_disk_together(tmp_path: Path) -> None:
 
 def test_a_round_of_many_logs_loses_and_mixes_nothing(tmp_path: Path) -> None:
     rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
-    flusher = ThreadFlusher(rounds.put)
+    flusher = DrivenFlusher(rounds.put)
     logs = [open_log(tmp_path / str(number))[0] for number in range(5 * PARALLEL_MAX)]
     broken = FaultyFileSystem(tmp_path, fail_at=3)
     logs[7], _ = open_log(tmp_path / "broken", broken)
@@ -256,7 +264,7 @@ def test_results_that_are_not_taken_do_not_end_the_thread(
         raise RuntimeError(f"{len(results)} not taken")
 
     log, _ = open_log(tmp_path / "q")
-    flusher = ThreadFlusher(on_results)
+    flusher = DrivenFlusher(on_results)
     flusher.start()
     for end in (3, 6):
         flusher.submit(FlushRequest(log, Append([chunk(end - 3, end)], end, sync=True)))
@@ -294,7 +302,7 @@ def test_a_lone_log_is_written_while_those_of_another_payer_wait_for_the_disk(
     slow = StuckSyncs(tmp_path)
     many = [open_log(tmp_path / str(number), slow)[0] for number in range(5 * PARALLEL_MAX)]
     lone, _ = open_log(tmp_path / "lone")
-    flusher = ThreadFlusher(reports.put)
+    flusher = DrivenFlusher(reports.put)
     flusher.start()
     for log in many:
         flusher.submit(first_append(log), "many")
@@ -321,7 +329,7 @@ def test_a_log_is_reported_while_another_one_of_its_payer_waits_for_the_disk(
     slow = StuckSyncs(tmp_path)
     stuck, _ = open_log(tmp_path / "stuck", slow)
     other, _ = open_log(tmp_path / "other")
-    flusher = ThreadFlusher(reports.put)
+    flusher = DrivenFlusher(reports.put)
     for log in (stuck, other):
         flusher.submit(first_append(log))
     flusher.start()
@@ -346,7 +354,7 @@ def test_a_close_beside_writes_reports_each_request_once(tmp_path: Path) -> None
         for log in logs
     ]
     requests += [CloseRequest(log) for log in logs if log is not logs[5]]
-    flusher = ThreadFlusher(reports.put)
+    flusher = DrivenFlusher(reports.put)
     flusher.start()
     for at, request in enumerate(requests):
         flusher.submit(request, at % 3)
@@ -366,7 +374,7 @@ def test_a_close_beside_writes_reports_each_request_once(tmp_path: Path) -> None
 
 def test_results_stay_in_order_when_two_threads_submit(tmp_path: Path) -> None:
     reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
-    flusher = ThreadFlusher(reports.put)
+    flusher = DrivenFlusher(reports.put)
     flusher.start()
     logs = [open_log(tmp_path / str(number))[0] for number in range(2 * PARALLEL_MAX)]
     requests = [
@@ -415,7 +423,7 @@ def test_a_result_is_not_kept_during_the_write_of_another_payer(tmp_path: Path) 
     slow, lone_disk = StuckSyncs(tmp_path), OneAtATime(tmp_path)
     others = [open_log(tmp_path / str(number), slow)[0] for number in range(SPARE_THREADS + 1)]
     lone, _ = open_log(tmp_path / "lone", lone_disk)
-    flusher = ThreadFlusher(reports.put, parallel_max=1)
+    flusher = DrivenFlusher(reports.put, parallel_max=1)
     # Equal clocks: they are served in this order. The last one finds no thread at first.
     for client, log in enumerate([*others[:-1], lone, others[-1]]):
         flusher.submit(first_append(log), client)
@@ -431,14 +439,11 @@ def test_a_result_is_not_kept_during_the_write_of_another_payer(tmp_path: Path) 
     assert len(taken(reports)) == len(others)
 
 
-def test_a_result_that_is_late_is_not_kept_during_another_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("appendlog.flushing.flusher.REPORT_SECONDS", 0.0)
+def test_a_result_is_not_kept_during_another_write_of_the_same_payer(tmp_path: Path) -> None:
     reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
     disk = OneAtATime(tmp_path)
     logs = [open_log(tmp_path / str(number), disk)[0] for number in range(5)]
-    flusher = ThreadFlusher(reports.put, parallel_max=1)
+    flusher = DrivenFlusher(reports.put, parallel_max=1)
     for log in logs:
         flusher.submit(first_append(log))
     flusher.start()
@@ -450,16 +455,13 @@ def test_a_result_that_is_late_is_not_kept_during_another_write(
     flusher.close()
 
 
-def test_what_is_submitted_during_a_write_goes_before_more_of_its_payer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("appendlog.flushing.flusher.REPORT_SECONDS", HANG_SECONDS)
+def test_what_is_submitted_during_a_write_goes_before_more_of_its_payer(tmp_path: Path) -> None:
     reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
     slow, disk = StuckSyncs(tmp_path), OneAtATime(tmp_path)
     stuck = [open_log(tmp_path / f"stuck {number}", slow)[0] for number in range(SPARE_THREADS)]
     mine = [open_log(tmp_path / f"mine {number}", disk)[0] for number in range(2)]
     late, _ = open_log(tmp_path / "late", disk)
-    flusher = ThreadFlusher(reports.put, parallel_max=1)
+    flusher = DrivenFlusher(reports.put, parallel_max=1)
     for client, log in enumerate(stuck):
         flusher.submit(first_append(log), client)
     for log in mine:
@@ -468,7 +470,6 @@ def test_what_is_submitted_during_a_write_goes_before_more_of_its_payer(
     for _ in stuck:
         assert slow.stuck.acquire(timeout=HANG_SECONDS)
     assert disk.is_writing.acquire(timeout=HANG_SECONDS)
-    # No thread is idle: only the one that writes can see it.
     flusher.submit(first_append(late), "late")
     for log in (mine[0], late, mine[1]):
         disk.may_go_on.release()
@@ -477,3 +478,201 @@ def test_what_is_submitted_during_a_write_goes_before_more_of_its_payer(
     slow.may_sync.set()
     flusher.close()
     assert len(taken(reports)) == len(stuck)
+
+
+@pytest.mark.skipif(write_threads._START is None, reason="without the compiled kernel")
+def test_the_usual_append_is_written_without_the_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    files = CountedFiles()
+    log, _ = open_log(tmp_path / "q", files)
+    append(log, 0, 3)
+    before = files.counters()
+    for name in ("pwrite", "pwritev", "fdatasync", "fsync", "open"):
+        monkeypatch.setattr(os, name, None)
+    flusher = DrivenFlusher(reports.put)
+    flusher.start()
+    for end in (6, 9, 12):
+        flusher.submit(FlushRequest(log, Append([chunk(end - 3, end)], end, sync=True)))
+        (result,) = reports.get(timeout=HANG_SECONDS)
+        assert result.error is None
+        assert log.recovery_point == end
+    flusher.close()
+    after = files.counters()
+    assert after.write_count - before.write_count == 6
+    assert after.sync_count - before.sync_count == 3
+    monkeypatch.undo()
+    assert read_all(open_log(tmp_path / "q")[0]) == read_all(log) == expected(0, 12)
+
+
+def test_nothing_is_left_of_a_closed_flusher(tmp_path: Path) -> None:
+    threads, files = set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))
+    flusher = DrivenFlusher(lambda _: None)
+    flusher.start()
+    log, _ = open_log(tmp_path / "q")
+    for end in (3, 6):
+        flusher.submit(FlushRequest(log, Append([chunk(end - 3, end)], end, sync=True)))
+    flusher.submit(CloseRequest(log))
+    flusher.close()
+    assert set(threading.enumerate()) == threads
+    names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
+    assert "amqp-write\n" not in names
+    assert len(list(Path("/proc/self/fd").iterdir())) == files
+
+
+def test_a_flusher_that_was_never_started_drops_what_was_submitted(tmp_path: Path) -> None:
+    results: list[FlushResult] = []
+    log, _ = open_log(tmp_path / "q")
+    gone, _ = open_log(tmp_path / "gone")
+    append(gone, 0, 3)
+    closed: list[bool] = []
+    flusher = Flusher(results.extend)
+    flusher.submit(FlushRequest(log, Append([chunk(0, 3)], 3, sync=True)))
+    flusher.submit(DeleteRequest(gone))
+    assert not flusher.is_idle
+    flusher.close(lambda: closed.append(True))
+    assert closed == [True]
+    assert results == []
+    assert gone.directory.exists()
+    assert not log.directory.exists()
+
+
+@pytest.mark.parametrize("refused", ["amqp-write", "amqp-flusher", "amqp-maintenance"])
+def test_a_start_without_a_thread_leaves_nothing_and_can_be_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    begin = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith(refused):
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    def no_thread(count: int, bell: int) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    if refused == "amqp-write":
+        monkeypatch.setattr(write_threads, "_START", no_thread)
+    threads, files = set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))
+    results: list[FlushResult] = []
+    flusher = Flusher(results.extend)
+    log, _ = open_log(tmp_path / "q")
+    flusher.submit(FlushRequest(log, Append([chunk(0, 3)], 3, sync=True)))
+    with pytest.raises((OSError, RuntimeError)):
+        flusher.start(lambda fileno, take_done: None)
+    assert set(threading.enumerate()) == threads
+    assert len(list(Path("/proc/self/fd").iterdir())) == files
+    closed: list[bool] = []
+    flusher.close(lambda: closed.append(True))
+    assert closed == [True]
+
+
+def test_work_for_which_no_further_thread_can_be_started_waits_for_those_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    flusher = DrivenFlusher(reports.put)
+    flusher.start()
+    logs = [open_log(tmp_path / str(number))[0] for number in range(PARALLEL_MAX)]
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for log in logs:
+        flusher.submit(first_append(log))
+    flusher.close()
+    assert {result.request.log for result in taken(reports)} == set(logs)
+
+
+def test_a_write_that_is_taken_in_part_is_made_again(tmp_path: Path) -> None:
+    class Partial(FileSystem):
+        octets = 1 << 20
+
+        def pwritev(
+            self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+        ) -> int:
+            part, self.octets = b"".join(buffers)[: self.octets], 1 << 20
+            return super().pwritev(descriptor, [part], position, sync)
+
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    filesystem = Partial()
+    log, _ = open_log(tmp_path / "q", filesystem)
+    append(log, 0, 3)
+    flusher = DrivenFlusher(reports.put)
+    flusher.start()
+    for end in range(6, 30, 3):
+        filesystem.octets = end
+        flusher.submit(FlushRequest(log, Append([chunk(end - 3, end)], end, sync=True)))
+        (result,) = reports.get(timeout=HANG_SECONDS)
+        assert result.error is None
+        assert log.recovery_point == end
+    flusher.close()
+    assert read_all(open_log(tmp_path / "q")[0]) == read_all(log) == expected(0, 27)
+
+
+@pytest.mark.parametrize("method", ["prepare", "complete"])
+def test_a_mistake_of_ours_on_the_loop_fails_the_log_and_is_reported(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    method: str,
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("ours")
+
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    log, _ = open_log(tmp_path / "q")
+    append(log, 0, 3)
+    monkeypatch.setattr(Log, method, broken)
+    flusher = DrivenFlusher(reports.put)
+    flusher.start()
+    flusher.submit(FlushRequest(log, Append([chunk(3, 6)], 6, sync=True)))
+    (result,) = reports.get(timeout=HANG_SECONDS)
+    flusher.close()
+    assert isinstance(result.error, LogFailedError)
+    assert isinstance(result.error.cause, ValueError)
+    assert log.failed is result.error
+    assert "flusher failed" in caplog.text
+
+
+def test_a_mistake_of_ours_during_a_write_fails_the_log_and_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reports: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    filesystem = FaultyFileSystem(tmp_path)
+    log, _ = open_log(tmp_path / "q", filesystem)
+    append(log, 0, 3)
+    filesystem.fail_at, filesystem.error = len(filesystem.operations), StoppedError()
+    flusher = DrivenFlusher(reports.put)
+    flusher.start()
+    flusher.submit(FlushRequest(log, Append([chunk(3, 6)], 6, sync=True)))
+    (result,) = reports.get(timeout=HANG_SECONDS)
+    flusher.close()
+    assert isinstance(result.error, LogFailedError)
+    assert isinstance(result.error.cause, StoppedError)
+    assert "flusher failed" in caplog.text
+
+
+def test_a_bell_rings_from_the_first_ring_until_it_is_cleared() -> None:
+    bell = Bell()
+    assert not wait([bell.fileno], 0)
+    for _ in range(3):
+        bell.ring()
+    assert wait([bell.fileno], 0)
+    bell.clear()
+    assert not wait([bell.fileno], 0)
+    # A kernel rings it by its descriptor, as often as it likes.
+    while True:
+        try:
+            os.write(bell.ringing_fileno, bytes(1024))
+        except BlockingIOError:
+            break
+    bell.ring()
+    while wait([bell.fileno], 0):
+        bell.clear()
+    bell.ring()
+    assert wait([bell.fileno], 0)
+    bell.close()

@@ -3,31 +3,40 @@
 import errno
 import os
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from appendlog import Append, Log, LogFailedError, LogReader
-from tests.appendlog.builders import append, chunk, expected, open_log, read_all
+from tests.appendlog.builders import (
+    append,
+    append_in_parts,
+    chunk,
+    expected,
+    open_log,
+    read_all,
+)
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
 SEGMENT_BYTES = 700
 
 
-def fail_somewhere(log: Log) -> None:
+def fail_somewhere(log: Log, make: Callable[[Log, Append], object]) -> None:
     """Append, roll and retain until something fails."""
     end = log.log_end_offset
     for start in range(end, end + 60, 6):
         chunks = [chunk(start, start + 3), chunk(start + 3, start + 6)]
-        log.append(Append(chunks, start + 6, sync=start % 4 != 0))
+        make(log, Append(chunks, start + 6, sync=start % 4 != 0))
         if start % 24 == 0:
             log.roll()
 
 
 @pytest.mark.parametrize("seed", [None, 0, 1])
+@pytest.mark.parametrize("make", [Log.append, append_in_parts])
 def test_after_a_failure_at_any_operation_the_log_goes_on_where_it_was(
-    tmp_path: Path, seed: int | None
+    tmp_path: Path, make: Callable[[Log, Append], object], seed: int | None
 ) -> None:
     number = 0
     while True:
@@ -36,7 +45,7 @@ def test_after_a_failure_at_any_operation_the_log_goes_on_where_it_was(
         filesystem = FaultyFileSystem(root, number, errno.ENOSPC)
         log, _ = open_log(root / "v" / "q", filesystem, SEGMENT_BYTES)
         try:
-            fail_somewhere(log)
+            fail_somewhere(log, make)
             break
         except LogFailedError:
             pass

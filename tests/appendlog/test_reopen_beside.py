@@ -15,7 +15,6 @@ from appendlog import (
     LogFailedError,
     LogOptions,
     ReopenRequest,
-    ThreadFlusher,
 )
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.mappings import Mappings
@@ -30,6 +29,7 @@ from tests.appendlog.builders import (
     open_log,
     read_all,
 )
+from tests.driven_flusher import DrivenFlusher
 from tests.faults.faulty_filesystem import FaultyFileSystem
 from tests.limits import HANG_SECONDS
 
@@ -82,7 +82,7 @@ def test_a_reopen_waits_for_the_compaction_that_is_under_way(tmp_path: Path) -> 
     append(log, 0, 30)
     fail(log, filesystem)
     rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
-    flusher = ThreadFlusher(rounds.put)
+    flusher = DrivenFlusher(rounds.put)
     flusher.start()
     first, second = log.segments[:2]
     filesystem.sync_gate.clear()

@@ -84,16 +84,15 @@ def test_one_payer_leaves_threads_for_the_next(bench: Bench) -> None:
     for log in many:
         bench.order.add(append_of(log), "many")
     under_way = [bench.take() for _ in range(8)]
-    assert not bench.order.has_next
     assert bench.order.waiting_count == 1
     assert bench.order.take() is None
     bench.order.add(append_of(lone), "lone")
-    assert bench.order.has_next
     assert bench.order.waiting_count == 2
     last = bench.take()
     assert last.log is lone
-    assert not bench.order.written(last)
-    assert bench.order.written(under_way[3])
+    bench.order.written(last)
+    assert bench.order.take() is None
+    bench.order.written(under_way[3])
     assert bench.take().log is many[8]
     assert bench.order.waiting_count == 0
 
@@ -211,21 +210,6 @@ def test_other_requests_wait_for_the_appends_before_them(bench: Bench) -> None:
     bench.order.done(batch)
     assert bench.maintained == [closes[1], closes[0]]
     assert bench.order.is_empty
-
-
-def test_more_of_a_client_is_taken_only_while_it_is_the_next(bench: Bench) -> None:
-    many, lone = bench.logs(4), bench.log()
-    for log in many:
-        bench.order.add(append_of(log), "many")
-    first = bench.take()
-    bench.order.written(first)
-    second = bench.order.take_more(first)
-    assert second is not None
-    assert second.log is many[1]
-    bench.order.add(append_of(lone), "lone")
-    bench.order.written(second)
-    assert bench.order.take_more(second) is None
-    assert bench.take().log is lone
 
 
 def test_payers_with_nothing_to_write_are_forgotten(bench: Bench) -> None:

@@ -28,11 +28,11 @@ from appendlog import (
     LogOptions,
     ReadResult,
     ReopenRequest,
-    ThreadFlusher,
     encode_message,
 )
 from offsets.settlement import Settlement
 from ring import PagePool, Ring
+from tests.driven_flusher import DrivenFlusher
 from tests.limits import HANG_SECONDS
 
 RING_SLOTS = 1024
@@ -69,7 +69,7 @@ class StoreBench:
         self.pool = PagePool(1 << 30)
         self.ring = Ring(RING_SLOTS, RING_BYTES, self.pool, self.log.log_end_offset)
         self.settlement = Settlement()
-        self.flusher = ThreadFlusher(self._take_round)
+        self.flusher = DrivenFlusher(self._take_round)
         self.flusher.start()
         self.moves = 0
         self.answers = 0

@@ -16,6 +16,7 @@ from amqp_server.base.errors import StartupError
 from amqp_server.broker.queue import Queue as BrokerQueue
 from appendlog.files.descriptors import SHARED_DESCRIPTORS
 from appendlog.files.filesystem import FILE_MODE
+from appendlog.flushing import write_threads
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.messages import drain, publish_confirmed
 from tests.faults.faulty_filesystem import FaultyFileSystem
@@ -214,3 +215,22 @@ def test_a_start_that_cannot_open_a_file_is_refused_and_the_next_one_has_everyth
     with serve(files) as server, connect(server.address) as client:
         client.open_channel()
         assert numbers(client, "q") == [0, 1, 2]
+
+
+def test_a_start_without_threads_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(count: int, bell: int) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(write_threads, "_START", refuse)
+    with (
+        pytest.raises(
+            StartupError, match=r"cannot start the threads that write logs: .*unavailable"
+        ),
+        ThreadedServer(tmp_path / "data"),
+    ):
+        pass
+    monkeypatch.undo()
+    with ThreadedServer(tmp_path / "data"):
+        pass

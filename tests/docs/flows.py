@@ -174,6 +174,9 @@ def _run_client(server: ThreadedServer, client: AmqpClient, recorder: _Recorder)
     flow("declare", lambda: client.declare("invoices"))
     # Delivery 1: this message is older than the server, so only the log has it.
     assert client.get(_QUEUE) is not None
+    # The first append after the start opens the log's files.
+    client.publish(b"first", _QUEUE)
+    client.expect_confirmed()
     flow("publish", publish)
     flow("get", lambda: client.get(_QUEUE, no_ack=False))
     flow("ack", acknowledge)

@@ -16,9 +16,9 @@ from itertools import count
 from typing import Any
 from unittest import mock
 
-from appendlog.flushing.execution import carry_out
+from appendlog.flushing.execution import carry_out, complete, prepare, write_prepared
 from appendlog.flushing.flusher import PARALLEL_MAX
-from appendlog.flushing.requests import FlushResult, Request
+from appendlog.flushing.requests import FlushRequest, FlushResult, Request
 from appendlog.flushing.write_order import WriteOrder
 
 TURNS_MAX = 3
@@ -146,7 +146,7 @@ class InlineFlusher:
     """Carries out requests on the loop, some turns after the first of them.
 
     Args:
-        on_results: As that of `ThreadFlusher`.
+        on_results: As that of `Flusher`.
     """
 
     def __init__(self, on_results: Callable[[list[FlushResult]], None]) -> None:
@@ -156,8 +156,9 @@ class InlineFlusher:
         self._order = WriteOrder(self._maintenance.append, PARALLEL_MAX)
         self._is_started = False
         self._is_closed = False
+        self.fileno = -1
 
-    def start(self) -> None:
+    def start(self, _: object) -> None:
         """Begin to work."""
         self._is_started = True
         self._plan()
@@ -170,10 +171,11 @@ class InlineFlusher:
         if len(self._waiting) == 1:
             self._plan()
 
-    def close(self) -> None:
+    def close(self, on_closed: Callable[[], None]) -> None:
         """Do what was submitted."""
         self._is_closed = True
         self._run()
+        on_closed()
 
     def _plan(self) -> None:
         if self._is_started and self._waiting:
@@ -186,17 +188,25 @@ class InlineFlusher:
         for request, charged_client in requests:
             self._order.add(request, charged_client)
         while batch := self._order.take():
-            self._on_results(_results(batch.requests))
+            self._on_results(_append_results(batch.requests))
             self._order.written(batch)
             self._order.done(batch)
         for other in self._maintenance:
-            self._on_results(_results([other]))
+            error, freed_bytes = carry_out([other])
+            self._on_results([FlushResult(other, error, freed_bytes)])
         self._maintenance.clear()
 
 
-def _results(group: Sequence[Request]) -> list[FlushResult]:
-    error, freed_bytes = carry_out(group)
-    return [FlushResult(request, error, freed_bytes) for request in group]
+def _append_results(group: Sequence[FlushRequest]) -> list[FlushResult]:
+    log = group[0].log
+    write = prepare(group)
+    if write is not None:
+        write_prepared(write)
+        if write.is_refused:
+            log.abandon(write)
+            write = None
+    error = carry_out(group)[0] if write is None else complete(log, write)
+    return [FlushResult(request, error) for request in group]
 
 
 def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:

@@ -90,7 +90,7 @@ class InlineServer:
         asyncio.set_event_loop(self.loop)
         for patch in (
             self.loop.clocks(),
-            mock.patch("amqp_server.server.ThreadFlusher", InlineFlusher),
+            mock.patch("amqp_server.server.Flusher", InlineFlusher),
             # Long work gives way at every step, and not when some time has passed.
             mock.patch("amqp_server.base.time_slice.SLICE_SECONDS", 0),
             # Segments are so small that little is worth while.

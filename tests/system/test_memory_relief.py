@@ -20,7 +20,7 @@ from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.window_reader import WindowReader
 from amqp_server.broker.turn import TaskQueue
 from appendlog import FileSystem, ReadResult
-from appendlog.flushing.flusher import ThreadFlusher
+from appendlog.flushing.flusher import Flusher
 from appendlog.flushing.requests import FlushRequest, Request
 from tests.amqp_client import AmqpClient, connect
 from tests.cutting import cut_everywhere
@@ -135,16 +135,16 @@ def test_the_client_that_publishes_above_the_limit_pays_for_no_write(
     server: ThreadedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charged_clients: set[Hashable] = set()
-    submit = ThreadFlusher.submit
+    submit = Flusher.submit
 
-    def noted(flusher: ThreadFlusher, request: Request, charged_client: Hashable = None) -> None:
+    def noted(flusher: Flusher, request: Request, charged_client: Hashable = None) -> None:
         if isinstance(request, FlushRequest) and request.chunks:
             charged_clients.add(charged_client)
         submit(flusher, request, charged_client)
 
     with connect(server.address) as large, connect(server.address) as small:
         fill(server, large)
-        monkeypatch.setattr(ThreadFlusher, "submit", noted)
+        monkeypatch.setattr(Flusher, "submit", noted)
         exceed(server, small)
 
         assert charged_clients == {task_queue_of(server, large)}, "whose messages are written"

@@ -9,7 +9,7 @@ from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server.broker.turn import TaskQueue
 from appendlog import FileSystem
-from appendlog.flushing.flusher import PARALLEL_MAX, ThreadFlusher
+from appendlog.flushing.flusher import PARALLEL_MAX, Flusher
 from appendlog.flushing.requests import FlushRequest, Request
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.limits import HANG_SECONDS
@@ -78,14 +78,14 @@ def test_a_lone_durable_queue_is_confirmed_while_a_fanout_waits_for_the_disk(
 def charged_clients(monkeypatch: pytest.MonkeyPatch) -> list[Hashable]:
     """On whose behalf each append was submitted, in order."""
     noted: list[Hashable] = []
-    submit = ThreadFlusher.submit
+    submit = Flusher.submit
 
-    def note(self: ThreadFlusher, request: Request, charged_client: Hashable = None) -> None:
+    def note(self: Flusher, request: Request, charged_client: Hashable = None) -> None:
         if isinstance(request, FlushRequest):
             noted.append(charged_client)
         submit(self, request, charged_client)
 
-    monkeypatch.setattr(ThreadFlusher, "submit", note)
+    monkeypatch.setattr(Flusher, "submit", note)
     return noted
 
 

@@ -71,28 +71,39 @@ class MemoryRelief:
     def _relieve(self) -> Iterator[None]:
         # The numbers decide between rings that are equally full: stores have no order.
         fullest: list[tuple[int, int, MessageStore]] = []
-        # This leaves memory soon: to write more would only keep the disk busy.
+        # What leaves memory soon: to write more would only keep the disk busy.
+        leaving: dict[MessageStore, None] = {}
         leaving_bytes = 0
         for number, store in enumerate(tuple(self._stores.values())):
             if number % STEP_STORES == STEP_STORES - 1:
                 yield
             if store.ring.held_bytes:
                 fullest.append((-store.ring.held_bytes, number, store))
-                leaving_bytes += store.leaving_bytes
+                if store.leaving_bytes:
+                    leaving[store] = None
+                    leaving_bytes += store.leaving_bytes
         heapify(fullest)
-        while fullest and not self._is_enough(leaving_bytes):
+        while fullest:
+            if self._is_enough(leaving_bytes):
+                # Some of these bytes may have left already: what they count must be known now.
+                counted, leaving, leaving_bytes = leaving, {}, 0
+                for number, store in enumerate(counted):
+                    if number % STEP_STORES == STEP_STORES - 1:
+                        yield
+                    if store.leaving_bytes:
+                        leaving[store] = None
+                        leaving_bytes += store.leaving_bytes
+                if self._is_enough(leaving_bytes):
+                    return
             _, _, store = heappop(fullest)
             leaving_bytes -= store.leaving_bytes
             # Between two steps the ring may have become empty, or its queue may be deleted.
             while store.ring.held_bytes and store.release_memory():
                 yield
+            leaving[store] = None
             leaving_bytes += store.leaving_bytes
             yield
 
     def _is_enough(self, leaving_bytes: int) -> bool:
-        """Return whether the rings hold little enough without `leaving_bytes`; 0 never is.
-
-        This is an estimate: some of these bytes may have left already. If it was wrong, the next
-        publish above the limit begins again.
-        """
+        """Return whether the rings hold little enough without `leaving_bytes`; 0 never is."""
         return 0 < self._enough_bytes >= self._pool.held_bytes - leaving_bytes
