@@ -210,6 +210,10 @@ class Publishing:
             pairs = zip(repeat(method_payload), messages, strict=False)
             steps = self._route(pairs, message_flags, singly=singly)
             return steps if fault is None else chain(steps, self._raise(method_payload, fault))
+        if not target.queues and self._channel.transaction is None:
+            # A direct reply, or nobody takes them: nothing is put anywhere.
+            self._record(((target, messages),), [], [], target.exchange)
+            return None
         steps = self._put(((target, messages),), message_flags)
         return None if next(steps, _DONE) is _DONE else chain((None,), steps)
 
