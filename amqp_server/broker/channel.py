@@ -38,7 +38,7 @@ from amqp_server.protocol.large_delivery import (
     content_of,
     deliveries_of,
 )
-from amqp_server.protocol.methods import BasicAck, BasicGetOk, method_frame
+from amqp_server.protocol.methods import BasicAck, BasicGetOk, ack_frame, method_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -158,6 +158,10 @@ class Channel:
     def send(self, method: Method) -> None:
         """Send a method without content on this channel."""
         self.client.write(method_frame(self.number, method))
+
+    def confirm(self, delivery_tag: int, *, multiple: bool) -> None:
+        """Send a `basic.ack` for publishes of the client."""
+        self.client.write(ack_frame(self.number, delivery_tag, multiple=multiple))
 
     def reply(self, method: Method) -> None:
         """Send a reply, after the replies to earlier methods on the same connection."""

@@ -26,7 +26,6 @@ from amqp_server.broker.transactions.transaction import DeferredPublish
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.large_delivery import content_of
 from amqp_server.protocol.methods import (
-    BasicAck,
     BasicNack,
     BasicReturn,
 )
@@ -110,6 +109,9 @@ class PublishingChannel(RequestingChannel, Protocol):
 
     def send(self, method: Method) -> None:
         """Send a method without content on this channel."""
+
+    def confirm(self, delivery_tag: int, *, multiple: bool) -> None:
+        """Send a `basic.ack` for publishes of the client."""
 
     def write(self, octets: Octets) -> None:
         """Send frames; those that are in pieces are not copied together."""
@@ -308,12 +310,10 @@ class Publishing:
         for tag, refused in self.confirms.release():
             multiple = tag > resolved + 1
             resolved = tag
-            answer = (
-                BasicNack(delivery_tag=tag, multiple=multiple, requeue=False)
-                if refused
-                else BasicAck(delivery_tag=tag, multiple=multiple)
-            )
-            channel.send(answer)
+            if refused:
+                channel.send(BasicNack(delivery_tag=tag, multiple=multiple, requeue=False))
+            else:
+                channel.confirm(tag, multiple=multiple)
 
     def refuse_confirms(self, queue: TargetQueue) -> None:
         """Refuse the publishes that are not safe in a queue whose log has failed."""
