@@ -254,6 +254,7 @@ def assemble(
     )
     # Bytes left over from one read, then one whole publish as large as two frames.
     read_buffer = bytearray(limits.read_buffer_bytes + 3 * config.frame_bytes_max)
+    read_view = memoryview(read_buffer)
     context = ServerContext(
         config=config,
         broker=broker,
@@ -267,7 +268,8 @@ def assemble(
         lingering=Lingering(limits.lingering_connections_max),
         watch=watch,
         read_buffer=read_buffer,
-        read_view=memoryview(read_buffer),
+        read_view=read_view,
+        first_view=read_view[: limits.read_buffer_bytes],
     )
     return Server(
         config=config,

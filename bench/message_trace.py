@@ -5,10 +5,11 @@
 Runs a server in this process with interpreted kernels, and one client that publishes a persistent
 message to a durable queue with a consumer, awaits its confirm and its delivery, acknowledges it,
 and awaits the checkpoint that contains the ack. Then another client gets a message of another queue
-and acknowledges it. It prints how many functions each leg calls, in how many files, and how often a
-call leads to another file: the shortest of five traces. A server that was used before has its
-caches filled, so a few messages go first. `tests/bench/test_message_trace.py` has the most that
-each leg may have. With `--system` it counts from outside: see `bench.system_trace`.
+and acknowledges it, and one more calls a server with direct reply-to. It prints how many functions
+each leg calls, in how many files, and how often a call leads to another file: the shortest of five
+traces. A server that was used before has its caches filled, so a few messages go first.
+`tests/bench/test_message_trace.py` has the most that each leg may have. With `--system` it counts
+from outside: see `bench.system_trace`.
 """
 
 import os
@@ -35,7 +36,7 @@ from bench.amqp_frames import acknowledge, frame, method_frame, publish_prefix, 
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
 from bench.errors import BenchError
-from bench.system_trace import show_system_costs
+from bench.system_trace import calls_to, show_system_costs
 
 _CHANNEL: Final = 1
 _QUEUE: Final = "traced"
@@ -43,6 +44,7 @@ _GET_QUEUE: Final = "got"
 _BODY: Final = b"x" * 128
 _MESSAGES_BEFORE: Final = 20
 _TRACED: Final = 5
+_IDLE_SECONDS: Final = 0.05
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _PACKAGES: Final = ("amqp_server", "appendlog", "metadata", "offsets", "ring")
 
@@ -109,12 +111,16 @@ class _TracedServer:
         settled = self._wait_until_settled(name, offset)
         asyncio.run_coroutine_threadsafe(settled, self._loop).result()
 
+    def wait_until_idle(self) -> None:
+        """Return when the turns that are marked have run."""
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(_IDLE_SECONDS), self._loop).result()
+
     async def _wait_until_settled(self, name: str, offset: int) -> None:
         settlement = self.server.broker.vhosts["/"].queues[name].settlement
         while settlement.ack_floor < offset:  # noqa: ASYNC110 - no event says so
             await asyncio.sleep(0.001)
         # Turns that were marked by then have run after this.
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(_IDLE_SECONDS)
 
     def stop(self) -> None:
         """Stop, and return when it has ended."""
@@ -224,6 +230,18 @@ def _trace_get(server: _TracedServer, legs: _Legs) -> None:
                 legs.add("get", server.trace.end())
 
 
+def _trace_call(server: _TracedServer, legs: _Legs) -> None:
+    """Trace calls with direct reply-to: a request to a queue, and its reply."""
+    with calls_to(BrokerUrl(*server.address, "guest", "guest", "/")) as run:
+        run(_MESSAGES_BEFORE)
+        for _ in range(_TRACED):
+            server.wait_until_idle()
+            server.trace.begin()
+            run(1)
+            server.wait_until_idle()
+            legs.add("call", server.trace.end())
+
+
 @click.command()
 @click.option("--calls", "shows_calls", is_flag=True, help="Print each call.")
 @click.option(
@@ -246,6 +264,7 @@ def trace_message(shows_calls: bool, is_system: bool) -> None:
             legs = _Legs()
             _trace_message(server, legs)
             _trace_get(server, legs)
+            _trace_call(server, legs)
             legs.show(shows_calls=shows_calls)
         finally:
             server.stop()

@@ -20,7 +20,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -40,6 +40,7 @@ from bench.amqp_frames import (
     short_string,
     take_frames,
 )
+from bench.broker_url import BrokerUrl
 from bench.connection import Connection
 from bench.errors import BenchError
 from bench.our_server import start_our_server
@@ -233,8 +234,12 @@ def _gets(broker: RunningBroker) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def _calls(broker: RunningBroker) -> Iterator[Callable[[int], None]]:
-    """Call a server with direct reply-to: a request to its queue, and its reply."""
+def calls_to(url: BrokerUrl) -> Iterator[Callable[[int], None]]:
+    """Yield what calls a server with direct reply-to: requests to its queue, with their replies.
+
+    Args:
+        url: Broker of both clients.
+    """
     asked = b"\0\0" + short_string("") + short_string("asked") + b"\0"
     sizes = struct.pack(">HHQH", BASIC, 0, len(_BODY), _REPLY_TO_FLAG)
     request = (
@@ -242,7 +247,7 @@ def _calls(broker: RunningBroker) -> Iterator[Callable[[int], None]]:
         + frame(HEADER, _CHANNEL, sizes + short_string(_REPLY_TO))
         + frame(BODY, _CHANNEL, _BODY)
     )
-    with Connection(broker.url, _CHANNEL) as caller, Connection(broker.url, _CHANNEL) as server:
+    with Connection(url, _CHANNEL) as caller, Connection(url, _CHANNEL) as server:
         server.declare_queue("asked", False)
         server.start_consumer("asked", 0)
         caller.start_consumer(_REPLY_TO, 0)
@@ -262,3 +267,7 @@ def _calls(broker: RunningBroker) -> Iterator[Callable[[int], None]]:
                 _await_frames(caller, 3)
 
         yield run
+
+
+def _calls(broker: RunningBroker) -> AbstractContextManager[Callable[[int], None]]:
+    return calls_to(broker.url)

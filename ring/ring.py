@@ -67,7 +67,9 @@ class Ring:
     @property
     def fill(self) -> float:
         """Used share of the slots or of the bytes, whichever is higher: 0.0 to 1.0 or more."""
-        return max(len(self) / self.capacity, self.held_bytes / self.capacity_bytes)
+        return max(
+            (self.cursor - self.window_start) / self.capacity, self.held_bytes / self.capacity_bytes
+        )
 
     @property
     def is_pool_over(self) -> bool:
@@ -118,30 +120,38 @@ class Ring:
         assert count <= self.capacity - (self.cursor - self.window_start), (
             "published without a claim"
         )
-        taken = added_bytes = 0
-        sequence = self.cursor
-        while taken < count:
-            number, at = divmod(sequence - self._first_sequence, PAGE_SLOTS)
-            part = min(PAGE_SLOTS - at, count - taken)
-            written = messages if part == count else messages[taken : taken + part]
-            part_bytes = bytes_of(written)
-            page = self._pages.get(number)
-            if page is None:
-                # Only a first page may stay short: behind it there is a run of messages.
-                page = self._pool.lend(PAGE_SLOTS if number else part)
-                self._pages[number] = page
-                self._page_bytes[number] = part_bytes
-            else:
-                self._page_bytes[number] += part_bytes
-                if at + part > len(page):
-                    self._pool.lengthen(page)
-            page[at : at + part] = written
-            added_bytes += part_bytes
-            taken += part
-            sequence += part
-        self.cursor = sequence
+        if not count:
+            # Of a full ring.
+            return
+        number, at = divmod(self.cursor - self._first_sequence, PAGE_SLOTS)
+        if at + count <= PAGE_SLOTS:
+            added_bytes = self._fill_slots(number, at, messages)
+        else:
+            added_bytes = taken = 0
+            while taken < count:
+                part = messages[taken : taken + PAGE_SLOTS - at]
+                added_bytes += self._fill_slots(number, at, part)
+                taken += len(part)
+                number, at = number + 1, 0
+        self.cursor += count
         self.held_bytes += added_bytes
         self._pool.held_bytes += added_bytes
+
+    def _fill_slots(self, number: int, at: int, messages: list[bytes]) -> int:
+        """Put messages, at least one, into slots of one page; return their bytes."""
+        end = at + len(messages)
+        added_bytes = bytes_of(messages)
+        page = self._pages.get(number)
+        if page is None:
+            # Only a first page may stay short: behind it there is a run of messages.
+            page = self._pages[number] = self._pool.lend(PAGE_SLOTS if number else end)
+            self._page_bytes[number] = added_bytes
+        else:
+            self._page_bytes[number] += added_bytes
+            if end > len(page):
+                self._pool.lengthen(page)
+        page[at:end] = messages
+        return added_bytes
 
     def holds(self, sequence: int) -> bool:
         """Return whether the ring holds the message of `sequence`."""
@@ -174,6 +184,12 @@ class Ring:
         end = min(end, self.cursor)
         sequence = self.window_start
         freed_bytes = 0
+        if end == self.cursor and len(self._pages) == 1:
+            # All of it, in one page: as a lone message is released.
+            number, page = self._pages.popitem()
+            self._pool.put_back(page)
+            freed_bytes = self._page_bytes.pop(number)
+            sequence = end
         while sequence < end:
             number, at = divmod(sequence - self._first_sequence, PAGE_SLOTS)
             part = min(PAGE_SLOTS - at, end - sequence)

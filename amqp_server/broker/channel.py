@@ -38,7 +38,7 @@ from amqp_server.protocol.large_delivery import (
     content_of,
     deliveries_of,
 )
-from amqp_server.protocol.methods import BasicAck, BasicGetOk, method_frame
+from amqp_server.protocol.methods import BasicAck, BasicGetOk, ack_frame, method_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -159,6 +159,10 @@ class Channel:
         """Send a method without content on this channel."""
         self.client.write(method_frame(self.number, method))
 
+    def confirm(self, delivery_tag: int, *, multiple: bool) -> None:
+        """Send a `basic.ack` for publishes of the client."""
+        self.client.write(ack_frame(self.number, delivery_tag, multiple=multiple))
+
     def reply(self, method: Method) -> None:
         """Send a reply, after the replies to earlier methods on the same connection."""
         self.client.reply_in_order(partial(self._reply, method))
@@ -237,7 +241,8 @@ class Channel:
         places = (self.number, head, pack(">I", left), self.client.frame_max)
         if isinstance(message, LargeMessage):
             return message.encode_content(*places)
-        return content_of(messages_of(message)[0], *places)
+        first = message[0] if isinstance(message, list) else messages_of(message)[0]
+        return content_of(first, *places)
 
     def record_get(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
         """Record one message taken with `basic.get`; it has the next delivery tag."""
@@ -256,7 +261,8 @@ class Channel:
             self._unacked_gets += 1
             if self.prefetch_global:
                 self._limit_unacked()
-            self._record_time(self._delivered_tag)
+            if self._timed_turn != self.broker.turn.number:
+                self._record_time(self._delivered_tag)
 
     def age_seconds(self, tag: int) -> float:
         """Return about how long ago a delivery that is not acknowledged went out."""
@@ -286,6 +292,8 @@ class Channel:
         Raises:
             PreconditionFailed: A tag is not outstanding; the ones before it are settled.
         """
+        if len(ranges) == 2:
+            return self._settle_range(ranges[0], ranges[1])
         for at in range(0, len(ranges), 2):
             if at == 2 * STEP_RANGES:
                 return self._settle_rest(ranges[at:])
@@ -538,6 +546,18 @@ class Channel:
         self._timeouts.record(first_tag, timeout_ms)
 
     def _restore_credit(self, runs: list[UnackedRun]) -> None:
+        if len(runs) == 1 and self.unacked.count + runs[0].count < self._unacked_limit:
+            # One run, and nobody waits for the limit of the channel: most of the time.
+            (run,) = runs
+            consumer = run.consumer
+            if consumer is None:
+                self._unacked_gets -= run.count
+                if self.prefetch_global:
+                    self._limit_unacked()
+            else:
+                consumer.unacked -= run.count
+                consumer.source.on_credit_restored()
+            return
         counts: dict[Consumer, int] = {}
         gets = 0
         for run in runs:

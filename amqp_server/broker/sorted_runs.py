@@ -156,6 +156,15 @@ class SortedRuns(Generic[Run]):
         else:
             del keys[at], self._runs[chunk][at]
 
+    def remove_first(self) -> None:
+        """Remove the run with the lowest key; there is one."""
+        keys = self._keys[0]
+        self._count -= 1
+        if len(keys) == 1 and len(self._firsts) > 1:
+            del self._firsts[0], self._keys[0], self._runs[0]
+        else:
+            del keys[0], self._runs[0][0]
+
     def replace(self, start: int, end: int, keys: list[int], runs: list[Run]) -> list[Run]:
         """Remove and return the runs with keys in `[start, end)`, and put others in their place.
 

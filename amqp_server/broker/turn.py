@@ -50,6 +50,8 @@ MEASURED_SECONDS: Final = 2 * LEAD_SECONDS
 Other programs may have had the processor. A client whose input the loop had just begun to handle
 would be charged for them, and wait until every other client has used as much.
 """
+PROCESSOR_SECONDS: Final = 0.002
+"""Seconds for which the reading of the processor time is good enough: it is a system call."""
 
 
 class TurnTask(Protocol):
@@ -161,8 +163,10 @@ class Turn:
         self._entries = count()
         self._clock_seconds = 0.0
         self._reading_seconds = 0.0
-        # Processor time of the loop when a turn began, or when a long task ended.
+        # Processor time of the loop when a turn began, or when a long task ended; and when that was
+        # read, by the stopwatch.
         self._processor_seconds = 0.0
+        self._processor_read_seconds = -PROCESSOR_SECONDS
         self._is_scheduled = False
         # Tasks that ran in this turn.
         self._ran: set[TurnTask] = set()
@@ -276,8 +280,10 @@ class Turn:
         self._is_scheduled = False
         self._ran.clear()
         done: list[TaskQueue] = []
-        self._processor_seconds = self._processor_time()
         now_seconds = self.stopwatch()
+        if now_seconds - self._processor_read_seconds >= PROCESSOR_SECONDS:
+            self._processor_read_seconds = now_seconds
+            self._processor_seconds = self._processor_time()
         end_seconds = now_seconds + TURN_SECONDS
         worked_before_seconds = now_seconds - self._reading_seconds
         self._reading_seconds = 0.0
@@ -333,7 +339,8 @@ class Turn:
         else:
             self._watch.record(seconds, task)
         if seconds > MEASURED_SECONDS:
-            # That of the tasks before it in this turn is among it: two milliseconds at most.
+            # That of the tasks before it in this turn, and in turns just before, is among it: four
+            # milliseconds at most.
             before_seconds, self._processor_seconds = (
                 self._processor_seconds,
                 self._processor_time(),

@@ -119,9 +119,10 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the part of the shared read buffer behind what the last read left over."""
-        buffer = self._server.read_buffer
         rest = len(self.rest)
-        buffer[:rest] = self.rest
+        if not rest and self._is_logged_in:
+            return self._server.first_view
+        self._server.read_buffer[:rest] = self.rest
         if not self._is_logged_in:
             # Of a client that is not logged in, the server keeps no more than one frame.
             return self._server.read_view[rest : max(self._limits.login_bytes_max + 8, rest + 1)]

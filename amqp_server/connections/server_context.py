@@ -37,6 +37,7 @@ class ServerContext:
         watch: Measures how long each piece of work takes.
         read_buffer: Buffer into which all sockets are read, one at a time.
         read_view: View of the whole `read_buffer`.
+        first_view: View of what one read may fill, of a client of which nothing is left over.
     """
 
     config: ServerConfig
@@ -52,6 +53,7 @@ class ServerContext:
     watch: TurnWatch
     read_buffer: bytearray
     read_view: memoryview
+    first_view: memoryview
 
     def read_on_later(self, connection: Connection) -> None:
         """Resume reading a client after the turn that handles what it has sent so far.

@@ -18,7 +18,7 @@ from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.requesting_user import refusal, requesting_user, rights_in
 from amqp_server.operations.applied import Applied
 from amqp_server.protocol.errors import AmqpError
-from amqp_server.protocol.methods import BasicAck, BasicNack
+from amqp_server.protocol.methods import BasicNack
 from appendlog import LogError
 from metadata.errors import MetadataError
 from offsets import OffsetsError
@@ -121,9 +121,14 @@ class CommandChannel(Channel):
         await done_in_turns(self.broker.turn, self.client.task_queue, steps, self._name)
 
     def send(self, method: Method) -> None:
-        """Keep a confirm; other methods have no reader."""
-        if isinstance(method, (BasicAck, BasicNack)) and not self.confirmed.done():
-            self.confirmed.set_result(isinstance(method, BasicAck))
+        """Keep that a publish was refused; other methods have no reader."""
+        if isinstance(method, BasicNack) and not self.confirmed.done():
+            self.confirmed.set_result(False)
+
+    def confirm(self, delivery_tag: int, *, multiple: bool) -> None:
+        """Keep that a publish was confirmed."""
+        if not self.confirmed.done():
+            self.confirmed.set_result(True)
 
     def reply(self, method: Method) -> None:
         """Do nothing: the result of a change is its reply, and notices have no reader."""

@@ -162,7 +162,7 @@ class _Matcher:
             entry = at
             behind_key = short_string_end(octets, at, stop)
             at = value_end(octets, behind_key, stop, 1)
-            if at >= 0 and has_key(octets, entry, _FILTER_KEY):
+            if at >= 0 and has_key(octets, entry, stop, _FILTER_KEY):
                 is_string = octets[behind_key] == 0x53 or octets[behind_key] == 0x78  # S, x
                 value = behind_key + 1 if is_string else -1
         if value < 0:

@@ -9,8 +9,14 @@ ctypedef const unsigned char *octets_t
 cdef int _CONTENT_TYPE
 cdef int _CONTENT_ENCODING
 cdef int _HEADERS
+cdef int _DELIVERY_MODE
+cdef int _PRIORITY
+cdef int _CORRELATION_ID
+cdef int _REPLY_TO
 cdef int _DEPTH_MAX
 cdef bytes _OFFSET_KEY
+cdef bytes _CC
+cdef bytes _BCC
 cdef int _OFFSET_ENTRY_BYTES
 
 
@@ -48,6 +54,19 @@ cpdef tuple split_for_offset(bytes properties)
 cpdef Py_ssize_t body_position(octets_t octets, Py_ssize_t at, Py_ssize_t size) except -1
 
 
+@cython.locals(
+    size=cython.Py_ssize_t,
+    data=octets_t,
+    end=cython.Py_ssize_t,
+    start=cython.Py_ssize_t,
+    at=cython.Py_ssize_t,
+    flags=cython.int,
+    behind=cython.Py_ssize_t,
+    properties_bytes=cython.Py_ssize_t,
+)
+cpdef object with_reply_to(bytes message, bytes before, bytes after)
+
+
 @cython.locals(at=cython.Py_ssize_t, flags=cython.int)
 cpdef Py_ssize_t headers_position(
     octets_t data, Py_ssize_t start, Py_ssize_t end
@@ -59,6 +78,10 @@ cpdef Py_ssize_t short_string_end(octets_t data, Py_ssize_t at, Py_ssize_t end) 
 
 @cython.locals(entry=cython.Py_ssize_t)
 cpdef Py_ssize_t readable_end(octets_t data, Py_ssize_t at, Py_ssize_t end) noexcept
+
+
+@cython.locals(named=cython.int)
+cpdef int copies_named(octets_t data, Py_ssize_t at, Py_ssize_t end) noexcept
 
 
 @cython.locals(count=cython.Py_ssize_t, entry=cython.Py_ssize_t)
@@ -77,7 +100,9 @@ cpdef bytes other_entries(bytes entries)
 
 
 @cython.locals(key_bytes=cython.Py_ssize_t)
-cpdef bint has_key(octets_t data, Py_ssize_t at, bytes key) noexcept
+cpdef bint has_key(
+    octets_t data, Py_ssize_t at, Py_ssize_t end, bytes key
+) noexcept
 
 
 @cython.locals(kind=cython.int, stop=cython.Py_ssize_t)

@@ -15,9 +15,15 @@ from struct import pack
 _CONTENT_TYPE = 1 << 15
 _CONTENT_ENCODING = 1 << 14
 _HEADERS = 1 << 13
+_DELIVERY_MODE = 1 << 12
+_PRIORITY = 1 << 11
+_CORRELATION_ID = 1 << 10
+_REPLY_TO = 1 << 9
 _DEPTH_MAX = 64  # as in `field_values`, where it bounds what a table is decoded to
 
 _OFFSET_KEY = b"\x0fx-stream-offset"
+_CC = b"\x02CC"
+_BCC = b"\x03BCC"
 OFFSET_ENTRY = _OFFSET_KEY + b"l"
 _OFFSET_ENTRY_BYTES = 25  # key, kind, value
 
@@ -80,6 +86,49 @@ def body_position(octets: bytes, at: int, size: int) -> int:
     raise ValueError(f"message of {size} bytes ends inside its route or properties")
 
 
+def with_reply_to(message: bytes, before: bytes, after: bytes) -> bytes | None:
+    """Return a message with another reply-to, or None if its reply-to is not `before`.
+
+    Args:
+        message: Its properties were checked by the scanner.
+        before: The reply-to to replace, with its octet of length.
+        after: What comes in its place, likewise.
+
+    Raises:
+        ValueError: The lengths in the message are inconsistent.
+    """
+    size = len(message)
+    data = message
+    end = body_position(data, 0, size)
+    start = 2 + data[1]
+    start += 5 + data[start]
+    at = headers_position(data, start, end)
+    flags = data[start] << 8 | data[start + 1]
+    if not flags & _REPLY_TO:
+        return None
+    if flags & _HEADERS:
+        at += 4 + u32(data, at)
+    if flags & _DELIVERY_MODE:
+        at += 1
+    if flags & _PRIORITY:
+        at += 1
+    if flags & _CORRELATION_ID:
+        at = short_string_end(data, at, end)
+    behind = at + len(before)
+    if behind > end or message[at:behind] != before:
+        return None
+    properties_bytes = end - start + len(after) - len(before)
+    return b"".join(
+        (
+            message[: start - 4],
+            pack("<I", properties_bytes),
+            message[start:at],
+            after,
+            message[behind:],
+        )
+    )
+
+
 def headers_position(data: bytes, start: int, end: int) -> int:
     """Return where the headers start, or would start, in the properties [start, end) of data.
 
@@ -119,13 +168,27 @@ def readable_end(data: bytes | bytearray, at: int, end: int) -> int:
     return entry if at < 0 else at
 
 
+def copies_named(data: bytes | bytearray, at: int, end: int) -> int:
+    """Return 1 if one of the entries [at, end) of a table is named `CC` or `BCC`, or else 0.
+
+    Returns:
+        1 or 0; -1 if an entry cannot be decoded.
+    """
+    named = 0
+    while 0 <= at < end:
+        if has_key(data, at, end, _CC) or has_key(data, at, end, _BCC):
+            named = 1
+        at = value_end(data, short_string_end(data, at, end), end, 1)
+    return named if at >= 0 else -1
+
+
 def count_offsets(data: bytes, at: int, end: int) -> int:
     """Return the number of offset entries among the entries [at, end), which can be decoded."""
     count = 0
     while at < end:
         entry = at
         at = value_end(data, short_string_end(data, at, end), end, 1)
-        count += has_key(data, entry, _OFFSET_KEY)
+        count += has_key(data, entry, end, _OFFSET_KEY)
     return count
 
 
@@ -140,17 +203,17 @@ def other_entries(entries: bytes) -> bytes:
     while at < end:
         entry = at
         at = value_end(data, short_string_end(data, at, end), end, 1)
-        if has_key(data, entry, _OFFSET_KEY):
+        if has_key(data, entry, end, _OFFSET_KEY):
             kept.append(entries[start:entry])
             start = at
     kept.append(entries[start:end])
     return b"".join(kept)
 
 
-def has_key(data: bytes, at: int, key: bytes) -> bool:
-    """Return whether a checked entry has this key; both include the octet of length."""
-    key_bytes = 1 + data[at]
-    return key_bytes == len(key) and data[at : at + key_bytes] == key
+def has_key(data: bytes | bytearray, at: int, end: int, key: bytes) -> bool:
+    """Return whether the entry at `at`, below `end`, has this key, its octet of length included."""
+    key_bytes = len(key)
+    return data[at] + 1 == key_bytes <= end - at and data[at : at + key_bytes] == key
 
 
 def value_end(data: bytes | bytearray, at: int, end: int, depth: int) -> int:

@@ -3,9 +3,6 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcmp, memcpy
 
-cdef extern from "string.h":
-    void *memmem(const void *whole, size_t whole_bytes, const void *part, size_t part_bytes)
-
 ctypedef const unsigned char *octets
 
 
@@ -29,14 +26,6 @@ cdef inline bint is_repeated(
     octets data, Py_ssize_t at, Py_ssize_t other_at, Py_ssize_t size
 ) noexcept:
     return memcmp(data + at, data + other_at, size) == 0
-
-
-cdef inline bint contains(
-    octets data, Py_ssize_t start, Py_ssize_t end, bytes part
-) noexcept:
-    return memmem(
-        data + start, end - start, PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part)
-    ) != NULL
 
 
 cdef inline bytes message_of(

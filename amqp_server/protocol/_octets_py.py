@@ -22,11 +22,6 @@ def is_repeated(data: bytes | bytearray, at: int, other_at: int, size: int) -> b
     return data[at : at + size] == data[other_at : other_at + size]
 
 
-def contains(data: bytes | bytearray, start: int, end: int, part: bytes) -> bool:
-    """Return whether `part` is in `data[start:end]`."""
-    return data.find(part, start, end) >= 0
-
-
 def joined(prefix: bytes, data: bytes | bytearray, start: int, end: int) -> bytes:
     """Return `prefix` and `data[start:end]` as one object."""
     return prefix + data[start:end]

@@ -5,7 +5,7 @@ cimport cython
 from amqp_server.protocol cimport _events_c as _events
 from amqp_server.protocol cimport _octets_c as _octets
 from amqp_server.protocol._events_c cimport PublishRow, PublishRun, ScannedEvent
-from amqp_server.protocol._headers_c cimport readable_end
+from amqp_server.protocol._headers_c cimport copies_named
 from amqp_server.protocol._octets_c cimport octets
 
 cdef bint COMPILED
@@ -14,6 +14,7 @@ cdef unsigned int _HEADERS
 cdef unsigned int _HAS_HEADERS
 cdef unsigned int _REPLY_TO
 cdef bytes _DIRECT_REPLY_TO
+cdef Py_ssize_t _DIRECT_REPLY_TO_BYTES
 cdef unsigned int CHECKED_PROPERTIES
 cdef int REPEATS_MAX
 cdef int _MORE
@@ -34,7 +35,7 @@ cpdef Py_ssize_t headers_position(octets data, Py_ssize_t at, unsigned int flags
 
 
 @cython.locals(size=cython.longlong)
-cpdef bint has_readable_headers(octets data, Py_ssize_t at, unsigned int flags) noexcept
+cpdef int copies_in_headers(octets data, Py_ssize_t at, unsigned int flags) noexcept
 
 
 @cython.locals(size=cython.longlong)
@@ -43,9 +44,12 @@ cpdef Py_ssize_t delivery_mode_position(
 )
 
 
+cpdef bint asks_for_replies(octets data, Py_ssize_t at, unsigned int flags) noexcept
+
+
 @cython.locals(checked=cython.uint)
 cpdef unsigned int checked_flags_of(
-    octets data, Py_ssize_t start, Py_ssize_t end, unsigned int flags
+    octets data, Py_ssize_t at, unsigned int flags, int copies
 )
 
 
@@ -130,6 +134,7 @@ cdef class FrameScanner:
         route_at=cython.Py_ssize_t,
         last=cython.Py_ssize_t,
         route_end=cython.Py_ssize_t,
+        copies=cython.int,
         message_flags=cython.uint,
         checked_flags=cython.uint,
         shared_flags=cython.uint,

@@ -27,12 +27,13 @@ COMPILED = __name__.endswith("_c")
 if not COMPILED:  # the compiled build has them from the .pxd
     from amqp_server.protocol import _events_py as _events
     from amqp_server.protocol import _octets_py as _octets
-    from amqp_server.protocol._headers_py import readable_end
+    from amqp_server.protocol._headers_py import copies_named
 
 _HEADERS = 1 << 13
 _HAS_HEADERS = 2
 _REPLY_TO = 1 << 9
 _DIRECT_REPLY_TO = b"\x15amq.rabbitmq.reply-to"
+_DIRECT_REPLY_TO_BYTES = 21
 CHECKED_PROPERTIES = _REPLY_TO | 1 << 8 | 1 << 4
 """Flags of reply-to, expiration and user-id, whose values the broker checks."""
 EMPTY = b""
@@ -54,7 +55,7 @@ def long_at(data: bytes | bytearray, at: int) -> int:
 def property_list_end(data: bytes | bytearray, at: int, end: int, flags: int) -> int:
     """Return where the property list that starts at `at` ends, or -1 if it does not fit.
 
-    Only lengths are followed: `has_readable_headers` looks into the headers.
+    Only lengths are followed: `copies_in_headers` looks into the headers.
     """
     bit = 15
     while bit >= 2:
@@ -87,14 +88,18 @@ def headers_position(data: bytes | bytearray, at: int, flags: int) -> int:
     return at
 
 
-def has_readable_headers(data: bytes | bytearray, at: int, flags: int) -> bool:
-    """Return whether the headers of a list that was checked to fit can be decoded; or are none."""
+def copies_in_headers(data: bytes | bytearray, at: int, flags: int) -> int:
+    """Return 1 if the headers of a list that was checked to fit name `CC` or `BCC`, or else 0.
+
+    Returns:
+        1 or 0; -1 if the headers cannot be decoded.
+    """
     if not flags & _HEADERS:
-        return True
+        return 0
     at = headers_position(data, at, flags)
     size = long_at(data, at)
     at += 4
-    return readable_end(data, at, at + size) == at + size
+    return copies_named(data, at, at + size)
 
 
 def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
@@ -106,26 +111,39 @@ def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
     return at
 
 
-def checked_flags_of(data: bytes | bytearray, start: int, end: int, flags: int) -> int:
+def asks_for_replies(data: bytes | bytearray, at: int, flags: int) -> bool:
+    """Return whether the reply-to of a list that was checked to fit asks for direct replies."""
+    if not flags & _REPLY_TO:
+        return False
+    at = delivery_mode_position(data, at, flags)
+    if flags >> 12 & 1:
+        at += 1
+    if flags >> 11 & 1:
+        at += 1
+    if flags >> 10 & 1:
+        at += 1 + data[at]
+    return data[at] == _DIRECT_REPLY_TO_BYTES and _octets.is_same(
+        data, at, _DIRECT_REPLY_TO, 1 + _DIRECT_REPLY_TO_BYTES
+    )
+
+
+def checked_flags_of(data: bytes | bytearray, at: int, flags: int, copies: int) -> int:
     """Return the flags of those properties that the broker must look at.
 
-    These are `CHECKED_PROPERTIES`, of which reply-to counts only if it may ask for direct replies,
-    and the headers if `CC` or `BCC` may be among them. The other properties make no difference, so
-    messages with and without a correlation-id go together.
+    These are `CHECKED_PROPERTIES`, of which reply-to counts only if it asks for direct replies, and
+    the headers if `CC` or `BCC` is among them. The other properties make no difference, so messages
+    with and without a correlation-id go together.
 
     Args:
-        data: Octets that hold the property list.
-        start: Where it starts.
-        end: One past its last octet.
+        data: Octets that hold the property list, which was checked to fit.
+        at: Where it starts.
         flags: First word of the property flags.
+        copies: What `copies_in_headers` has returned, not -1.
     """
     checked = flags & CHECKED_PROPERTIES
-    if flags & _HEADERS and (
-        _octets.contains(data, start, end, b"\x02CC")
-        or _octets.contains(data, start, end, b"\x03BCC")
-    ):
+    if copies != 0:
         checked |= _HEADERS
-    if flags & _REPLY_TO and not _octets.contains(data, start, end, _DIRECT_REPLY_TO):
+    if not asks_for_replies(data, at, flags):
         checked &= ~_REPLY_TO
     return checked
 
@@ -460,7 +478,10 @@ class FrameScanner:
         if flags & 3 != 0:
             return _SINGLY
         list_end = property_list_end(data, flags_at + 2, header_end - 1, flags)
-        if list_end != header_end - 1 or not has_readable_headers(data, flags_at + 2, flags):
+        if list_end != header_end - 1:
+            return _SINGLY
+        copies = copies_in_headers(data, flags_at + 2, flags)
+        if copies < 0:
             return _SINGLY
         route_at = at + 13
         last = method_end - 2
@@ -483,7 +504,7 @@ class FrameScanner:
             channel = channel << 8 | data[at + 2]
             self.channel = channel
             fresh = 1
-        checked_flags = checked_flags_of(data, flags_at, header_end - 1, flags)
+        checked_flags = checked_flags_of(data, flags_at + 2, flags, copies)
         shared_flags = message_flags & ~_HAS_HEADERS
         if checked_flags != self.checked_flags or shared_flags != self.shared_flags:
             fresh = 1

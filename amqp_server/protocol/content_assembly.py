@@ -23,8 +23,8 @@ from amqp_server.protocol.errors import (
 from amqp_server.protocol.framing import (
     PublishRun,
     checked_flags_of,
+    copies_in_headers,
     delivery_mode_position,
-    has_readable_headers,
     headers_position,
     property_list_end,
     readable_end,
@@ -173,7 +173,8 @@ class ContentAssembly:
             raise header_expected()
         if flags & 3 or property_list_end(payload, _LIST_AT, len(payload), flags) != len(payload):
             raise FieldSyntaxError("malformed content header", *_PUBLISH)
-        if not has_readable_headers(payload, _LIST_AT, flags):
+        copies = copies_in_headers(payload, _LIST_AT, flags)
+        if copies < 0:
             raise _unreadable_header(payload, flags)
         if body_bytes > self._message_bytes_max:
             raise PreconditionFailed(
@@ -183,7 +184,7 @@ class ContentAssembly:
             )
         self._properties = payload[12:]
         self._missing_bytes = body_bytes
-        self.checked_flags = checked_flags_of(payload, _LIST_AT, len(payload), flags)
+        self.checked_flags = checked_flags_of(payload, _LIST_AT, flags, copies)
         self.message_flags = _message_flags(payload, flags)
         method = self.method
         before_body = encode_message(

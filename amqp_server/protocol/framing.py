@@ -50,16 +50,17 @@ __all__ = [
     "PublishRow",
     "PublishRun",
     "checked_flags_of",
+    "copies_in_headers",
     "delivery_mode_position",
     "encode_content",
     "encode_deliveries",
     "encode_run",
-    "has_readable_headers",
     "headers_position",
     "matching_messages",
     "matching_run",
     "property_list_end",
     "readable_end",
+    "with_reply_to",
 ]
 
 
@@ -94,7 +95,7 @@ if not TYPE_CHECKING:
 
 FrameScanner: type[_scanning_py.FrameScanner] = _scanning.FrameScanner
 checked_flags_of = _scanning.checked_flags_of
-has_readable_headers = _scanning.has_readable_headers
+copies_in_headers = _scanning.copies_in_headers
 headers_position = _scanning.headers_position
 property_list_end = _scanning.property_list_end
 delivery_mode_position = _scanning.delivery_mode_position
@@ -104,3 +105,4 @@ encode_run = _writing.encode_run
 matching_messages = _filtering.matching_messages
 matching_run = _filtering.matching_run
 readable_end = _headers.readable_end
+with_reply_to = _headers.with_reply_to

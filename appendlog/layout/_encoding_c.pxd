@@ -8,6 +8,17 @@ from appendlog.layout._memory_c cimport octets_t
 cdef int _CHUNK_HEADER_BYTES
 cdef int _ANNOTATED
 cdef int _PERSISTENT
+cdef int _CONTENT_TYPE
+cdef int _CONTENT_ENCODING
+cdef int _HEADERS
+cdef int _DELIVERY_MODE
+cdef int _PRIORITY
+cdef int _CORRELATION_ID
+cdef int _REPLY_TO
+cdef int _EXPIRATION
+cdef tuple _NEITHER
+cdef long long _EXPIRATION_MILLISECONDS_MAX
+cdef Py_ssize_t _EXPIRATION_DIGITS_MAX
 cdef long long _U32_MAX
 cdef long long _OFFSET_MAX
 cdef long long _MILLISECOND_NS
@@ -74,6 +85,24 @@ cpdef bytes encode_payloads(
     long long timestamp_ns,
     unsigned int salt,
 )
+
+
+@cython.locals(
+    octets=octets_t,
+    present=cython.int,
+    more=cython.int,
+    size=cython.longlong,
+    priority=cython.int,
+    stop=cython.Py_ssize_t,
+)
+cpdef tuple priority_and_expiration(bytes properties, Py_ssize_t at, Py_ssize_t end)
+
+
+cdef Py_ssize_t _behind_text(octets_t octets, Py_ssize_t at, Py_ssize_t end) noexcept
+
+
+@cython.locals(digits=bytes)
+cdef long long _milliseconds(bytes text)
 
 
 cdef int _check_sizes(

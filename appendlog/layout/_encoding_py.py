@@ -14,7 +14,6 @@ from struct import Struct
 
 from appendlog.layout import _memory_py as memory
 from appendlog.layout.crc import crc32c
-from appendlog.layout.message_properties import priority_and_expiration
 
 _CHUNK_TAIL = Struct("<IBBHIIQIIQqqqqQ")
 _CHUNK_FRONT = Struct("<II")
@@ -22,6 +21,17 @@ _CHUNK_HEADER_BYTES = 88
 _MAGIC = 0x434C5141
 _ANNOTATED = 12  # HAS_EXPIRATION | HAS_PRIORITY
 _PERSISTENT = 1
+_CONTENT_TYPE = 0x8000
+_CONTENT_ENCODING = 0x4000
+_HEADERS = 0x2000
+_DELIVERY_MODE = 0x1000
+_PRIORITY = 0x0800
+_CORRELATION_ID = 0x0400
+_REPLY_TO = 0x0200
+_EXPIRATION = 0x0100
+_NEITHER = (-1, -1)
+_EXPIRATION_MILLISECONDS_MAX = 10**12
+_EXPIRATION_DIGITS_MAX = 13
 _U32_MAX = 0xFFFFFFFF
 _OFFSET_MAX = (1 << 62) - 1
 _MILLISECOND_NS = 1_000_000
@@ -62,7 +72,7 @@ def encode_chunk(
             expiration_ns = -1
             if flags & _ANNOTATED:
                 priority, expiration = priority_and_expiration(
-                    prefix[_properties_position(prefix) :]
+                    prefix, _properties_position(prefix), prefix_bytes
                 )
                 if priority >= 0 and flags & 8:
                     priority_bitmap |= _bit(priority)
@@ -156,6 +166,70 @@ def encode_payloads(
     front = _CHUNK_FRONT.pack(_MAGIC, crc32c(memoryview(chunk)[8:]))
     memory.copy_octets(target, 0, front, 0, 8)
     return memory.written(chunk)
+
+
+def priority_and_expiration(properties: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return priority and expiration of the properties [at, end). See `appendlog.layout.records`.
+
+    Source: AMQP 0-9-1 section 4.2.6.1 and class basic: bit 15 is the first property.
+    """
+    octets = properties
+    if end - at < 2:
+        return _NEITHER
+    present = octets[at] << 8 | octets[at + 1]
+    more = present & 1
+    at += 2
+    while more:
+        if end - at < 2:
+            return _NEITHER
+        more = octets[at + 1] & 1
+        at += 2
+    if present & _CONTENT_TYPE:
+        at = _behind_text(octets, at, end)
+    if present & _CONTENT_ENCODING:
+        at = _behind_text(octets, at, end)
+    if present & _HEADERS:
+        if end - at < 4:
+            return _NEITHER
+        size = octets[at]
+        size = size << 8 | octets[at + 1]
+        size = size << 8 | octets[at + 2]
+        size = size << 8 | octets[at + 3]
+        at += 4 + size
+    if present & _DELIVERY_MODE:
+        at += 1
+    priority = -1
+    if present & _PRIORITY:
+        if at >= end:
+            return _NEITHER
+        priority = octets[at]
+        at += 1
+    if not present & _EXPIRATION:
+        return priority, -1
+    if present & _CORRELATION_ID:
+        at = _behind_text(octets, at, end)
+    if present & _REPLY_TO:
+        at = _behind_text(octets, at, end)
+    stop = _behind_text(octets, at, end)
+    if stop > end:
+        return _NEITHER
+    return priority, _milliseconds(properties[at + 1 : stop])
+
+
+def _behind_text(octets: bytes, at: int, end: int) -> int:
+    """Return where a short string ends, perhaps above `end`; reads only octets below `end`."""
+    return at + 1 + octets[at] if at < end else end + 1
+
+
+def _milliseconds(text: bytes) -> int:
+    """Return the time that the text of an expiration says; -1 if it is no number."""
+    digits = text[1:] if text.startswith(b"+") else text
+    if not digits.isdigit():
+        return -1
+    digits = digits.lstrip(b"0") or b"0"
+    if len(digits) > _EXPIRATION_DIGITS_MAX:
+        return _EXPIRATION_MILLISECONDS_MAX
+    return min(int(digits), _EXPIRATION_MILLISECONDS_MAX)
 
 
 def _check_sizes(

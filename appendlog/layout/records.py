@@ -19,6 +19,13 @@ whose messages share key, headers and time. The prefix is a whole message withou
 and without expiration and priority. Otherwise raises ValueError, like `encode_chunk`, and TypeError
 for a payload that is not bytes.
 
+    priority_and_expiration(properties, at, end) -> (priority, milliseconds)
+
+Return the two basic properties that the log itself reads, of the list `properties[at:end]` in wire
+format: they determine which chunks can hold messages that expire or have a priority. -1 stands for
+one that is absent or cannot be read. An expiration above 10^12 (31 years) counts as that one, so
+that sums fit in 64 bits.
+
     walk_chunks(data, position, end, salt, from_offset, until_offset, max_records,
                 max_bytes, offsets, timestamps_ns, positions, lengths)
         -> (status, position, next_offset, record_count, message_bytes)
@@ -88,6 +95,7 @@ __all__ = [
     "encode_chunk",
     "encode_payloads",
     "load_kernels",
+    "priority_and_expiration",
     "sum_chunks",
     "walk_chunks",
 ]
@@ -112,6 +120,9 @@ class EncodingKernel(Protocol):
         self, payloads: list[bytes], prefix: bytes, base_offset: int, timestamp_ns: int, salt: int
     ) -> bytes:
         """Encode one data chunk of messages with a common prefix."""
+
+    def priority_and_expiration(self, properties: bytes, at: int, end: int) -> tuple[int, int]:
+        """Read the properties that the log itself needs."""
 
 
 class WalkingKernel(Protocol):
@@ -172,6 +183,7 @@ def load_kernels() -> tuple[tuple[EncodingKernel, WalkingKernel], bool]:
 (_encoding, _walking), COMPILED = load_kernels()
 encode_chunk = _encoding.encode_chunk
 encode_payloads = _encoding.encode_payloads
+priority_and_expiration = _encoding.priority_and_expiration
 walk_chunks = _walking.walk_chunks
 cut_messages = _walking.cut_messages
 sum_chunks = _walking.sum_chunks

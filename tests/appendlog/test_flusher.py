@@ -28,6 +28,7 @@ from appendlog.flushing.execution import carry_out
 from appendlog.flushing.flusher import PARALLEL_MAX, SPARE_THREADS
 from appendlog.flushing.requests import Request
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all
+from tests.appendlog.system_threads import await_no_thread
 from tests.driven_flusher import DrivenFlusher
 from tests.faults.faulty_filesystem import FaultyFileSystem, StoppedError
 from tests.limits import HANG_SECONDS
@@ -516,8 +517,7 @@ def test_nothing_is_left_of_a_closed_flusher(tmp_path: Path) -> None:
     flusher.submit(CloseRequest(log))
     flusher.close()
     assert set(threading.enumerate()) == threads
-    names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
-    assert "amqp-write\n" not in names
+    await_no_thread("amqp-write")
     assert len(list(Path("/proc/self/fd").iterdir())) == files
 
 

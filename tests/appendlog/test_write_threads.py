@@ -22,6 +22,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.flushing.bell import Bell
 from appendlog.flushing.write_threads import WriteThreads, write_threads
 from appendlog.segments.segment_write import SegmentWrite
+from tests.appendlog.system_threads import thread_statuses
 from tests.limits import HANG_SECONDS
 
 LOCK: Final = threading.RLock()
@@ -271,15 +272,8 @@ def test_each_write_is_counted(bench: Bench) -> None:
 
 
 def test_the_threads_take_no_signals(bench: Bench) -> None:
-    blocked = {}
-    for task in Path("/proc/self/task").iterdir():
-        status = dict(
-            line.split(":\t", 1)
-            for line in (task / "status").read_text().splitlines()
-            if "\t" in line
-        )
-        if status["Name"] == "amqp-write":
-            blocked[task.name] = int(status["SigBlk"], 16)
+    threads = [status for status in thread_statuses() if status["Name"] == "amqp-write"]
+    blocked = [int(status["SigBlk"], 16) for status in threads]
     assert len(blocked) >= 3
     # All but those that cannot be blocked, and two of the C library.
-    assert all(mask & 0x7FFA_FEFF == 0x7FFA_FEFF for mask in blocked.values())
+    assert all(mask & 0x7FFA_FEFF == 0x7FFA_FEFF for mask in blocked)

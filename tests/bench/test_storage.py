@@ -22,6 +22,7 @@ def test_the_storage_rooms_have_their_benchmarks() -> None:
         "checkpoint",
         "encode",
         "flush-rounds",
+        "imports",
         "index",
         "opening",
         "read",
@@ -50,6 +51,16 @@ def test_rounds_over_many_logs_are_measured_beside_one_log_at_a_time(tmp_path: P
     assert result.exit_code == 0, result.output
     assert len(re.findall(r"ratio \d+\.\d\d$", result.output, re.MULTILINE)) == 3
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_imports_of_a_start_are_listed() -> None:
+    result = CliRunner().invoke(main, ["imports", "--rounds", "1", "--longest", "2"])
+
+    assert result.exit_code == 0, result.output
+    first, *longest = result.output.splitlines()
+    assert re.fullmatch(r"imports of a start: \d+ modules, \d+ of them ours, \d+\.\d+ s", first)
+    assert longest[0].endswith("amqp_server.server_process")
+    assert len(longest) == 2
 
 
 @pytest.mark.parametrize(

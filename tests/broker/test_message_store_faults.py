@@ -370,3 +370,21 @@ def test_a_log_that_has_kept_a_part_of_a_failed_write_goes_on_behind_it(
             assert counts == {UUID(int=start).bytes: 50 for start in range(1, 601, 50)}
         queue.close()
     assert kept > 3
+
+
+def test_a_queue_that_is_deleted_while_its_ring_is_full_returns_every_page(
+    tmp_path: Path, bench: MakeBench
+) -> None:
+    """A publish that found all slots taken borrowed an empty page, which nobody gave back."""
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.sync_gate.clear()
+    queue = bench(is_journaled=True, filesystem=filesystem)
+    queue.publish(RING_SLOTS, size=16)
+    assert queue.ring.remaining_capacity == 0
+    queue.publish(1, size=16)
+    assert queue.store.is_stalled
+
+    queue.store.discard()
+
+    assert (len(queue.ring), queue.pool.held_bytes, queue.pool.lent_pages) == (0, 0, 0)
+    filesystem.sync_gate.set()

@@ -9,14 +9,16 @@ import importlib
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from amqp_server.protocol.errors import FieldSyntaxError
-from amqp_server.protocol.framing import has_readable_headers
+from amqp_server.protocol.framing import copies_in_headers
 from amqp_server.protocol.readable_headers import split_headers
 from amqp_server.protocol.tables import decode_table
 from appendlog.layout.headers import split_headers as split_exported_headers
 from tests.protocol.header_tables import any_entries, entry, longstr, nested, whole_entries
 
+COPIES = [entry(name, b"V") for name in (b"CC", b"BCC", b"cc", b"CCC", b"CB", b"B\x02CC")]
 BUILDS = [
     importlib.import_module(f"amqp_server.protocol._headers_{build}") for build in ("py", "c")
 ]
@@ -41,6 +43,20 @@ def test_both_builds_stop_at_the_first_entry_that_cannot_be_decoded(entries: byt
     assert (end == len(entries)) == is_decodable(entries)
 
 
+@given(
+    entries=any_entries
+    | st.lists(st.sampled_from(COPIES) | whole_entries, max_size=4).map(b"".join)
+)
+def test_both_builds_see_whether_copies_are_named(entries: bytes) -> None:
+    named, compiled_named = (build.copies_named(entries, 0, len(entries)) for build in BUILDS)
+
+    assert named == compiled_named
+    if not is_decodable(entries):
+        assert named == -1
+    else:
+        assert named == bool({"CC", "BCC"} & set(decode_table(longstr(entries), 0)[0]))
+
+
 @given(entries=whole_entries)
 def test_whole_headers_are_readable_wherever_they_are(entries: bytes) -> None:
     around = b"\xff" + entries + b"\xff"
@@ -55,7 +71,7 @@ def test_headers_are_split_where_they_end_to_be_readable(entries: bytes) -> None
     assert split_headers(longstr(entries)) == (longstr(entries[:end]), entries[end:])
     assert split_exported_headers(entries) == (entries[:end], entries[end:])
     properties = b"\xe0\x00\x01a\x01b" + longstr(entries)
-    assert has_readable_headers(properties, 2, 0xE000) == (end == len(entries))
+    assert (copies_in_headers(properties, 2, 0xE000) >= 0) == (end == len(entries))
 
 
 def test_headers_nest_to_64_levels() -> None:

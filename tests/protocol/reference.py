@@ -25,6 +25,7 @@ from amqp_server.protocol.framing import (
     PublishRun,
 )
 from amqp_server.protocol.methods import BasicPublish, decode_method
+from amqp_server.protocol.properties import decode_properties
 from appendlog.layout.message import HAS_HEADERS, encode_message
 
 Statement = tuple[Any, ...]
@@ -161,12 +162,13 @@ def _publish_by_pamqp(
     return ("publish", channel, method_payload, message, checked_flags_of(properties))
 
 
-def checked_flags_of(properties: bytes) -> int:
+def checked_flags_of(octets: bytes) -> int:
     """The flags of the properties that the broker must look at."""
-    flags = int.from_bytes(properties[:2], "big")
+    flags = int.from_bytes(octets[:2], "big")
+    properties = decode_properties(octets)
     looked_at = 0b1_0001_0000
-    if b"\x02CC" in properties or b"\x03BCC" in properties:
+    if {"CC", "BCC"} & set(properties.headers or {}):
         looked_at |= 0x2000
-    if b"\x15amq.rabbitmq.reply-to" in properties:
+    if properties.reply_to == "amq.rabbitmq.reply-to":
         looked_at |= 0b10_0000_0000
     return flags & looked_at

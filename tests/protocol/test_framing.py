@@ -113,8 +113,21 @@ def test_publishes_of_other_sizes_and_property_values_stay_in_the_run() -> None:
         (b"\x00\x10\x01u", 1 << 4),
         (b"\x20\x00\x00\x00\x00\x08\x02CCA\x00\x00\x00\x00", 0x2000),
         (b"\x20\x00\x00\x00\x00\x09\x03BCCA\x00\x00\x00\x00", 0x2000),
+        (b"\x06\x00\x16\x15amq.rabbitmq.reply-to\x01r", 0),
+        (b"\x20\x00\x00\x00\x00\x0a\x01aS\x00\x00\x00\x03\x02CC", 0),
+        (b"\x20\x00\x00\x00\x00\x0b\x01aF\x00\x00\x00\x04\x02CCV", 0),
     ],
-    ids=["direct reply-to", "reply-to", "expiration", "user-id", "CC", "BCC"],
+    ids=[
+        "direct reply-to",
+        "reply-to",
+        "expiration",
+        "user-id",
+        "CC",
+        "BCC",
+        "another property that contains the name of direct replies",
+        "a value that contains CC",
+        "CC in an inner table",
+    ],
 )
 def test_a_property_that_the_broker_looks_at_begins_another_run(
     octets: bytes, checked_flags: int

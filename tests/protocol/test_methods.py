@@ -28,6 +28,7 @@ from amqp_server.protocol.methods import (
     QueueDeclare,
     QueueDeclareOk,
     QueueDelete,
+    ack_frame,
     decode_method,
     method_frame,
 )
@@ -132,6 +133,17 @@ def test_a_method_frame_has_header_and_end() -> None:
     assert method_frame(513, QueueDeclareOk("q")) == bytes.fromhex(
         "01 0201 0000000e 0032000b 0171 00000000 00000000 ce"
     )
+
+
+@pytest.mark.parametrize("channel", [1, 65_535])
+@pytest.mark.parametrize("tag", [1, 256, (1 << 62) - 1])
+@pytest.mark.parametrize("multiple", [False, True])
+def test_the_frame_of_a_confirm_is_that_of_its_method(
+    channel: int, tag: int, multiple: bool
+) -> None:
+    expected = method_frame(channel, BasicAck(delivery_tag=tag, multiple=multiple))
+
+    assert ack_frame(channel, tag, multiple=multiple) == expected
 
 
 def test_methods_do_not_share_their_tables() -> None:

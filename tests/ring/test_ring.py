@@ -267,3 +267,17 @@ def test_a_ring_that_must_keep_something_grants_nothing_while_all_rings_hold_too
 
     other.release(1)
     assert ring.try_claim([b"more"], gating_sequence=0) == 1
+
+
+def test_a_full_ring_that_takes_nothing_borrows_no_page() -> None:
+    ring, pool = make_ring()
+    ring.publish(numbered(0, PAGE_SLOTS))
+    claimed = ring.try_claim([b"one more"], 0)
+    assert (claimed, pool.lent_pages) == (0, 1)
+
+    # `MessageStore.append` and `OverflowBuffer.claim` publish what was granted, also if it is none.
+    ring.publish([b"one more"][:claimed])
+
+    assert pool.lent_pages == 1
+    ring.release(ring.cursor)
+    assert (len(ring), pool.lent_pages) == (0, 0)

@@ -31,7 +31,7 @@ FLAGS_AT = 12
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AmqpClient]:
     """A client of a broker that takes any headers, as version 0.1 did."""
-    monkeypatch.setattr(content_assembly, "has_readable_headers", lambda *_: True)
+    monkeypatch.setattr(content_assembly, "copies_in_headers", lambda *_: 0)
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()
         client.declare("dead")

@@ -14,8 +14,10 @@ from base64 import b64encode
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Protocol
 
+from amqp_server.protocol.strings import encode_shortstr
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from amqp_server.broker.exchange import Exchange
 
@@ -54,6 +56,7 @@ class ReplyConsumer:
 
     Attributes:
         routing_key: Secret routing key of the replies.
+        key_octets: The same as a short string, as requests carry it in their reply-to.
         waiting_bytes: Bytes of the replies that are kept until the client reads.
     """
 
@@ -61,6 +64,7 @@ class ReplyConsumer:
         self.tag = tag
         # Two parts, because clients know RabbitMQ's form, where they are a process and a key.
         self.routing_key = f"{_PREFIX}{_random_part()}.{_random_part()}"
+        self.key_octets = encode_shortstr(self.routing_key)
         self._tag_octets = tag.encode("utf-8", "surrogateescape")
         self._channel = channel
         self._waiting: list[bytes] = []
@@ -108,8 +112,12 @@ class DirectReplies:
         """Return whether a name leads to a reply consumer; the common name always does."""
         return name == DIRECT_REPLY_TO or name in self._consumers
 
-    def deliver(self, routing_keys: Iterable[str], messages: list[bytes]) -> bool:
+    def deliver(self, routing_keys: Sequence[str], messages: list[bytes]) -> bool:
         """Send replies to those consumers that still exist; return whether one took them."""
+        if len(routing_keys) == 1:
+            consumer = self._consumers.get(routing_keys[0])
+            return consumer is not None and consumer.deliver(messages)
+        # A message may name a key twice.
         consumers = {self._consumers[key] for key in routing_keys if key in self._consumers}
         taken = [consumer.deliver(messages) for consumer in consumers]
         return any(taken)

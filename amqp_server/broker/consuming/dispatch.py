@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.storing.journal_requests import up_to
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from amqp_server.base.time_slice import TimeSlice
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.source import Source
@@ -26,23 +28,19 @@ def dispatch(source: Source, time_slice: TimeSlice) -> Consumer | None:
 
     Consumers of a lower priority get messages only when those of a higher one have no credit.
 
+    Args:
+        source: Source of the messages; at least one is ready.
+        time_slice: Ends the round early.
+
     Returns:
         A consumer that has been served, if messages and credit are left for the next turn: the rest
         is work for its client.
     """
+    if len(source.ready) == 1:
+        _deliver_lone(source, time_slice)
+        return None
     for level in source.consumers.levels:
-        able: list[Consumer] = []
-        first_credit = 0
-        for consumer in level:
-            # Most consumers of a long level have no credit: this is a tenth of the time.
-            if consumer.unacked >= consumer.prefetch > 0:
-                continue
-            credit = consumer.credit
-            if credit:
-                first_credit = first_credit or credit
-                able.append(consumer)
-                if len(able) == STEP_ABLE:
-                    break
+        able, first_credit = _with_credit(level)
         if not able:
             continue
         is_cut = len(able) == STEP_ABLE
@@ -58,6 +56,32 @@ def dispatch(source: Source, time_slice: TimeSlice) -> Consumer | None:
         if is_cut:
             return able[0]
     return None
+
+
+def _with_credit(level: Iterable[Consumer]) -> tuple[list[Consumer], int]:
+    """Return the consumers that have credit, at most `STEP_ABLE`, and how much the first has."""
+    able: list[Consumer] = []
+    first_credit = 0
+    for consumer in level:
+        # Most consumers of a long level have no credit: this is a tenth of the time.
+        if consumer.unacked >= consumer.prefetch > 0:
+            continue
+        credit = consumer.credit
+        if credit:
+            first_credit = first_credit or credit
+            able.append(consumer)
+            if len(able) == STEP_ABLE:
+                break
+    return able, first_credit
+
+
+def _deliver_lone(source: Source, time_slice: TimeSlice) -> None:
+    """Give the only ready message to the consumer whose turn it is: nothing is shared out."""
+    for level in source.consumers.levels:
+        for consumer in level:
+            if not consumer.unacked >= consumer.prefetch > 0 and consumer.credit:
+                _deliver_run(source, consumer, 1, time_slice)
+                return
 
 
 def _give_each_a_run(
@@ -111,10 +135,11 @@ def _deliver_run(source: Source, consumer: Consumer, count: int, time_slice: Tim
         messages = source.read_run(ready.start, ready.start + min(count, size))
         if not messages:
             return False
-        if isinstance(messages, list):
-            messages = up_to(messages, RUN_BYTES_MAX)
-        else:
-            messages = messages.up_to(RUN_BYTES_MAX)
+        if len(messages) > 1:
+            if isinstance(messages, list):
+                messages = up_to(messages, RUN_BYTES_MAX)
+            else:
+                messages = messages.up_to(RUN_BYTES_MAX)
         delivered = source.as_delivered(ready.start, messages, redelivered=ready.redelivered)
         taken = source.ready.take(len(messages))
         if source.consumers.count > 1:

@@ -107,7 +107,7 @@ class UnackedRuns:
         first = self._runs.first()
         if first is not None and first.first_tag + first.count == tag + 1:
             # One run acknowledged as it was delivered, by far the most frequent case.
-            self._runs.remove(first.first_tag)
+            self._runs.remove_first()
             self.count -= first.count
             return [first]
         run = self._find(tag)
@@ -137,7 +137,7 @@ class UnackedRuns:
             and last_tag - first_tag + 1 == first.count
         ):
             # One run acknowledged as it was delivered, by far the most frequent case.
-            self._runs.remove(first_tag)
+            self._runs.remove_first()
             self.count -= first.count
             return [first], None
         taken: list[UnackedRun] = []

@@ -50,6 +50,12 @@ class PublishPair(PublishCounters):
         """Whether the exchange was deleted."""
         return self.exchange is not None and self.exchange.is_deleted
 
+    def count_confirmed(self, count: int) -> None:
+        """Count publishes that were confirmed."""
+        self.confirm += count
+        if self.exchange is None:
+            self.fold()
+
     def fold(self) -> None:
         """Add what is new to the sums of the channel, the exchange and the virtual host."""
         folded = self._folded

@@ -191,11 +191,11 @@ class PublisherConfirms:
                 continue
             if not refused:
                 count = entry.last_tag - self.resolved_tag
-                for counters, share in entry.shares or ((entry.counters, count),):
-                    if counters is not None:
-                        counters.confirm += share
-                        if counters.exchange is None:
-                            counters.fold()
+                if entry.shares:
+                    for counters, share in entry.shares:
+                        counters.count_confirmed(share)
+                elif entry.counters is not None:
+                    entry.counters.count_confirmed(count)
             self.resolved_tag = entry.last_tag
             if results and results[-1].refused == refused:
                 results[-1] = ConfirmResult(entry.last_tag, refused)

@@ -1,19 +1,20 @@
 """Checks the properties of published messages, and fills in the key for direct replies.
 
 Messages are checked only if their flags say that one of these properties is present. Consecutive
-messages whose properties are the same octets are checked once.
+messages whose properties are the same octets are checked once. What a call carries besides its
+reply-to is not looked at: its key is filled in by a kernel.
 
 Source: RabbitMQ, `rabbit_channel:handle_method(#'basic.publish'{})`, for the order and the texts.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.publishing.expiration import check_expiration
 from amqp_server.protocol.errors import PreconditionFailed
-from amqp_server.protocol.framing import CHECKED_PROPERTIES
+from amqp_server.protocol.framing import CHECKED_PROPERTIES, with_reply_to
 from amqp_server.protocol.methods import BasicPublish
 from amqp_server.protocol.property_octets import (
     EXPIRATION,
@@ -21,15 +22,17 @@ from amqp_server.protocol.property_octets import (
     REPLY_TO,
     USER_ID,
     find_property,
-    replace_property,
 )
 from amqp_server.protocol.strings import encode_shortstr
 from amqp_server.protocol.tables import has_more_values
-from appendlog.layout.message import body_position, properties_position, with_properties
+from appendlog.layout.message import body_position, properties_position
 
 if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
+
+_ASKED: Final = encode_shortstr(DIRECT_REPLY_TO)
+"""Octets of a reply-to that asks for direct replies."""
 
 
 class RequestingChannel(Protocol):
@@ -56,20 +59,24 @@ def checked(
         checked_flags: Flags of the properties to check; others are ignored.
         channel: Channel on which they are published.
     """
-    if not checked_flags & CHECKED_PROPERTIES:
+    flags = checked_flags & CHECKED_PROPERTIES
+    if not flags:
         return messages, None
-    head = new_head = b""
-    good: list[bytes] = []
-    for message in messages:
+    fault = None
+    if flags & REPLY_TO:
+        messages, fault = _with_reply_key(messages, channel.reply_consumer)
+        if flags == REPLY_TO:
+            return messages, fault
+    head = b""
+    for count, message in enumerate(messages):
         if not head or not message.startswith(head):
             head = message[: body_position(message)]
             try:
-                new_head = _checked_head(head, checked_flags, channel)
-            except PreconditionFailed as fault:
+                _check_head(head, flags, channel)
+            except PreconditionFailed as error:
                 # Its traceback would refer to this call, and to all messages.
-                return good, fault.with_traceback(None)
-        good.append(message if new_head is head else new_head + message[len(head) :])
-    return good, None
+                return messages[:count], error.with_traceback(None)
+    return messages, fault
 
 
 def check_header_values(message: bytes, count_max: int) -> None:
@@ -89,20 +96,39 @@ def check_header_values(message: bytes, count_max: int) -> None:
         )
 
 
-def _checked_head(head: bytes, flags: int, channel: RequestingChannel) -> bytes:
-    """Return a message's octets before its body, with the key for direct replies if asked for."""
+def _with_reply_key(
+    messages: list[bytes], consumer: ReplyConsumer | None
+) -> tuple[list[bytes], PreconditionFailed | None]:
+    """Return messages with the key of a consumer where direct replies are asked for.
+
+    Without a consumer, they are those before the first one that asks, with the error.
+    """
+    key = _ASKED if consumer is None else consumer.key_octets
+    keyed: list[bytes] = []
+    for message in messages:
+        answerable = with_reply_to(message, _ASKED, key)
+        if answerable is None:
+            keyed.append(message)
+        elif consumer is None:
+            return keyed, PreconditionFailed(
+                "fast reply consumer does not exist", *BasicPublish.ids
+            )
+        else:
+            keyed.append(answerable)
+    return keyed, None
+
+
+def _check_head(head: bytes, flags: int, channel: RequestingChannel) -> None:
+    """Check user-id and expiration in a message's octets before its body.
+
+    Raises:
+        PreconditionFailed: One of them is wrong.
+    """
     properties = head[properties_position(head) :]
-    asks = flags & REPLY_TO and _value(properties, REPLY_TO) == DIRECT_REPLY_TO.encode()
-    if asks and channel.reply_consumer is None:
-        raise PreconditionFailed("fast reply consumer does not exist", *BasicPublish.ids)
     if flags & USER_ID:
         _check_user_id(properties, channel.client)
     if flags & EXPIRATION:
         check_expiration(_value(properties, EXPIRATION))
-    if asks and channel.reply_consumer is not None:
-        reply_to = encode_shortstr(channel.reply_consumer.routing_key)
-        return with_properties(head, replace_property(properties, REPLY_TO, reply_to))
-    return head
 
 
 def _value(properties: bytes, flag: int) -> bytes:

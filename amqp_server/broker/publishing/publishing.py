@@ -26,7 +26,6 @@ from amqp_server.broker.transactions.transaction import DeferredPublish
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.large_delivery import content_of
 from amqp_server.protocol.methods import (
-    BasicAck,
     BasicNack,
     BasicReturn,
 )
@@ -110,6 +109,9 @@ class PublishingChannel(RequestingChannel, Protocol):
 
     def send(self, method: Method) -> None:
         """Send a method without content on this channel."""
+
+    def confirm(self, delivery_tag: int, *, multiple: bool) -> None:
+        """Send a `basic.ack` for publishes of the client."""
 
     def write(self, octets: Octets) -> None:
         """Send frames; those that are in pieces are not copied together."""
@@ -210,6 +212,10 @@ class Publishing:
             pairs = zip(repeat(method_payload), messages, strict=False)
             steps = self._route(pairs, message_flags, singly=singly)
             return steps if fault is None else chain(steps, self._raise(method_payload, fault))
+        if not target.queues and self._channel.transaction is None:
+            # A direct reply, or nobody takes them: nothing is put anywhere.
+            self._record(((target, messages),), [], [], target.exchange)
+            return None
         steps = self._put(((target, messages),), message_flags)
         return None if next(steps, _DONE) is _DONE else chain((None,), steps)
 
@@ -304,12 +310,10 @@ class Publishing:
         for tag, refused in self.confirms.release():
             multiple = tag > resolved + 1
             resolved = tag
-            answer = (
-                BasicNack(delivery_tag=tag, multiple=multiple, requeue=False)
-                if refused
-                else BasicAck(delivery_tag=tag, multiple=multiple)
-            )
-            channel.send(answer)
+            if refused:
+                channel.send(BasicNack(delivery_tag=tag, multiple=multiple, requeue=False))
+            else:
+                channel.confirm(tag, multiple=multiple)
 
     def refuse_confirms(self, queue: TargetQueue) -> None:
         """Refuse the publishes that are not safe in a queue whose log has failed."""

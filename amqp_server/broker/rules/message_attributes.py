@@ -16,7 +16,7 @@ from appendlog.layout.message import (
     body_position,
     properties_position,
 )
-from appendlog.layout.message_properties import NO_EXPIRATION, priority_and_expiration
+from appendlog.layout.records import priority_and_expiration
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue_settings import QueueSettings
@@ -134,15 +134,15 @@ def body_bytes(message: bytes) -> int:
 
 def _lifetime_ms(message: bytes, ttl_ms: int | None) -> int | None:
     """Return a message's lifetime: the shorter of its own and the queue's."""
-    expiration_ms = priority_and_expiration(_properties(message))[1]
-    if expiration_ms == NO_EXPIRATION:
+    _, expiration_ms = _priority_and_expiration(message)
+    if expiration_ms < 0:
         return ttl_ms
     return expiration_ms if ttl_ms is None else min(expiration_ms, ttl_ms)
 
 
 def _priority(message: bytes) -> int:
-    return max(priority_and_expiration(_properties(message))[0], 0)
+    return max(_priority_and_expiration(message)[0], 0)
 
 
-def _properties(message: bytes) -> bytes:
-    return message[properties_position(message) : body_position(message)]
+def _priority_and_expiration(message: bytes) -> tuple[int, int]:
+    return priority_and_expiration(message, properties_position(message), body_position(message))

@@ -411,9 +411,10 @@ class MessageStore:
         ):
             return False
         if not self._is_journaled:
-            self._seen_end = self.end_offset
+            is_stalled = self._overflow.count > 0
+            self._seen_end = self.ring.cursor + self._overflow.count
             was_delayed = self._spilling.is_delayed
-            is_due = self._spilling.is_due(self.written_end, is_stalled=self.is_stalled)
+            is_due = self._spilling.is_due(self.written_end, is_stalled=is_stalled)
             if is_due or self._is_spill_due:
                 self._is_spill_due = False
                 self._spill()

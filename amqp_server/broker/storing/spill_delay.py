@@ -120,15 +120,15 @@ class SpillDelay:
         self._seen_seconds = 0.0
         self._seen_settled = 0
 
-    def update(self, spilled_end: int) -> None:
+    def update(self, spilled_end: int, fill: float) -> None:
         """Start or stop throttling according to the fill of the ring. Called once a turn.
 
         The caller looks at `is_throttling` before and after each method.
 
         Args:
             spilled_end: Offset below which every unsettled message was spilled.
+            fill: Fill of the ring now.
         """
-        fill = self._ring.fill
         if self.is_throttling:
             if fill <= RESUME_FILL:
                 self._resume()

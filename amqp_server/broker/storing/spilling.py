@@ -55,8 +55,9 @@ class Spilling:
             spilled_end: Offset below which every unsettled message was spilled.
             is_stalled: Whether messages wait for room.
         """
-        self.spill_delay.update(spilled_end)
-        return not self.is_delayed and (is_stalled or self._ring.fill >= SPILL_FILL)
+        fill = self._ring.fill
+        self.spill_delay.update(spilled_end, fill)
+        return not self.spill_delay.is_throttling and (is_stalled or fill >= SPILL_FILL)
 
     def oldest(self, start: int) -> tuple[list[tuple[int, int]], int]:
         """Return the ranges to write from `start` on, and the offset where they end."""

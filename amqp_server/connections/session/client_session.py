@@ -15,7 +15,7 @@ import logging
 from collections.abc import Iterator
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.audit.actor import Actor
 from amqp_server.broker.channel import Channel
@@ -79,6 +79,14 @@ class _Handled(Enum):
     """The next event has to wait for a reply, or for the client to read."""
     UNTIL_CUT = auto()
     """The time is up, or a step waits; the rest is handled in a later turn."""
+
+
+_IDLE: Final = Work.IDLE
+_BLOCKED: Final = Work.BLOCKED
+"""Asked for each event, and looking up a member of an `Enum` is slow."""
+_ALL: Final = _Handled.ALL
+_UNTIL_WAIT: Final = _Handled.UNTIL_WAIT
+_UNTIL_CUT: Final = _Handled.UNTIL_CUT
 
 
 class ClientSession:
@@ -215,7 +223,7 @@ class ClientSession:
 
     def wait_for_commit(self) -> bool:
         """Handle nothing more until a commit has ended; return False if that cannot wait."""
-        return self._states.change_work(WorkEvent.WAIT) is Work.BLOCKED
+        return self._states.change_work(WorkEvent.WAIT) is _BLOCKED
 
     def on_wait_ended(self) -> None:
         """Go on after `wait_for_commit` or `wait_for_answer`."""
@@ -356,7 +364,7 @@ class ClientSession:
             return
         self.parked.handle_all()
         while self._handle_events(self._turn.time_slice) and self._states.stage not in LOST:
-            if self._states.work is Work.BLOCKED:
+            if self._states.work is _BLOCKED:
                 # The commit may be a job that waits for the caller.
                 self._handle_events()
                 break
@@ -410,7 +418,7 @@ class ClientSession:
         if time_slice is None:
             # A step that waits looks again, and lets the commit end.
             self._states.change_work(WorkEvent.HURRY)
-        elif self._states.work is Work.BLOCKED:
+        elif self._states.work is _BLOCKED:
             return True
         handled = self._handle_in_order(time_slice)
         event = self._event
@@ -418,36 +426,19 @@ class ClientSession:
             # Keep what the log of stalls names, but no octets of messages.
             self._last_request = event.channel, event.identity
             self._event = None
-        is_busy = handled is not _Handled.ALL
+        is_busy = handled is not _ALL
         if is_busy or self._input.is_paused:
             self._input.pause_while(is_busy=is_busy)
-        return handled is _Handled.UNTIL_CUT
+        return handled is _UNTIL_CUT
 
     def _handle_in_order(self, time_slice: TimeSlice | None) -> _Handled:
         """Handle one thing after another; return how far that came."""
-        states, waiting, connection = self._states, self._input, self._connection
-        events, channels, replies = waiting.events, self._channels, self._replies
+        states, waiting, channels = self._states, self._input, self._channels
+        events = waiting.events
         while True:
             try:
-                # Next come the close of a channel, then the events of the client.
-                if states.work is Work.IDLE:
-                    if channels.closings:
-                        closing = channels.closings.popleft()
-                        self._begin(closing, WorkEvent.BEGIN_CLOSE, time_slice)
-                    elif not events and waiting.is_scanned:
-                        return _Handled.ALL
-                    elif (not connection.is_writable and connection.is_backlogged) or (
-                        events and replies.waiting and not replies.admits(events[0])
-                    ):
-                        return _Handled.UNTIL_WAIT
-                    elif not events:
-                        waiting.scan_some()
-                        continue
-                    else:
-                        self._event = events.popleft()
-                        steps = self._handle(self._event)
-                        if steps is not None:
-                            self._begin(steps, WorkEvent.BEGIN, time_slice)
+                if states.work is _IDLE and not self._handle_next(time_slice):
+                    return _UNTIL_WAIT
                 # Its steps; most events leave none.
                 if self._steps is not None and self._take_all(self._steps, time_slice):
                     self._end_work()
@@ -455,16 +446,40 @@ class ClientSession:
                 self._end_work()
                 self._end_with(error)
             # Whether others go first.
-            if states.work is Work.BLOCKED:
-                return _Handled.UNTIL_CUT
-            if (
-                time_slice is not None
-                # As `_is_busy`, without the call: this is asked after each event.
-                and (events or channels.closings or self._steps or not waiting.is_scanned)
-                and time_slice.is_over
+            if states.work is _BLOCKED:
+                return _UNTIL_CUT
+            # As `_is_busy`, without the call: this is asked after each event.
+            if not (
+                events or channels.closings or self._steps is not None or not waiting.is_scanned
             ):
+                return _ALL
+            if time_slice is not None and time_slice.is_over:
                 self._turn.mark(self, self.task_queue)
-                return _Handled.UNTIL_CUT
+                return _UNTIL_CUT
+
+    def _handle_next(self, time_slice: TimeSlice | None) -> bool:
+        """Handle the close of a channel, or else the next event; return False if it has to wait."""
+        waiting, connection = self._input, self._connection
+        if self._channels.closings:
+            closing = self._channels.closings.popleft()
+            self._begin(closing, WorkEvent.BEGIN_CLOSE, time_slice)
+            return True
+        events = waiting.events
+        if not events and waiting.is_scanned:
+            return True
+        if not connection.is_writable and connection.is_backlogged:
+            return False
+        if not events:
+            waiting.scan_some()
+            if not events:
+                return True
+        if self._replies.waiting and not self._replies.admits(events[0]):
+            return False
+        event = self._event = events.popleft()
+        steps = self._handle(event)
+        if steps is not None:
+            self._begin(steps, WorkEvent.BEGIN, time_slice)
+        return True
 
     def _begin(self, steps: Iterator[None], kind: WorkEvent, time_slice: TimeSlice | None) -> None:
         """Begin work that takes steps."""
@@ -482,7 +497,7 @@ class ClientSession:
     def _take_all(self, steps: Iterator[None], time_slice: TimeSlice | None) -> bool:
         """Take steps until the slice is over or a commit must end; return whether all are taken."""
         for _ in steps:
-            if self._states.work is Work.BLOCKED or (time_slice is not None and time_slice.is_over):
+            if self._states.work is _BLOCKED or (time_slice is not None and time_slice.is_over):
                 return False
         return True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, cast
 
 from amqp_server.connections.failed_methods import as_refusal, log_failed_method
@@ -16,7 +16,14 @@ from amqp_server.protocol.errors import (
     InternalError,
     SoftError,
 )
-from amqp_server.protocol.methods import BasicGet, BasicPublish, decode_method
+from amqp_server.protocol.methods import (
+    BasicGet,
+    BasicPublish,
+    BasicQos,
+    QueueBind,
+    QueueDeclare,
+    decode_method,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -32,6 +39,32 @@ SEE_LOG: Final = "internal error, see the server's log"
 """Text of the error that a client gets when the server is to blame."""
 
 
+REMEMBERED_MAX: Final = 1024
+"""Methods that are remembered with their octets, of all clients."""
+REMEMBERED_BYTES_MAX: Final = 256
+"""Most octets of a method that is remembered."""
+_REPEATED: Final = frozenset(
+    method.identity for method in (BasicGet, BasicQos, QueueDeclare, QueueBind)
+)
+"""Methods of which clients send the same octets again and again."""
+
+
+def _decoded(payload: bytes) -> Method:
+    """Return the method of a frame.
+
+    Raises:
+        FrameError: A text is not UTF-8, or the arguments cannot be decoded.
+    """
+    method = decode_method(payload)
+    if not method.is_utf8:
+        raise FrameError("Malformed UTF-8 in shortstr")
+    return method
+
+
+_remembered: Final = lru_cache(REMEMBERED_MAX)(_decoded)
+"""As `_decoded`; the result is shared, and nothing may change it."""
+
+
 class SessionMethods:
     """Handles the methods of one session's channels.
 
@@ -45,9 +78,6 @@ class SessionMethods:
     def __init__(self, replies: ReplyQueue, closing: SessionClosing) -> None:
         self._replies = replies
         self._closing = closing
-        # The last `basic.get`, and its octets.
-        self._get_payload: bytes | None = None
-        self._get = BasicGet()
 
     def handle(
         self, session: EndingSession, channel: Channel, event: MethodFrame
@@ -57,7 +87,8 @@ class SessionMethods:
             channel.publishing.check_target(event.payload)
             return None
         payload = event.payload
-        method = self._get if payload == self._get_payload else self._decode(payload)
+        is_repeated = event.identity in _REPEATED and len(payload) <= REMEMBERED_BYTES_MAX
+        method = _remembered(payload) if is_repeated else _decoded(payload)
         handler = HANDLERS.get(type(method))
         if handler is None:
             # The client sent a method that only a server sends, or one that belongs on channel 0.
@@ -66,26 +97,13 @@ class SessionMethods:
             reply = handler(channel, method)
         except AmqpError as error:
             raise error.with_method(method.class_id, method.method_id) from error.__cause__
+        if reply is None:
+            return None
         if isinstance(reply, Iterator):
             # The result of a plain iterator is None.
             return self._take_steps(session, channel, method, cast("MethodSteps", reply))
-        if reply is not None:
-            self._await_reply(session, channel, method, reply)
+        self._await_reply(session, channel, method, reply)
         return None
-
-    def _decode(self, payload: bytes) -> Method:
-        """Return the method of a frame.
-
-        Raises:
-            FrameError: A text is not UTF-8, or the arguments cannot be decoded.
-        """
-        method = decode_method(payload)
-        if not method.is_utf8:
-            raise FrameError("Malformed UTF-8 in shortstr")
-        if isinstance(method, BasicGet):
-            # A client that polls a queue sends the same one each time. Nothing can change it.
-            self._get_payload, self._get = payload, method
-        return method
 
     def _take_steps(
         self, session: EndingSession, channel: Channel, method: Method, steps: MethodSteps

@@ -168,6 +168,7 @@ __all__ = [
     "TxRollbackOk",
     "TxSelect",
     "TxSelectOk",
+    "ack_frame",
     "decode_method",
     "method_frame",
     "method_name",
@@ -175,6 +176,9 @@ __all__ = [
 
 _METHOD_ID = Struct(">HH")
 _FRAME_HEADER = Struct(">BHI")
+_ACK_FRAME = Struct(">BHI4sQBc")
+_ACK_BYTES = 13
+"""Length of a `basic.ack`'s payload."""
 
 METHODS: dict[tuple[int, int], type[Method]] = {
     (method_class.class_id, method_class.method_id): method_class
@@ -232,3 +236,22 @@ def method_frame(channel: int, method: Method) -> bytes:
     """
     payload = method.encode()
     return _FRAME_HEADER.pack(FRAME_METHOD, channel, len(payload)) + payload + FRAME_END_BYTE
+
+
+def ack_frame(channel: int, delivery_tag: int, *, multiple: bool) -> bytes:
+    """Return the frame of a `basic.ack`, of which a busy server sends one for each publish.
+
+    Args:
+        channel: Channel number, 0 to 65535.
+        delivery_tag: Tag of the last publish that it confirms.
+        multiple: Whether it confirms those before too.
+    """
+    return _ACK_FRAME.pack(
+        FRAME_METHOD,
+        channel,
+        _ACK_BYTES,
+        BasicAck.identity,
+        delivery_tag,
+        multiple,
+        FRAME_END_BYTE,
+    )
