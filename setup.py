@@ -31,7 +31,8 @@ KERNELS = {
     "ring._sizes_c": "ring/_sizes_py.py",
 }
 if sys.platform == "linux":
-    # Threads that need no interpreter: Cython's own language, and its system calls are Linux'.
+    # Threads that need no interpreter: Cython's own language, and their system calls are Linux'.
+    KERNELS["appendlog.files._read_ahead_c"] = "appendlog/files/_read_ahead_c.pyx"
     KERNELS["appendlog.flushing._write_threads_c"] = "appendlog/flushing/_write_threads_c.pyx"
 DIRECTIVES = {
     "language_level": 3,

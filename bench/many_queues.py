@@ -1,6 +1,6 @@
 """How long a server with many durable queues takes to start, and to stop.
 
-    python -m bench.many_queues [--queues 20000] [--messages 3] [--runs 3]
+    python -m bench.many_queues [--queues 20000] [--messages 3] [--runs 3] [--cold]
 
 Declares durable queues and confirms some messages in each. Then it starts the server again and
 again: after a clean stop and after SIGKILL in turn. It prints the seconds and the CPU seconds (user
@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -66,25 +66,33 @@ class _Costs:
     default=None,
     help="Where the server keeps its data: a disk.  [default: the current directory]",
 )
-def main(queues: int, messages: int, runs: int, data_dir: Path | None) -> None:
+@click.option("--cold", is_flag=True, help="Empty the page cache before each start (as root).")
+def main(queues: int, messages: int, runs: int, data_dir: Path | None, *, cold: bool) -> None:
     """Measure starts and stops with many durable queues; medians are shown."""
     costs = _Costs()
+    empty_cache = _empty_page_cache if cold else None
+    if cold:
+        _empty_page_cache()
     with tempfile.TemporaryDirectory(prefix="many-queues-", dir=data_dir or Path.cwd()) as name:
         directory = Path(name)
         with start_our_server("ours", directory) as server:
             _fill(server, queues, messages)
         for _ in range(runs):
-            with _started(directory, _AFTER_STOP, costs) as server:
+            with _started(directory, _AFTER_STOP, costs, empty_cache) as server:
                 _check(server, queues, messages)
                 assert server.pid is not None, "a server of ours has a process"
                 os.kill(server.pid, signal.SIGKILL)
-            with _stopped_cleanly(directory, costs) as server:
+            with _stopped_cleanly(directory, costs, empty_cache) as server:
                 _check(server, queues, messages)
     costs.show()
 
 
 @contextmanager
-def _started(directory: Path, step: str, costs: _Costs) -> Iterator[RunningBroker]:
+def _started(
+    directory: Path, step: str, costs: _Costs, empty_cache: Callable[[], None] | None
+) -> Iterator[RunningBroker]:
+    if empty_cache is not None:
+        empty_cache()
     begin = time.monotonic()
     with start_our_server("ours", directory) as server:
         costs.add(step, time.monotonic() - begin, _cpu_seconds(server))
@@ -92,13 +100,24 @@ def _started(directory: Path, step: str, costs: _Costs) -> Iterator[RunningBroke
 
 
 @contextmanager
-def _stopped_cleanly(directory: Path, costs: _Costs) -> Iterator[RunningBroker]:
+def _stopped_cleanly(
+    directory: Path, costs: _Costs, empty_cache: Callable[[], None] | None
+) -> Iterator[RunningBroker]:
     ended_before = _ended_cpu_seconds()
-    with _started(directory, _AFTER_KILL, costs) as server:
+    with _started(directory, _AFTER_KILL, costs, empty_cache) as server:
         yield server
         used = _cpu_seconds(server)
         begin = time.monotonic()
     costs.add(_STOP, time.monotonic() - begin, _ended_cpu_seconds() - ended_before - used)
+
+
+def _empty_page_cache() -> None:
+    """Let every file be read from the disk again."""
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+    except OSError as error:
+        raise click.ClickException(f"cannot empty the page cache: {error}") from error
 
 
 def _cpu_seconds(server: RunningBroker) -> float:

@@ -19,13 +19,6 @@ THREADS_MAX: Final = 8
 """Threads: enough for the file system to merge syncs, few enough not to block other disk users."""
 
 
-READERS_MAX: Final = 2
-"""Threads that read many small files: one parses while the other waits for the disk.
-
-More of them take the interpreter's lock from each other at every file operation.
-"""
-
-
 class FileWorkers:
     """A few threads that only the metadata store uses; belongs to one event loop.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
 from appendlog.files.deleted_mark import DELETED_MARK_NAME
@@ -18,11 +18,13 @@ from appendlog.reclaim.removal import remove_directory
 from metadata.names import is_encoded_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from appendlog import FileSystem
 
+
+_Entry = TypeVar("_Entry")
 
 REMOVALS_MAX: Final = 100
 """Attempts to remove a directory while another process removes files in it."""
@@ -151,7 +153,7 @@ def _find_in_queue(directory: Path, filesystem: FileSystem, found: FoundLogs) ->
         if incarnation is None:
             found.foreign_paths.append(path)
             continue
-        names = _names(path, filesystem, found)
+        names = _listed(path, filesystem.listdir, found)
         found.logs.append(
             LogDirectory(path, incarnation, DELETED_MARK_NAME in names, is_empty=names == [])
         )
@@ -159,22 +161,25 @@ def _find_in_queue(directory: Path, filesystem: FileSystem, found: FoundLogs) ->
 
 def _named_directories(parent: Path, filesystem: FileSystem, found: FoundLogs) -> list[Path]:
     """Return the directories whose names may be those of virtual hosts or queues."""
-    directories = _directories(parent, filesystem, found)
-    named = [path for path in directories if is_encoded_name(path.name)]
-    found.foreign_paths += set(directories).difference(named)
+    named: list[Path] = []
+    for path in _directories(parent, filesystem, found):
+        (named if is_encoded_name(path.name) else found.foreign_paths).append(path)
     return named
 
 
 def _directories(parent: Path, filesystem: FileSystem, found: FoundLogs) -> list[Path]:
-    paths = [parent / name for name in sorted(_names(parent, filesystem, found))]
-    directories = [path for path in paths if filesystem.is_directory(path)]
-    found.foreign_paths += set(paths).difference(directories)
+    directories: list[Path] = []
+    for name, is_directory in sorted(_listed(parent, filesystem.scandir, found)):
+        (directories if is_directory else found.foreign_paths).append(parent / name)
     return directories
 
 
-def _names(directory: Path, filesystem: FileSystem, found: FoundLogs) -> Sequence[str]:
+def _listed(
+    directory: Path, list_: Callable[[Path], list[_Entry]], found: FoundLogs
+) -> Sequence[_Entry]:
+    """Return what a method of the file system lists; note a directory that it cannot read."""
     try:
-        return filesystem.listdir(directory)
+        return list_(directory)
     except FileNotFoundError:
         # It was never created, or is being removed at the same time.
         return ()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -78,9 +79,7 @@ def log_directory(storage_path: Path, vhost: str, queue: str, incarnation: UUID)
         `<storage_path>/logs/<vhost>/<queue>/<incarnation>`, names encoded; nothing is created.
     """
     # One call: each `/` would parse the path again, which is a large part of a declare's cost.
-    return storage_path.joinpath(
-        LOGS_NAME, encode_name(vhost), encode_name(queue), str(incarnation)
-    )
+    return vhost_directory(storage_path, vhost).joinpath(encode_name(queue), str(incarnation))
 
 
 def is_encoded_name(name: str) -> bool:
@@ -88,6 +87,7 @@ def is_encoded_name(name: str) -> bool:
     return _ENCODED.fullmatch(name) is not None
 
 
+@lru_cache(maxsize=256)
 def vhost_directory(storage_path: Path, vhost: str) -> Path:
     """Return the directory of the logs of all queues of a virtual host.
 
@@ -112,7 +112,7 @@ def queue_directory(storage_path: Path, vhost: str, queue: str) -> Path:
     Returns:
         `<storage_path>/logs/<vhost>/<queue>`, names encoded; nothing is created.
     """
-    return storage_path.joinpath(LOGS_NAME, encode_name(vhost), encode_name(queue))
+    return vhost_directory(storage_path, vhost) / encode_name(queue)
 
 
 def spill_directory(storage_path: Path, vhost: str, queue: str, incarnation: UUID) -> Path:

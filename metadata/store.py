@@ -13,12 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from appendlog.files.read_ahead import READERS
 from metadata.batch import Batch
 from metadata.batch_files import carry_out
 from metadata.document import Document, encode_document
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError, UnstorableDocumentError
-from metadata.file_workers import READERS_MAX, FileWorkers
+from metadata.file_workers import FileWorkers
 from metadata.loading import LoadReport, load_documents
 from metadata.name_list import NAMES_NAME, NameList, Place
 from metadata.names import encode_name
@@ -233,7 +234,7 @@ class MetadataStore:
         self, accepts_unsigned: bool, *, believes_names: bool, expects_names: bool
     ) -> tuple[LoadReport, Mapping[Path, bytes]]:
         """Return what was read, and the documents of a decided batch that the disk refused."""
-        share_out = partial(self._workers.share_out, threads_max=READERS_MAX)
+        share_out = partial(self._workers.share_out, threads_max=READERS)
         report = load_documents(
             self._root,
             self._files,

@@ -121,7 +121,7 @@ class Settlement:
         Returns:
             Half-open ranges, a new list. O(pages + ranges).
         """
-        return list(self._runs(self.ack_floor, end))
+        return list(self._runs(self.ack_floor, end)) if self._above else []
 
     def snapshot(self, end: int) -> SettlementSnapshot:
         """Return the offsets settled below `end` at this moment, to be encoded in another thread.
@@ -150,7 +150,8 @@ class Settlement:
         """
         unsettled: list[tuple[int, int]] = []
         position = max(start, self.ack_floor)
-        for run_start, run_end in self._runs(position, end):
+        # Most queues have nothing settled above the floor.
+        for run_start, run_end in self._runs(position, end) if self._above else ():
             if run_start > position:
                 unsettled.append((position, run_start))
             position = run_end

@@ -371,8 +371,10 @@ def with_policy(definition: QueueDefinition, policies: VhostPolicies | None) -> 
     """Return a definition with what the policies of its virtual host give to the queue."""
     if policies is None or definition.is_delay_queue:
         return definition
-    kind = queue_type(definition.arguments)
-    return replace(definition, policy=policies.for_queue(definition.name, kind))
+    policy = policies.for_queue(definition.name, queue_type(definition.arguments))
+    if policy is definition.policy:
+        return definition
+    return replace(definition, policy=policy)
 
 
 def bind_from(document: Document, vhost: VirtualHost) -> bool:

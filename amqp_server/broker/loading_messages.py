@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.storing.window_reader import wake
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.rules.message_attributes import MessageAttributes
     from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
     from amqp_server.broker.storing.opened_log import OpenedLog
+
+_NOTHING_DELIVERED: Final = Settlement()
 
 
 class LoadingMessages(QueuePart["QueuePort"]):
@@ -122,7 +124,7 @@ class LoadingMessages(QueuePart["QueuePort"]):
     def _forget(self) -> None:
         """Discard the recovered state, which the queue's order has now."""
         self._requeued = []
-        self._delivered = Settlement()
+        self._delivered = _NOTHING_DELIVERED
 
 
 def requeue_recovered(order: ReadyOrder, start: int, end: int, delivered: Settlement) -> None:

@@ -34,11 +34,13 @@ from amqp_server.recovery.start_report import QueueReport
 from amqp_server.recovery.vhost_recovery import recover_vhosts
 from amqp_server.upkeep.open_file_limit import refuse_start_without_files
 from appendlog import LogError
+from appendlog.files.read_ahead import READERS
 from metadata.names import encode_name
 from metadata.paths import document_path
 from offsets import known_ends
 
 if TYPE_CHECKING:
+    from asyncio import Future
     from collections.abc import Mapping, Sequence
     from pathlib import Path
     from uuid import UUID
@@ -64,11 +66,6 @@ logger = logging.getLogger("amqp_server.recovery")
 FILES_LOGGED_MAX: Final = 20
 """Foreign files of one queue that the log line names; the recovery report lists the others."""
 
-WORKERS: Final = 2
-"""Threads that open logs: one computes while the other waits for the disk.
-
-More of them take the interpreter's lock from each other at every file operation.
-"""
 QUEUES_AT_ONCE: Final = 64
 """Queues that a worker opens before it hands them to the event loop."""
 GROUPS_LOGGED_MAX = 10
@@ -294,12 +291,16 @@ async def _recover_queues(
         ]
 
     found = _definitions(broker, documents, recovered)
-    with ThreadPoolExecutor(WORKERS, "recovery") as workers:
-        batches = [found[at : at + QUEUES_AT_ONCE] for at in range(0, len(found), QUEUES_AT_ONCE)]
-        pending = deque(
-            (batch, loop.run_in_executor(workers, open_all, batch)) for batch in batches
+    with ThreadPoolExecutor(READERS, "recovery") as workers:
+        batches = deque(
+            found[at : at + QUEUES_AT_ONCE] for at in range(0, len(found), QUEUES_AT_ONCE)
         )
-        while pending:
+        pending: deque[tuple[list[_Found], Future[list[_Opened | LogError]]]] = deque()
+        while batches or pending:
+            # No more of them: who has nothing to wait for only takes the interpreter's lock away.
+            while batches and len(pending) < READERS:
+                batch = batches.popleft()
+                pending.append((batch, loop.run_in_executor(workers, open_all, batch)))
             batch, opening = pending.popleft()
             for (document, definition), opened in zip(batch, await opening, strict=True):
                 _take_queue(broker, document, definition, opened, groups, recovered)

@@ -232,8 +232,14 @@ class DryRunFileSystem(FileSystem):
     def listdir(self, path: Path) -> list[str]:
         """Return the names that would exist."""
         with self._lock:
+            if not self.exists(path):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
             names = set() if path in self._made else set(super().listdir(path))
             return sorted((names - self._removed[path]) | self._added[path])
+
+    def scandir(self, path: Path) -> list[tuple[str, bool]]:
+        """Return the names that would exist, and whether they would be directories."""
+        return [(name, self.is_directory(path / name)) for name in self.listdir(path)]
 
     def exists(self, path: Path) -> bool:
         """Return whether a file or directory would exist."""

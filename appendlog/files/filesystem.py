@@ -180,6 +180,13 @@ class FileSystem:
         """Return the names in a directory."""
         return OPEN_FILES.run(partial(os.listdir, path))
 
+    def scandir(self, path: Path) -> list[tuple[str, bool]]:
+        """Return the names in a directory, and of each whether it is a directory.
+
+        A symbolic link to a directory is none.
+        """
+        return OPEN_FILES.run(partial(_scan, path))
+
     def exists(self, path: Path) -> bool:
         """Return whether a file or directory exists."""
         return path.exists()
@@ -302,6 +309,11 @@ class FileSystem:
             else:
                 self.unlink(path / name)
         self.rmdir(path)
+
+
+def _scan(path: Path) -> list[tuple[str, bool]]:
+    with os.scandir(path) as entries:
+        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
 
 
 def _rest(group: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:

@@ -14,7 +14,6 @@ import resource
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 from weakref import WeakSet
@@ -115,7 +114,12 @@ class OpenFiles:
         Raises:
             OSError: The file cannot be opened; EMFILE also if only reserved numbers are free.
         """
-        descriptor = self.run(partial(os.open, path, flags, mode))
+        try:
+            descriptor = os.open(path, flags, mode)
+        except OSError as error:
+            if error.errno not in OUT_OF_FILES or not self.make_room():
+                raise
+            descriptor = os.open(path, flags, mode)
         if self.numbers_end is None or descriptor < self.numbers_end:
             return descriptor
         return self._lowered(descriptor, self.numbers_end, path, flags)

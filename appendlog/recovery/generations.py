@@ -16,6 +16,7 @@ from typing import Final
 
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.segment_header import SEGMENT_HEADER_BYTES_MAX, decode_segment_header
+from appendlog.segments.durable_end import END_FILE_NAME
 from appendlog.segments.sealed import read_footer
 from appendlog.segments.segment import COMPACTING_SUFFIX, SegmentName, segment_names
 
@@ -65,6 +66,8 @@ def remove_leftovers(
     """
     staying = (*names, *foreign_files)
     counting = {name.file_name for name in staying} | {name.index_name for name in staying}
+    if counting.union((END_FILE_NAME,)).issuperset(found):
+        return 0
     passed_over = {name.file_name for name in segment_names(found)} - counting
     rest = [name for name in found if _LEFTOVER.match(name) and name not in counting]
     if passed_over:

@@ -12,7 +12,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.layout.format import CHUNK_HEADER_BYTES, GAP_MARKER_BYTES
 from appendlog.layout.summary import SegmentSummary
 from appendlog.segments.durable_end import DurableEnd
-from appendlog.segments.index import ActiveIndex, IndexEntry, map_index
+from appendlog.segments.index import READ_BYTES_MAX, ActiveIndex, IndexEntry, map_index
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment
 
@@ -47,7 +47,7 @@ def index_at_durable_end(
     sums = durable.summary
     if sums is None or durable.position > size:
         return None
-    table = map_index(filesystem, segment.index_path, salt, segment.base_offset)
+    table = map_index(filesystem, segment.index_path, salt, segment.base_offset, READ_BYTES_MAX)
     if table is None and durable.position > VERIFIED_BYTES:
         return None
     known = IndexEntry(segment.base_offset, segment.header_bytes, segment.summary.last_timestamp_ns)

@@ -143,7 +143,13 @@ def _recover_segments(
                 durable_position = durable.position
                 known = durable if is_last else None
             segment = SegmentRecovery(
-                context, name, durable_position, is_last, previous_timestamp_ns, known
+                context,
+                name,
+                durable_position,
+                is_last,
+                previous_timestamp_ns,
+                known,
+                own.headers.get(name),
             ).run()
         if segment is not None:
             segments.append(segment)

@@ -60,6 +60,7 @@ class OwnSegments:
         names: Names in order; of several generations of a segment, the newest valid one.
         foreign_files: Files that only have a segment's name, in order.
         sealed: Segments with a valid footer; for the last segment a footer proves nothing.
+        headers: Headers that were read; None for a file without a valid one.
         listed: Names of all files in the directory; None if there is no directory.
         durable_end: Last valid slot of the `end` file, or None.
     """
@@ -67,6 +68,7 @@ class OwnSegments:
     names: list[SegmentName] = field(default_factory=list)
     foreign_files: list[ForeignFile] = field(default_factory=list)
     sealed: dict[SegmentName, Segment] = field(default_factory=dict)
+    headers: dict[SegmentName, SegmentHeader | None] = field(default_factory=dict)
     listed: list[str] | None = None
     durable_end: DurableEnd | None = None
 
@@ -94,17 +96,19 @@ def own_segments(
         OSError: A file cannot be read.
         UnsupportedFormatError: A segment is of another format version.
     """
-    if not filesystem.exists(directory):
-        return OwnSegments()
     # Not `or`: a cache without an open file is empty, and false.
     files = Descriptors(4) if descriptors is None else descriptors
     try:
         for _ in range(LISTINGS_MAX - 1):
             try:
                 return _Listing(directory, identity, filesystem, files, open_flags).run()
-            except FileNotFoundError:
+            except OSError as error:
+                # Asking first would cost each log that exists a system call.
+                if not filesystem.exists(directory):
+                    return OwnSegments()
+                if not isinstance(error, FileNotFoundError):
+                    raise
                 # Retention or compaction removed the file, or it is a dangling link.
-                continue
         return _Listing(directory, identity, filesystem, files, open_flags).run()
     finally:
         if descriptors is None:
@@ -139,7 +143,7 @@ class _Listing:
         self._descriptors = descriptors
         self._open_flags = open_flags
         self._found = OwnSegments()
-        self._headers: dict[SegmentName, SegmentHeader | None] = {}
+        self._headers = self._found.headers
         self._ends: dict[SegmentName, int | None] = {}
 
     def run(self) -> OwnSegments:

@@ -26,6 +26,7 @@ from appendlog.layout.format import CONTROL_GAP, GAP_LOST, GAP_MARKER, GAP_MARKE
 from appendlog.layout.records import SUM_BASE_OFFSET, SUM_FIRST_TIMESTAMP, SUMS
 from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
+    SegmentHeader,
     decode_segment_header,
     segment_header_bytes,
 )
@@ -78,6 +79,7 @@ class SegmentRecovery:
         is_last: Whether it is the last segment; only that one can have a torn tail.
         previous_timestamp_ns: Last append time of the segments before.
         durable: Durable end of the log, if it is in this segment.
+        header: Its header, if it was read before.
     """
 
     def __init__(
@@ -88,12 +90,14 @@ class SegmentRecovery:
         is_last: bool,
         previous_timestamp_ns: int,
         durable: DurableEnd | None = None,
+        header: SegmentHeader | None = None,
     ) -> None:
         self._context = context
         self._name = name
         self._durable_position = durable_position
         self._is_last = is_last
         self._durable = durable
+        self._header = header
         self._has_damage = False
         base = name.base_offset
         summary = SegmentSummary(base, base, previous_timestamp_ns)
@@ -145,7 +149,9 @@ class SegmentRecovery:
     def _after_header(self, near: SegmentScan, scan: SegmentScan, size: int) -> int | None:
         """Return the position of the first chunk, or None if not even the header is whole."""
         segment, context = self._segment, self._context
-        header = decode_segment_header(near.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
+        header = self._header or decode_segment_header(
+            near.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path
+        )
         if header is not None and header.identity == context.identity:
             segment.summary.last_timestamp_ns = header.previous_timestamp_ns
             segment.begun_ns = min(segment.begun_ns, header.created_ns)

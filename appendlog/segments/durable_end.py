@@ -5,6 +5,7 @@ file may be behind the data, but never ahead of it; see docs/log-format.md, sect
 """
 
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -118,7 +119,7 @@ class DurableEndFile:
     """Writer of the `end` file of one log.
 
     Args:
-        path: Path of the file; the first write creates it.
+        directory: Directory of the log; the first write creates the file in it.
         incarnation: Incarnation of the log.
         generation: Generation of the last slot found; 0 if there was none.
 
@@ -126,11 +127,16 @@ class DurableEndFile:
         is_written: Whether a slot says where the log ends.
     """
 
-    def __init__(self, path: Path, incarnation: UUID, generation: int) -> None:
-        self.path = path
+    def __init__(self, directory: Path, incarnation: UUID, generation: int) -> None:
+        self._directory = directory
         self._incarnation = incarnation
         self._generation = generation
         self.is_written = generation > 0
+
+    @cached_property
+    def path(self) -> Path:
+        """Path of the file. Most logs of a start are not written for a while."""
+        return self._directory / END_FILE_NAME
 
     def next_slot(
         self,

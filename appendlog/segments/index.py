@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from operator import le, lt
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from appendlog.files.filesystem import FileSystem
 from appendlog.files.mapped_file import MappedFile
@@ -73,13 +73,14 @@ class IndexTable:
         return cls(base_offset, array("I"), array("I"), array("q"))
 
     @classmethod
-    def mapped(cls, base_offset: int, mapping: MappedFile) -> Self:
+    def of_file(cls, base_offset: int, content: MappedFile | bytes) -> Self:
         """Return the entries of an index file, whose size is a multiple of an entry's size.
 
         The views are little-endian like the file. On a big-endian machine all entries are wrong;
         the check at their use rejects them.
         """
-        words, longs = memoryview(mapping).cast("I"), memoryview(mapping).cast("q")
+        words, longs = memoryview(content).cast("I"), memoryview(content).cast("q")
+        mapping = content if isinstance(content, MappedFile) else None
         return cls(base_offset, words[4::4], words[5::4], longs[3::2], mapping)
 
     def __len__(self) -> int:
@@ -222,10 +223,24 @@ class ActiveIndex:
         self.tail = IndexTable.empty(self._base_offset)
 
 
-def map_index(filesystem: FileSystem, path: Path, salt: int, base_offset: int) -> IndexTable | None:
+READ_BYTES_MAX: Final = 4096
+"""Size up to which an index file is better read than mapped, for a table that is not kept."""
+
+
+def map_index(
+    filesystem: FileSystem, path: Path, salt: int, base_offset: int, read_bytes_max: int = 0
+) -> IndexTable | None:
     """Return the entries of an index file; None if it is missing or another segment's.
 
     Does not check the entries.
+
+    Args:
+        filesystem: File operations.
+        path: Path of the file.
+        salt: Salt of the log.
+        base_offset: Base offset of the segment.
+        read_bytes_max: Size up to which the file is read, not mapped. A table that was read does
+            not notice when the file becomes longer, so it must not be kept.
     """
     try:
         descriptor = filesystem.open(path, os.O_RDONLY)
@@ -235,14 +250,20 @@ def map_index(filesystem: FileSystem, path: Path, salt: int, base_offset: int) -
         size = filesystem.size(descriptor)
         if size < INDEX_ENTRY_BYTES or size % INDEX_ENTRY_BYTES:
             return None
-        mapping = filesystem.map(descriptor, size)
+        content: MappedFile | bytes
+        if size <= read_bytes_max:
+            content = filesystem.read_all(descriptor, size, 0)
+            is_whole = len(content) == size
+        else:
+            content = filesystem.map(descriptor, size)
+            is_whole = content.size() == size
     except (OSError, ValueError):  # the file became shorter since `size`
         return None
     finally:
         filesystem.close(descriptor)
-    if mapping.size() != size or mapping[:INDEX_ENTRY_BYTES] != index_header(salt, base_offset):
+    if not is_whole or content[:INDEX_ENTRY_BYTES] != index_header(salt, base_offset):
         return None
-    return IndexTable.mapped(base_offset, mapping)
+    return IndexTable.of_file(base_offset, content)
 
 
 def replace_index(filesystem: FileSystem, path: Path, table: IndexTable, header: bytes) -> None:

@@ -50,7 +50,6 @@ class Segment:
     Attributes:
         name: Base offset and generation.
         path: Path of the segment file.
-        index_path: Path of its index file.
         header_bytes: Position of the first chunk.
         data_bytes: Position where the chunks end, before the footer. Only grows.
         size_bytes: Size of the file.
@@ -67,7 +66,6 @@ class Segment:
         "data_bytes",
         "header_bytes",
         "index",
-        "index_path",
         "is_sealed",
         "is_whole",
         "name",
@@ -81,7 +79,6 @@ class Segment:
     ) -> None:
         self.name = name
         self.path = directory / name.file_name
-        self.index_path = directory / name.index_name
         self.header_bytes = header_bytes
         self.data_bytes = header_bytes
         self.size_bytes = header_bytes
@@ -90,6 +87,11 @@ class Segment:
         self.is_whole = True
         self.index: ActiveIndex | None = None
         self.begun_ns = time.time_ns()
+
+    @property
+    def index_path(self) -> Path:
+        """Return the path of its index file."""
+        return self.path.with_name(self.name.index_name)
 
     @property
     def base_offset(self) -> int:

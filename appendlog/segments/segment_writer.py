@@ -41,7 +41,7 @@ from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
 from appendlog.layout.summary import SegmentSummary, encode_footer
 from appendlog.options import LogOptions
 from appendlog.segments.append_clock import is_ahead
-from appendlog.segments.durable_end import END_FILE_NAME, DurableEndFile
+from appendlog.segments.durable_end import DurableEndFile
 from appendlog.segments.index import ActiveIndex
 from appendlog.segments.rollback import roll_back
 from appendlog.segments.segment import Segment, SegmentName
@@ -88,9 +88,7 @@ class SegmentWriter:
         self._options = options
         self._filesystem = filesystem
         self._descriptors = options.descriptors
-        self._end_file = DurableEndFile(
-            directory / END_FILE_NAME, identity.incarnation, end_generation
-        )
+        self._end_file = DurableEndFile(directory, identity.incarnation, end_generation)
         self._is_data_synced = True
         self._is_directory_synced = True
         self.directories = options.directories or DurableDirectories(

@@ -8,6 +8,8 @@ import pytest
 
 from appendlog import DurableDirectories
 from appendlog.files.dry_run import DryRunFileSystem
+from appendlog.recovery.own_segments import own_segments
+from tests.appendlog.builders import IDENTITY, a_log, open_log
 
 
 @pytest.fixture
@@ -126,3 +128,16 @@ def test_what_is_written_much_goes_to_a_temporary_file_elsewhere(
     assert filesystem.read_all(descriptor, 10, len(block) + 250) == block[250:256] + block[:4]
     filesystem.close(descriptor)
     assert not path.exists()
+
+
+def test_there_is_no_log_in_a_directory_that_was_moved_away(tmp_path: Path) -> None:
+    a_log(tmp_path / "q" / "log", 30, segment_bytes=700)
+    (tmp_path / "quarantine").mkdir()
+    with DryRunFileSystem() as filesystem:
+        filesystem.rename(tmp_path / "q" / "log", tmp_path / "quarantine" / "log")
+        for list_ in (filesystem.listdir, filesystem.scandir):
+            with pytest.raises(FileNotFoundError):
+                list_(tmp_path / "q" / "log")
+        assert own_segments(tmp_path / "q" / "log", IDENTITY, filesystem).names == []
+        log, _ = open_log(tmp_path / "q" / "log", filesystem)
+        assert log.log_end_offset == 0

@@ -11,7 +11,7 @@ import pytest
 from appendlog import Append, FileSystem, Log, LogIdentity, LogOptions, LogReader, encode_chunk
 from appendlog.checking.log_check import LogCheck, check_log
 from appendlog.embedded.follower import LogFollower
-from appendlog.errors import MisplacedSegmentError
+from appendlog.errors import LogFailedError, MisplacedSegmentError
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.dry_run import DryRunFileSystem
 from appendlog.log_statistics import stored_statistics
@@ -326,3 +326,18 @@ def test_a_log_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> N
     (problem,) = check.problems.kept
     assert (problem.kind, problem.path) == ("unreadable-log", tmp_path / "log")
     assert "Not a directory" in problem.text
+
+
+def test_a_directory_below_a_file_or_a_loop_of_links_is_an_empty_log(tmp_path: Path) -> None:
+    (tmp_path / "q").write_bytes(b"a note")
+    (tmp_path / "loop").symlink_to("loop")
+    for directory in (tmp_path / "q" / "log", tmp_path / "loop", tmp_path / "missing"):
+        assert own_segments(directory, IDENTITY, FileSystem()).listed is None
+    log, report = open_log(tmp_path / "q" / "log")
+    assert (log.log_end_offset, report.segment_count) == (0, 0)
+
+
+def test_a_file_in_place_of_the_directory_is_no_empty_log(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"a note")
+    with pytest.raises(LogFailedError, match="Not a directory"):
+        open_log(tmp_path / "log")

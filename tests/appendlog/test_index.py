@@ -9,7 +9,13 @@ from appendlog.files.filesystem import FILE_MODE
 from appendlog.layout.format import U32_MAX
 from appendlog.recovery.generations import newest_generations
 from appendlog.repairing.index_rebuild import rebuild_index
-from appendlog.segments.index import ActiveIndex, IndexEntry, IndexTable, map_index
+from appendlog.segments.index import (
+    READ_BYTES_MAX,
+    ActiveIndex,
+    IndexEntry,
+    IndexTable,
+    map_index,
+)
 from tests.appendlog.builders import IDENTITY, SALT, append, open_log
 
 BASE = 1_000
@@ -56,6 +62,32 @@ def test_lookup_agrees_with_a_linear_scan_in_memory_and_in_the_file(
         for table in (found, memory):
             assert table.at_or_before(wanted) == len(before) - 1
             assert table.before_time(7 * wanted) == len(earlier) - 1
+
+
+@pytest.mark.parametrize("entries", [1, 3, 255, 256, 1000])
+def test_a_short_file_that_is_read_has_the_entries_of_the_mapped_one(
+    tmp_path: Path, entries: int
+) -> None:
+    path = tmp_path / "i"
+    an_index(entries).store(FileSystem(), path, SALT)
+    found = map_index(FileSystem(), path, SALT, BASE, READ_BYTES_MAX)
+    mapped = table_in(path)
+    assert found is not None
+    assert mapped is not None
+    assert list(found) == list(mapped)
+    assert found.is_of_file == (path.stat().st_size > READ_BYTES_MAX)
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_no_index(tmp_path: Path) -> None:
+    class Longer(FileSystem):
+        """A file that was longer when its size was asked."""
+
+        def size(self, descriptor: int) -> int:
+            return super().size(descriptor) + 16
+
+    path = tmp_path / "i"
+    an_index(4).store(FileSystem(), path, SALT)
+    assert map_index(Longer(), path, SALT, BASE, READ_BYTES_MAX) is None
 
 
 def test_what_does_not_fit_an_entry_is_left_out() -> None:

@@ -52,7 +52,7 @@ def test_a_slot_without_sums_does_not_get_those_of_a_torn_one(tmp_path: Path) ->
     """The torn one's generation is used again, and its sums were believed."""
     incarnation = IDENTITY.incarnation
     path, descriptors = tmp_path / "end", Descriptors(1)
-    end = DurableEndFile(path, incarnation, 0)
+    end = DurableEndFile(tmp_path, incarnation, 0)
     for offset in range(1, 4):
         end.write(
             FileSystem(), descriptors, offset, SegmentName(0, 0), 100, SegmentSummary(0, offset, 0)
@@ -63,7 +63,7 @@ def test_a_slot_without_sums_does_not_get_those_of_a_torn_one(tmp_path: Path) ->
     assert found is not None
     assert found.generation == 2
     assert found.summary is not None
-    again = DurableEndFile(path, incarnation, found.generation)
+    again = DurableEndFile(tmp_path, incarnation, found.generation)
     again.write(FileSystem(), descriptors, 9, SegmentName(0, 0), 900)
     descriptors.close()
     found = read_durable_end(FileSystem(), tmp_path, incarnation)

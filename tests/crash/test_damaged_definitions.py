@@ -29,6 +29,10 @@ class Unreadable(FileSystem):
         self._check(path)
         return super().listdir(path)
 
+    def scandir(self, path: Path) -> list[tuple[str, bool]]:
+        self._check(path)
+        return super().scandir(path)
+
     def read_file(self, path: Path, max_bytes: int) -> bytes:
         self._check(path)
         return super().read_file(path, max_bytes)

@@ -53,6 +53,11 @@ class FewFiles(FaultyFileSystem):
         self._need_descriptor(path)
         return super().listdir(path)
 
+    def scandir(self, path: Path) -> list[tuple[str, bool]]:
+        """List, which opens the directory."""
+        self._need_descriptor(path)
+        return super().scandir(path)
+
     def sync_directory(self, path: Path) -> None:
         """Sync, which opens the directory."""
         self._need_descriptor(path)

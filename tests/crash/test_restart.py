@@ -1,15 +1,19 @@
 """What a stop, a kill and a start keep, message by message (invariant I10)."""
 
 import signal
+from pathlib import Path
 
 import pytest
 from pamqp.commands import Basic, Connection, Exchange, Queue, Tx
 
+from amqp_server import start_and_stop
+from appendlog.files.read_ahead import READERS, ReadAhead
 from cli.exit_codes import EXIT_TRY_AGAIN
 from tests.amqp_client import connect
 from tests.conftest import StartServer
 from tests.crash.messages import channel_to, drain, flags, publish_confirmed, stop_cleanly
 from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
 
 pytestmark = pytest.mark.crash
 
@@ -372,3 +376,42 @@ def test_a_start_on_a_port_in_use_leaves_a_clean_stop_clean(
     server.restart()
     with channel_to(server) as client:
         assert drain(client, "q") == flags(range(6), redelivered=False)
+
+
+@pytest.mark.skipif(READERS > 1, reason="without a compiled kernel nothing is read ahead")
+def test_a_start_reads_the_files_of_its_definitions_and_logs_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        for number in range(40):
+            client.declare(f"q{number}")
+            publish_confirmed(client, f"q{number}", range(2))
+    metadata, logs = (
+        sum(path.stat().st_size for path in (tmp_path / name).rglob("*") if path.is_file())
+        for name in ("metadata", "logs")
+    )
+    started: list[ReadAhead] = []
+
+    class Watched(ReadAhead):
+        """Reading ahead that the test can wait for."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            started.append(self)
+
+        def stop(self) -> None:
+            # What is asked for is what it reads, not whether it is faster than so small a start.
+            self.join()
+            super().stop()
+
+    monkeypatch.setattr(start_and_stop, "ReadAhead", Watched)
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        assert drain(client, "q7") == flags(range(2), redelivered=False)
+    (ahead,) = started
+    # All but what lies beside the documents: the list of names.
+    beside = sum(
+        path.stat().st_size for path in (tmp_path / "metadata").iterdir() if path.is_file()
+    )
+    assert ahead.read_bytes == metadata - beside + logs

@@ -128,12 +128,13 @@ def test_an_exception_in_any_operation_of_the_disk_loses_no_record(
 ) -> None:
     for at in itertools.count():
         directory = tmp_path / str(at)
-        filesystem = InterruptingFileSystem(at, when)
+        filesystem = InterruptingFileSystem(None, when)
         appender = Appender(open_writer(directory, SMALL, filesystem))
+        filesystem.at = last = filesystem.seen + at
         with suppress(Interrupt):
             appender.tell()
         appender.interrupt()
-        is_over, filesystem.at = filesystem.seen <= at, None
+        is_over, filesystem.at = filesystem.seen <= last, None
         go_on(appender, directory)
         if is_over:
             break
@@ -166,8 +167,9 @@ def test_exceptions_while_it_recovers_lose_no_record(tmp_path: Path) -> None:
     """Each of several operations in a row is cut short, those of the recovery too."""
     for at, count in itertools.product(range(0, 60, 3), range(2, 9)):
         directory = tmp_path / f"{at} {count}"
-        filesystem = InterruptingFileSystem(at)
+        filesystem = InterruptingFileSystem()
         appender = Appender(open_writer(directory, SMALL, filesystem))
+        filesystem.at = filesystem.seen + at
         with suppress(Interrupt):
             appender.tell()
         appender.interrupt()

@@ -68,8 +68,8 @@ class Failure:
 
 _OPERATIONS = (
     *("open", "pread", "read_into", "pwrite", "pwritev", "fsync", "fdatasync", "truncate"),
-    *("size", "file_size", "map", "rename", "unlink", "mkdir", "rmdir", "listdir", "exists"),
-    *("is_directory", "free_bytes", "sync_directory"),
+    *("size", "file_size", "map", "rename", "unlink", "mkdir", "rmdir", "listdir"),
+    *("scandir", "exists", "is_directory", "free_bytes", "sync_directory"),
 )
 """Everything that touches a file, but `close`: it cannot fail and leave nothing open."""
 
