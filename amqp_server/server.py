@@ -29,6 +29,7 @@ from amqp_server.connections.authentication import Authentication
 from amqp_server.connections.connection_limits import ConnectionLimits
 from amqp_server.connections.handshake_factory import HandshakeFactory
 from amqp_server.connections.heartbeats import HeartbeatWheel
+from amqp_server.connections.large_writes import LargeWrites
 from amqp_server.connections.open_connections import Lingering, OpenConnections
 from amqp_server.connections.parked_publishes import ParkedBudget
 from amqp_server.connections.server_context import ServerContext
@@ -264,6 +265,7 @@ def assemble(
         handshake_factory=HandshakeFactory(config, authentication),
         alarms=alarms,
         parked_budget=parked_budget,
+        large_writes=LargeWrites(asyncio.get_running_loop().call_soon),
         heartbeats=HeartbeatWheel(),
         lingering=Lingering(limits.lingering_connections_max),
         watch=watch,

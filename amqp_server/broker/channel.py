@@ -6,6 +6,7 @@ Publishes and acknowledgements arrive in runs and are handled a run at a time, p
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from functools import partial
 from itertools import chain
@@ -15,12 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
 from amqp_server.broker.consuming.delivery_times import MARK_SECONDS, DeliveryTimes
-from amqp_server.broker.consuming.unacked import (
-    STEP_MESSAGES,
-    STEP_RUNS,
-    UnackedRuns,
-    returning_parts,
-)
+from amqp_server.broker.consuming.requeueing import STEP_MESSAGES, Requeueing
+from amqp_server.broker.consuming.unacked import STEP_RUNS, UnackedRuns
 from amqp_server.broker.counters.channel_counters import ChannelCounters
 from amqp_server.broker.events.channel_events import report_channel_closed, report_consumer_deleted
 from amqp_server.broker.firehose.traced_messages import traced_messages
@@ -56,6 +53,8 @@ if TYPE_CHECKING:
     from amqp_server.protocol.large_delivery import Octets
     from amqp_server.protocol.methods import Method
 
+
+logger = logging.getLogger("amqp_server.broker.channel")
 
 MANY_RUNS: Final = 1024
 """Runs of unacked deliveries above which one acknowledgement is cut into parts."""
@@ -383,38 +382,49 @@ class Channel:
 
     def requeue_in_steps(self, parts: Iterable[list[UnackedRun]]) -> Iterator[None]:
         """Requeue deliveries that are not among `unacked` any more, in steps."""
-        return self._apply_in_steps(Outcome.REQUEUED, parts)
+        requeueing = Requeueing()
+        failures: dict[Source, Exception] = {}
+        # A consumer would get later messages before earlier ones.
+        self.pause_deliveries()
+        try:
+            for part in parts:
+                for at in range(0, len(part), STEP_RUNS):
+                    runs = part[at : at + STEP_RUNS]
+                    for source in requeueing.add(runs):
+                        source.begin_work()
+                    self._restore_credit(runs)
+                    yield
+            for source, ranges in requeueing.steps():
+                try:
+                    if not source.is_deleted and source not in failures:
+                        source.requeue_all(ranges)
+                except Exception as error:
+                    # What was gathered for the others returns all the same.
+                    logger.exception("requeue failed source=%r", source)
+                    failures[source] = error
+                yield
+            for failure in failures.values():
+                raise failure
+        finally:
+            self.resume_deliveries()
+            for source in requeueing.sources:
+                source.end_work()
+            # Some may have waited for the channel's limit, and no single step has reached it.
+            self.wake_consumers()
 
     def _apply_in_steps(
         self, outcome: Outcome, parts: Iterable[list[UnackedRun]]
     ) -> Iterator[None]:
-        """Apply an outcome to some runs in each step.
-
-        While messages are being requeued, their queues deliver nothing: consumers would get later
-        messages before earlier ones.
-        """
-        requeueing: dict[Source, None] = {}
+        """Apply an outcome to some runs in each step."""
         if outcome is Outcome.REQUEUED:
-            self.pause_deliveries()
+            yield from self.requeue_in_steps(parts)
+            return
         try:
             for part in parts:
-                if outcome is not Outcome.REQUEUED:
-                    for at in range(0, len(part), STEP_RUNS):
-                        self.apply(outcome, part[at : at + STEP_RUNS])
-                        yield
-                    continue
-                for runs in returning_parts(part):
-                    for source in {run.source: None for run in runs}:
-                        if source not in requeueing:
-                            requeueing[source] = None
-                            source.begin_work()
-                    self.apply(outcome, runs)
+                for at in range(0, len(part), STEP_RUNS):
+                    self.apply(outcome, part[at : at + STEP_RUNS])
                     yield
         finally:
-            if outcome is Outcome.REQUEUED:
-                self.resume_deliveries()
-            for source in requeueing:
-                source.end_work()
             # Some may have waited for the channel's limit, and no single step has reached it.
             self.wake_consumers()
 

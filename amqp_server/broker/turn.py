@@ -64,6 +64,13 @@ class TurnTask(Protocol):
         """
 
 
+class Holder(Protocol):
+    """Something that holds back what it could do at once, to do it once for all of a turn."""
+
+    def let_go(self) -> None:
+        """Do what was held back: the work that is under way ends."""
+
+
 class LongTask(TurnTask, Protocol):
     """A task that takes many turns."""
 
@@ -131,6 +138,8 @@ class Turn:
         endings: Task queue of what connections leave behind when they end.
         transfers: Task queue of messages that the broker forwards from queue to queue.
         current_task_queue: Task queue of the task that runs now; `upkeep` when none runs.
+        work: Number of the turn, or of the call of `run_now`, that is under way; 0: none is.
+        holders: Called at its end, once each; empty while none is under way.
     """
 
     def __init__(
@@ -158,6 +167,9 @@ class Turn:
         self.endings = TaskQueue()
         self.transfers = TaskQueue()
         self.current_task_queue = self.upkeep
+        self.work = 0
+        self.holders: list[Holder] = []
+        self._works = count(1)
         # (clock, order of entry, task queue): the order decides between equal clocks.
         self._waiting: list[tuple[float, int, TaskQueue]] = []
         self._entries = count()
@@ -258,8 +270,14 @@ class Turn:
         if not task_queue.is_waiting:
             task_queue.clock_seconds = max(task_queue.clock_seconds, self._clock_seconds)
         began_seconds = self.stopwatch()
-        self._reading_seconds += self._run_one(task, task_queue, began_seconds) - began_seconds
-        self.current_task_queue = self.upkeep
+        self.work = next(self._works)
+        try:
+            self._reading_seconds += self._run_one(task, task_queue, began_seconds) - began_seconds
+        finally:
+            self.current_task_queue = self.upkeep
+            self.work = 0
+            if self.holders:
+                self._let_go()
         return True
 
     def _schedule(self, task_queue: TaskQueue) -> None:
@@ -277,6 +295,7 @@ class Turn:
 
     def _run(self) -> None:
         self.number += 1
+        self.work = next(self._works)
         self._is_scheduled = False
         self._ran.clear()
         done: list[TaskQueue] = []
@@ -287,27 +306,45 @@ class Turn:
         end_seconds = now_seconds + TURN_SECONDS
         worked_before_seconds = now_seconds - self._reading_seconds
         self._reading_seconds = 0.0
-        while self._waiting and now_seconds < end_seconds:
-            clock_seconds, _, task_queue = heappop(self._waiting)
-            if clock_seconds < task_queue.clock_seconds and self._waiting:
-                # It has used time since it entered, for input that was just read.
-                self._push(task_queue)
-                continue
-            if task_queue.number != self.number:
-                task_queue.begin(self.number)
-            task = next(iter(task_queue.due), None)
-            if task is not None:
-                del task_queue.due[task]
-                # A queue may wait in the task queues of several clients; the first to come runs it.
-                if task not in self._ran:
-                    self._ran.add(task)
-                    self._clock_seconds = task_queue.clock_seconds
-                    now_seconds = self._run_one(task, task_queue, now_seconds)
-            if not task_queue.due:
-                done.append(task_queue)
-            else:
-                self._push(task_queue)
+        try:
+            while self._waiting and now_seconds < end_seconds:
+                clock_seconds, _, task_queue = heappop(self._waiting)
+                if clock_seconds < task_queue.clock_seconds and self._waiting:
+                    # It has used time since it entered, for input that was just read.
+                    self._push(task_queue)
+                    continue
+                if task_queue.number != self.number:
+                    task_queue.begin(self.number)
+                task = next(iter(task_queue.due), None)
+                if task is not None:
+                    del task_queue.due[task]
+                    # A queue may wait in the task queues of several clients; the first to come
+                    # runs it.
+                    if task not in self._ran:
+                        self._ran.add(task)
+                        self._clock_seconds = task_queue.clock_seconds
+                        now_seconds = self._run_one(task, task_queue, now_seconds)
+                if not task_queue.due:
+                    done.append(task_queue)
+                else:
+                    self._push(task_queue)
+        finally:
+            self._end_turn(done)
+        worked_seconds = now_seconds - worked_before_seconds
+        self._watch.busy_seconds += worked_seconds
+        if self._record_work is not None:
+            self._record_work(worked_seconds)
+
+    def _end_turn(self, done: list[TaskQueue]) -> None:
+        """Let go what was held back, and plan the next turn.
+
+        Args:
+            done: Task queues in which nothing was due any more.
+        """
         self.current_task_queue = self.upkeep
+        self.work = 0
+        if self.holders:
+            self._let_go()
         self._ran.clear()
         for task_queue in done:
             if not task_queue.due and not task_queue.marked:
@@ -317,10 +354,16 @@ class Turn:
         if self._waiting and not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
-        worked_seconds = now_seconds - worked_before_seconds
-        self._watch.busy_seconds += worked_seconds
-        if self._record_work is not None:
-            self._record_work(worked_seconds)
+
+    def _let_go(self) -> None:
+        began_seconds = self.stopwatch()
+        holders, self.holders = self.holders, []
+        for holder in holders:
+            try:
+                holder.let_go()
+            except Exception:
+                logger.exception("turn failed holder=%r", holder)
+        self._watch.busy_seconds += self.stopwatch() - began_seconds
 
     def _run_one(self, task: TurnTask, task_queue: TaskQueue, began_seconds: float) -> float:
         """Run a task that begins now, in its task queue; return when it ended, by the stopwatch."""

@@ -107,7 +107,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
         self._outbox = Outbox(
             transport,
-            asyncio.get_running_loop().call_soon,
+            self._server.broker.turn,
+            self._server.large_writes,
             WRITE_BUFFER_HIGH_BYTES,
             self._on_outbox_empty,
         )
@@ -226,7 +227,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         outbox = self._outbox
         if self._transport is None:
             return 0
-        waiting_bytes = 0 if outbox is None else outbox.waiting_bytes
+        waiting_bytes = 0 if outbox is None else outbox.unsent_bytes
         return waiting_bytes + self._transport.get_write_buffer_size()
 
     @property
@@ -302,6 +303,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._pauses.clear()
             self._transport.resume_reading()
         self._limit_draining()
+        self._flush()
         if self._outbox is None or not self._outbox.waiting_bytes:
             self._end_writing()
 
@@ -516,10 +518,16 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Close the socket when everything is sent, or if that takes too long."""
         if self._transport is not None and not self._is_lost:
             self._limit_draining()
+            self._flush()
             if self._outbox is not None and self._outbox.waiting_bytes:
                 self._closes_when_sent = True
             else:
                 self._transport.close()
+
+    def _flush(self) -> None:
+        """Let the transport have what is held until the turn ends: nothing follows."""
+        if self._outbox is not None:
+            self._outbox.flush()
 
     def _limit_draining(self) -> None:
         self._timeouts.wait_for_draining(self.abandon)
@@ -527,6 +535,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _abort(self) -> None:
         if self._transport is not None:
             self._is_aborted = True
+            # What the peer is told, if anything, must have left.
+            self._flush()
             self._transport.abort()
 
     def _receive_first(self, end: int) -> int:

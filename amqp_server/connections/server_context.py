@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from amqp_server.connections.connection_limits import ConnectionLimits
     from amqp_server.connections.handshake_factory import HandshakeFactory
     from amqp_server.connections.heartbeats import HeartbeatWheel
+    from amqp_server.connections.large_writes import LargeWrites
     from amqp_server.connections.open_connections import Connection, Lingering, OpenConnections
     from amqp_server.connections.parked_publishes import ParkedBudget
     from amqp_server.upkeep.alarms import Alarms
@@ -32,6 +33,7 @@ class ServerContext:
         handshake_factory: Makes the AMQP handshake of each connection.
         alarms: Alarms, while which publishes are parked.
         parked_budget: Bytes that all parked publishes may hold.
+        large_writes: Shares the loop among the connections that send large messages.
         heartbeats: Sends heartbeats and watches silent peers.
         lingering: Closed connections that wait for their peers.
         watch: Measures how long each piece of work takes.
@@ -48,6 +50,7 @@ class ServerContext:
     handshake_factory: HandshakeFactory
     alarms: Alarms
     parked_budget: ParkedBudget
+    large_writes: LargeWrites
     heartbeats: HeartbeatWheel
     lingering: Lingering
     watch: TurnWatch

@@ -1,5 +1,6 @@
 """What a channel asks of its queues: once for each, however many runs and consumers it has."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import cast
@@ -10,7 +11,7 @@ from amqp_server.base.config import Limits
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.consuming.consumer import Consumer
-from amqp_server.broker.consuming.unacked import STEP_MESSAGES
+from amqp_server.broker.consuming.requeueing import STEP_MESSAGES, STEP_RANGES
 from amqp_server.broker.counters.counted_channels import CountedChannels
 from amqp_server.broker.counters.delivery_pair import DeliveryPair
 from amqp_server.broker.inner_client import InnerClient
@@ -72,6 +73,16 @@ class AskedQueue:
 
     def run_turn(self) -> None:
         self.runs += 1
+
+
+class BrokenQueue(AskedQueue):
+    """Takes nothing back."""
+
+    def __repr__(self) -> str:
+        return "<bad>"
+
+    def requeue_all(self, ranges: Sequence[tuple[int, int]]) -> None:
+        raise ValueError("requeued what is ready already")
 
 
 def a_channel(turn: Turn) -> Channel:
@@ -140,6 +151,8 @@ def test_a_long_run_returns_in_parts() -> None:
 
     assert steps is not None
     assert not queue.requeued, "it began before a step was taken"
+    next(steps)
+    assert not queue.requeued, "the first step gathers"
     for taken, _ in enumerate(steps, 1):
         assert len(queue.requeued) == taken
         assert 0 < sum(end - start for start, end in queue.requeued[-1]) <= STEP_MESSAGES
@@ -148,6 +161,51 @@ def test_a_long_run_returns_in_parts() -> None:
     starts = [start for part in queue.requeued for start, _ in part]
     assert starts == sorted(starts), "a later one returned before an earlier one"
     assert (queue.begun, queue.ended) == (1, 1)
+
+
+def test_what_two_priorities_had_in_turn_returns_as_long_ranges_from_the_lowest_on() -> None:
+    """The two runs of 10,000 single messages are one range again before the queue sees them."""
+    loop = Loop()
+    channel = a_channel(loop.turn)
+    queues = [AskedQueue(loop.turn) for _ in range(2)]
+    for tag, offset in enumerate(by_priority(20_000)):
+        source = queues[tag % 5000 >= 4000]
+        channel.unacked.add(tag + 1, 1, cast("Queue", source), offset, None)
+
+    for _ in channel.requeue_unacked():
+        assert [(queue.begun, queue.ended) for queue in queues] in [[(1, 0), (0, 0)], [(1, 0)] * 2]
+
+    assert channel.unacked.count == 0
+    by_queue: list[set[int]] = [set(), set()]
+    for tag, offset in enumerate(by_priority(20_000)):
+        by_queue[tag % 5000 >= 4000].add(offset)
+    for queue, offsets in zip(queues, by_queue, strict=True):
+        parts = queue.requeued
+        ranges = [each for part in parts for each in part]
+        assert ranges == sorted(ranges)
+        assert [at for each in ranges for at in range(*each)] == sorted(offsets)
+        assert all(0 < len(part) <= STEP_RANGES for part in parts)
+        assert all(0 < sum(high - low for low, high in part) <= STEP_MESSAGES for part in parts)
+        assert (queue.begun, queue.ended) == (1, 1)
+    assert len([each for part in queues[0].requeued for each in part]) < 40
+
+
+def test_a_queue_that_fails_keeps_nothing_from_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = Loop()
+    channel = a_channel(loop.turn)
+    bad, good = BrokenQueue(loop.turn), AskedQueue(loop.turn)
+    for at in range(2000):
+        channel.unacked.add(2 * at + 1, 1, cast("Queue", bad), 2 * at, None)
+        channel.unacked.add(2 * at + 2, 1, cast("Queue", good), 2 * at, None)
+
+    with pytest.raises(ValueError, match="ready already"):
+        deque(channel.requeue_unacked(), maxlen=0)
+
+    assert sum(end - start for part in good.requeued for start, end in part) == 2000
+    assert [(queue.begun, queue.ended) for queue in (bad, good)] == [(1, 1)] * 2
+    assert [record.message for record in caplog.records] == ["requeue failed source=<bad>"]
 
 
 def test_a_thousand_limits_in_one_turn_wake_each_consumer_once() -> None:

@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from amqp_server.broker.orders.byte_counted_order import ByteCountedOrder
 from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.orders.offset_array import OffsetArray
+from amqp_server.broker.orders.priority_level import WINDOW_OFFSETS
 from amqp_server.broker.orders.priority_order import PriorityOrder
 from amqp_server.broker.orders.ready_ranges import ReadyRange
 
@@ -94,14 +95,77 @@ def test_offsets_without_a_message_have_the_number_zero() -> None:
     assert list(numbers.numbers(5, 8)) == [0, 0, 3]
 
 
+def ranges_of(order: PriorityOrder) -> list[int]:
+    """Return how many ranges each level keeps."""
+    return [len(level.ranges()) for level in order._levels]
+
+
+def test_messages_of_two_priorities_in_turn_are_a_range_for_each() -> None:
+    """They were a range for each message, half a million objects."""
+    order = prioritised(*[0, 1] * 5_000, max_priority=1)
+
+    assert ranges_of(order) == [1, 1]
+    for _ in range(3_000):
+        order.take(1)
+    assert ranges_of(order) == [1, 1]
+    order.requeue_all([(offset, offset + 1) for offset in range(1, 6_000, 2)])
+    assert ranges_of(order) == [1, 2], "what was delivered before is apart"
+    assert order.take_range(0, 10_000) == [
+        ReadyRange(0, 1, redelivered=False),
+        *(ReadyRange(at, at + 1, redelivered=at % 2 == 1) for at in range(1, 6_000)),
+        ReadyRange(6_000, 10_000, redelivered=False),
+    ]
+    assert (len(order), ranges_of(order)) == (0, [0, 0])
+
+
+def test_what_leaves_from_one_level_splits_no_range_of_another() -> None:
+    """A message that expired split the ranges of all levels, hundreds of them."""
+    order = prioritised(*[at % 10 for at in range(5_000)])
+
+    for offset in range(1_000, 2_000, 10):
+        assert order.take_range(offset, offset + 1) == [
+            ReadyRange(offset, offset + 1, redelivered=False)
+        ]
+        assert order.within(offset, offset + 1) == []
+    assert ranges_of(order) == [2, *[1] * 9]
+    assert len(order) == 4_900
+
+
+def test_a_range_below_the_known_messages_has_none() -> None:
+    known = OffsetArray("B", 100)
+    known.extend([1, 2])
+    order = PriorityOrder(known, 9, 100)
+    order.extend(102)
+
+    assert order.within(0, 100) == []
+    assert order.take_range(90, 101) == [ReadyRange(100, 101, redelivered=False)]
+    assert order.take_range(101, 5_000) == [ReadyRange(101, 102, redelivered=False)]
+
+
+def test_a_long_run_goes_at_once_and_a_far_one_is_found() -> None:
+    order = prioritised(*[1] * 3_000, *[0] * 9_000, *[1] * 10)
+
+    assert [order.take(3_000), order.take(10)] == [
+        ReadyRange(0, 3_000, redelivered=False),
+        ReadyRange(12_000, 12_010, redelivered=False),
+    ]
+    assert all_taken(order) == [*range(3_000, 12_000)]
+
+
 shares = st.floats(0, 1)
 
 
 class PriorityOrderMachine(RuleBasedStateMachine):
     """The ready offset with the highest priority goes first, the lowest of those."""
 
+    window = WINDOW_OFFSETS
+
     def __init__(self) -> None:
         super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        for module in ("priority_order", "priority_level"):
+            name = f"amqp_server.broker.orders.{module}.WINDOW_OFFSETS"
+            self.patch.setattr(name, self.window)
         self.priorities = OffsetArray("B", 0)
         self.sizes = OffsetArray("I", 0)
         self.order = ByteCountedOrder(PriorityOrder(self.priorities, 3), self.sizes)
@@ -153,10 +217,45 @@ class PriorityOrderMachine(RuleBasedStateMachine):
         for offset in offsets:
             del self.ready[offset]
 
+    @rule()
+    def leave_together(self) -> None:
+        taken = {at: run.redelivered for run in self.order.take_all() for at in range_of(run)}
+        assert taken == self.ready
+        self.ready.clear()
+
+    @rule(low=shares, count=st.integers(1, 99))
+    def ask_for_some(self, low: float, count: int) -> None:
+        start = int(low * len(self.known))
+        found = self.order.within(start, start + count)
+        assert [offset for ready in found for offset in range(*ready)] == sorted(
+            offset for offset in self.ready if start <= offset < start + count
+        )
+
     @invariant()
     def counts_and_octets_agree(self) -> None:
         assert len(self.order) == len(self.ready)
         assert self.order.ready_bytes == sum(self.ready)
 
+    @invariant()
+    def flags_agree(self) -> None:
+        found = self.order.redelivered_ranges()
+        assert [offset for ready in found for offset in range(*ready)] == sorted(
+            offset for offset, redelivered in self.ready.items() if redelivered
+        )
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+
+def range_of(ready: ReadyRange) -> range:
+    return range(ready.start, ready.end)
+
+
+class NarrowWindowMachine(PriorityOrderMachine):
+    """The same, where ranges span several windows, and gaps are too wide to join over."""
+
+    window = 3
+
 
 TestPriorityOrder = PriorityOrderMachine.TestCase
+TestNarrowWindow = NarrowWindowMachine.TestCase

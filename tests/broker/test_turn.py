@@ -424,3 +424,43 @@ def test_input_of_a_client_that_has_used_more_than_one_that_waits_is_handled_aft
     assert not turn.run_now(Busy("more", ran, stopwatch, 0.0), greedy)
     loop.run_once()
     assert ran == ["much", "waits", "waits too", "more"]
+
+
+class Holding:
+    """Holds something back until the turn ends, and then may break."""
+
+    def __init__(self, ran: list[str], *, breaks: bool = False) -> None:
+        self.ran = ran
+        self.breaks = breaks
+
+    def let_go(self) -> None:
+        self.ran.append("let go")
+        if self.breaks:
+            raise ValueError
+
+
+def test_what_is_held_back_goes_once_when_the_turn_ends(stopwatch: Stopwatch) -> None:
+    loop, ran = Loop(), list[str]()
+    turn = turn_of(loop, stopwatch)
+    holding = [Holding(ran, breaks=True), Holding(ran)]
+    works: list[int] = []
+    for name in ("first", "last"):
+        task = Task(name, ran)
+        task.marks = [lambda: turn.holders.append(holding.pop()), lambda: works.append(turn.work)]
+        turn.mark(task)
+
+    assert turn.work == 0
+    loop.run_once()
+    assert ran == ["first", "last", "let go", "let go"]
+    assert works == [works[0]] * 2
+    assert (turn.work, turn.holders) == (0, [])
+
+    last = Task("input", ran)
+    last.marks = [
+        lambda: turn.holders.append(Holding(ran)),
+        lambda: works.append(turn.work),
+    ]
+    assert turn.run_now(last, turn.new_task_queue())
+    assert ran[4:] == ["input", "let go"]
+    assert (turn.work, turn.holders) == (0, [])
+    assert works[2] not in {0, works[0]}, "each call of run_now has a number of its own"

@@ -20,7 +20,7 @@ from pamqp.commands import Basic, Exchange, Queue
 from amqp_server.base import time_slice
 from amqp_server.broker import channel as channel_module
 from amqp_server.broker import queue as queue_module
-from amqp_server.broker.consuming import unacked
+from amqp_server.broker.consuming import requeueing
 from amqp_server.broker.publishing import publishing
 from amqp_server.broker.queue import Queue as BrokerQueue
 from amqp_server.broker.transfers import forwarder
@@ -72,7 +72,8 @@ def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publishing, "STEP_QUEUES", 1)
     monkeypatch.setattr(forwarder, "STEP_QUEUES", 1)
     monkeypatch.setattr(channel_module, "STEP_RUNS", 1)
-    monkeypatch.setattr(unacked, "STEP_RUNS", 1)
+    monkeypatch.setattr(requeueing, "STEP_RANGES", 1)
+    monkeypatch.setattr(requeueing, "STEP_MESSAGES", 1)
     monkeypatch.setattr(queue_module, "PURGE_STEP_OFFSETS", 1)
 
 

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.broker.sorted_runs import SortedRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.consuming.source import Source
 
 STEP_RUNS: Final = 256
-"""Most runs of deliveries that one step settles, returns or restores."""
-STEP_MESSAGES: Final = 2048
-"""Most deliveries that one step returns: a queue with priorities looks at each of them."""
+"""Most runs of deliveries that one step settles, gathers or restores."""
 
 
 @dataclass(slots=True)
@@ -241,32 +239,6 @@ class UnackedRuns:
             rest = UnackedRun(end_tag, left, run.source, part.end_offset, run.consumer)
             self._runs.insert(end_tag, rest)
         return part
-
-
-def returning_parts(runs: Iterable[UnackedRun]) -> Iterator[list[UnackedRun]]:
-    """Yield deliveries that return to their queues in parts, one for each step; cuts long runs.
-
-    A part has at most `STEP_RUNS` runs and `STEP_MESSAGES` deliveries.
-    """
-    part: list[UnackedRun] = []
-    room = STEP_MESSAGES
-    for run in runs:
-        rest = run
-        while True:
-            if room == 0 or len(part) == STEP_RUNS:
-                yield part
-                part, room = [], STEP_MESSAGES
-            if rest.count <= room:
-                part.append(rest)
-                room -= rest.count
-                break
-            tag, offset = rest.first_tag, rest.first_offset
-            part.append(UnackedRun(tag, room, run.source, offset, run.consumer))
-            left = rest.count - room
-            rest = UnackedRun(tag + room, left, run.source, offset + room, run.consumer)
-            room = 0
-    if part:
-        yield part
 
 
 def _first_tag(run: UnackedRun) -> int:

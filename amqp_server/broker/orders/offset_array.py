@@ -25,6 +25,11 @@ class OffsetArray:
         self._start = start
 
     @property
+    def start(self) -> int:
+        """Offset of the first number that is not forgotten."""
+        return self._start
+
+    @property
     def end(self) -> int:
         """Offset that the next number belongs to."""
         return self._start + len(self._numbers)

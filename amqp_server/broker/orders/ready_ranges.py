@@ -42,10 +42,6 @@ class ReadyRanges:
         """Return the number of offsets in all ranges."""
         return self.count
 
-    def ranges(self) -> list[ReadyRange]:
-        """Return all ranges, in order. O(ranges)."""
-        return list(self._ranges)
-
     def first(self) -> ReadyRange | None:
         """Return the lowest range. O(1)."""
         return self._ranges.first()
@@ -100,10 +96,10 @@ class ReadyRanges:
     def cut(self, start: int, end: int) -> list[ReadyRange]:
         """Remove and return, in order, the present parts of `[start, end)`, which is not empty."""
         assert start < end, "an empty range would split another range"
-        overlapping = self._overlapping(start, end)
-        if not overlapping:
+        touched = overlapping(self._ranges, start, end)
+        if not touched:
             return []
-        first, last = overlapping[0], overlapping[-1]
+        first, last = touched[0], touched[-1]
         kept: list[ReadyRange] = []
         if first.start < start:
             kept.append(ReadyRange(first.start, start, first.redelivered))
@@ -113,14 +109,14 @@ class ReadyRanges:
         highest = kept[-1].start if kept else last.start
         keys = [each.start for each in kept]
         self._ranges.replace(first.start, max(last.start, highest) + 1, keys, kept)
-        taken = _clipped(overlapping, start, end)
+        taken = clipped(touched, start, end)
         self.count -= sum(map(len, taken))
         return taken
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return the present parts of `[start, end)`, in order; changes nothing."""
-        clipped = _clipped(self._overlapping(start, end), start, end)
-        return [(ready.start, ready.end) for ready in clipped]
+        present = clipped(overlapping(self._ranges, start, end), start, end)
+        return [(ready.start, ready.end) for ready in present]
 
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything, in order."""
@@ -131,14 +127,6 @@ class ReadyRanges:
         """Remove at most 1,024 ranges; return whether more are left."""
         self.count -= sum(map(len, self._ranges.take_first_chunk()))
         return self.count > 0
-
-    def _overlapping(self, start: int, end: int) -> list[ReadyRange]:
-        """Return the ranges that overlap `[start, end)`, whole."""
-        overlapping = self._ranges.between(start, end)
-        before = self._ranges.at_or_before(start)
-        if before is not None and before.start < start < min(before.end, end):
-            overlapping.insert(0, before)
-        return overlapping
 
     def _merge(self, added: list[tuple[int, int, bool]]) -> None:
         """Insert ascending ranges together with those between them, and join what touches."""
@@ -162,12 +150,21 @@ class ReadyRanges:
         self._ranges.replace(low, last + 1, [each.start for each in joined], joined)
 
 
-def _clipped(ranges: list[ReadyRange], start: int, end: int) -> list[ReadyRange]:
+def overlapping(ranges: SortedRuns[ReadyRange], start: int, end: int) -> list[ReadyRange]:
+    """Return the ranges that overlap `[start, end)`, whole; by their starts in `ranges`."""
+    found = ranges.between(start, end)
+    before = ranges.at_or_before(start)
+    if before is not None and before.start < start < min(before.end, end):
+        found.insert(0, before)
+    return found
+
+
+def clipped(ranges: list[ReadyRange], start: int, end: int) -> list[ReadyRange]:
     """Return the parts of the ranges, all of which overlap `[start, end)`, that lie in it."""
-    clipped = list(ranges)
+    parts = list(ranges)
     for at in {0, len(ranges) - 1} if ranges else ():
-        ready = clipped[at]
+        ready = parts[at]
         if ready.start < start or end < ready.end:
             low, high = max(start, ready.start), min(end, ready.end)
-            clipped[at] = ReadyRange(low, high, ready.redelivered)
-    return clipped
+            parts[at] = ReadyRange(low, high, ready.redelivered)
+    return parts
