@@ -17,6 +17,7 @@ from amqp_server.connections.outbox import HELD_BYTES_MAX, Outbox
 from amqp_server.protocol import large_delivery
 from amqp_server.protocol.large_delivery import LargeFrames, content_of
 from appendlog.layout.message import HAS_HEADERS, encode_message
+from tests.stopwatch import Stopwatch
 
 FULL_BYTES = 100_000
 
@@ -70,7 +71,10 @@ class Loop:
     def __init__(self) -> None:
         self.turns: list[Callable[[], None]] = []
         self.large_writes = LargeWrites(self.turns.append)
-        self.turn = Turn(self.turns.append, lambda seconds, call: pytest.fail("no timer"))
+        # On a busy machine a turn would have no time left, and the task would wait for the next.
+        self.turn = Turn(
+            self.turns.append, lambda seconds, call: pytest.fail("no timer"), stopwatch=Stopwatch()
+        )
 
     def in_a_turn(self, work: Callable[[], object]) -> None:
         assert self.turn.run_now(Task(work), TaskQueue())
