@@ -11,7 +11,7 @@
 #                Prometheus with the dashboards, the page in Chromium, RabbitMQ's command-line
 #                tools, a RabbitMQ that moves to our broker, and Ansible's modules with ours
 #   interop crash      parts of the tests alone
-#   test-slices  the tests inside the process with slices of 0, 2 ms and 1,000 s: the same results
+#   test-slices  the tests inside the process with slices of 0, 1 ms and 1,000 s: the same results
 #   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
 #                MUTANTS_WORKERS; docs/testing.md)
 #   bench        the benchmark table beside RabbitMQ, twenty minutes, kept in bench/results/
@@ -156,9 +156,9 @@ test: setup programs
 	$(IN_MEMORY) $(BIN)/python -m pytest $(REMOVING) \
 		--numprocesses 4 --dist worksteal --max-worker-restart 5 --second-look
 
-# A slice is over after one step, after 2 ms, or never; other processes have slices of their own.
+# A slice is over after one step, after 1 ms, or never; other processes have slices of their own.
 test-slices: setup
-	for seconds in 0 0.002 1000; do \
+	for seconds in 0 0.001 1000; do \
 		$(BIN)/python -m pytest --numprocesses 3 --dist worksteal --second-look \
 			--slice-seconds $$seconds $(SLICED); \
 	done

@@ -33,6 +33,8 @@ STEPS: Final[dict[str, float]] = {
     "amqp_server.broker.channel.STEP_RANGES": 1,
     "amqp_server.broker.channel.MANY_RUNS": 1,
     "amqp_server.connections.handlers.basic.MANY_RUNS": 1,
+    "amqp_server.broker.consuming.dispatch.FEW_PASSED": 0,
+    "amqp_server.broker.consuming.dispatch.STEP_ASIDE": 1,
     "amqp_server.broker.queue.PURGE_STEP_OFFSETS": 1,
     "amqp_server.operations.queue_purging.PURGE_STEP_OFFSETS": 1,
 }

@@ -13,7 +13,7 @@ from tests.stopwatch import Stopwatch
 def slice_seconds(pytestconfig: pytest.Config) -> float:
     """What this run was asked for, or what servers have."""
     asked: float | None = pytestconfig.option.slice_seconds
-    return 0.002 if asked is None else asked
+    return 0.001 if asked is None else asked
 
 
 def turn_of(stopwatch: Stopwatch) -> Turn:

@@ -537,10 +537,12 @@ class Channel:
         if self.transaction is not None:
             yield from self.transaction.roll_back()
         yield from self.requeue_unacked()
-        # Between two steps the deletion of a queue may remove some.
-        while self.consumers:
-            self.remove_consumer(next(iter(self.consumers.values())))
-            yield
+        # The first one of a dict whose first ones were removed is a search.
+        for consumer in list(self.consumers.values()):
+            # Between two steps the deletion of a queue may have removed it.
+            if self.consumers.get(consumer.tag) is consumer:
+                self.remove_consumer(consumer)
+                yield
         self.remove_reply_consumer()
         report_channel_closed(self)
 
@@ -566,6 +568,8 @@ class Channel:
                     self._limit_unacked()
             else:
                 consumer.unacked -= run.count
+                if consumer.aside_of is not None:
+                    consumer.aside_of.take_back(consumer)
                 consumer.source.on_credit_restored()
             return
         counts: dict[Consumer, int] = {}
@@ -588,6 +592,8 @@ class Channel:
             self.wake_consumers()
         for consumer, count in counts.items():
             consumer.unacked -= count
+            if consumer.aside_of is not None:
+                consumer.aside_of.take_back(consumer)
             # Not the run's source: a group may have moved to another position since.
             consumer.source.on_credit_restored()
 

@@ -43,7 +43,7 @@ TURN_SECONDS: Final = 0.002
 
 LEAD_SECONDS: Final = 0.002
 """By how much a task queue may be ahead of one that waits and still handle its input at once; a new
-task queue enters by as much behind the others. It is as long as a slice."""
+task queue enters by as much behind the others. It is as long as a turn."""
 MEASURED_SECONDS: Final = 2 * LEAD_SECONDS
 """Seconds of one task behind which its client is charged for processor time only, but not for less.
 
@@ -188,7 +188,7 @@ class Turn:
         return TimeSlice(seconds, self.stopwatch)
 
     def new_task_queue(self) -> TaskQueue:
-        """Return a task queue for a new connection; it enters one slice after the others.
+        """Return a task queue for a new connection; it enters `LEAD_SECONDS` after the others.
 
         So a client gains nothing by leaving and coming back.
         """
@@ -257,7 +257,7 @@ class Turn:
         """Run a task whose input was just read, before this turn, if its client has time left.
 
         It has none if the reads before this turn have used up a turn, or if another task queue
-        waits whose clock is more than a slice behind. Then it is marked.
+        waits whose clock is more than `LEAD_SECONDS` behind. Then it is marked.
 
         Returns:
             Whether the task ran.

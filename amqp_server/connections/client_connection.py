@@ -17,6 +17,7 @@ from amqp_server.base.socket_names import SocketNames, names_of
 from amqp_server.connections.client_timeouts import ClientTimeouts
 from amqp_server.connections.octet_counters import OctetCounters
 from amqp_server.connections.outbox import Outbox
+from amqp_server.connections.quick_ack import acknowledge_now
 from amqp_server.connections.session.client_session import ClientSession
 from amqp_server.connections.session.session_input import WAITING
 from amqp_server.connections.tls.description import TlsDescription, describe_tls
@@ -145,6 +146,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         # Handling the octets may have ended the connection: then nothing handles the rest.
         is_rest = at < end and not self._is_ending
         self.rest = bytes(self._server.read_view[at:end]) if is_rest else b""
+        if is_rest and self._transport is not None:
+            acknowledge_now(self._transport)
         if nbytes == self._limits.read_buffer_bytes:
             # libuv would read up to 32 times in a row before it serves another connection.
             # Consumers would not get what this client publishes, and their queues would fill up.

@@ -151,6 +151,48 @@ def test_many_that_are_due_at_once_are_taken_a_part_at_a_time_and_each_once() ->
     assert sorted(start for part in parts for start, _ in part) == list(range(count))
 
 
+def test_neighbours_that_are_due_are_one_range_a_page() -> None:
+    deadlines = Deadlines()
+    for offset in range(2 * PAGE_RUNS):
+        deadlines.add(offset, offset + 1, 1_000 + offset % 4)
+
+    everything = 2 * PAGE_RUNS
+    assert deadlines.take_due_below(everything, 999) == []
+    assert deadlines.take_due_below(everything, 2_000) == [(0, PAGE_RUNS)]
+    assert deadlines.take_due_below(everything, 2_000) == [(PAGE_RUNS, 2 * PAGE_RUNS)]
+    assert deadlines.take_due_below(everything, 2_000) == []
+    assert (len(deadlines), deadlines.next_ms) == (0, None)
+
+
+def test_a_page_with_gaps_gives_a_part_of_its_ranges_at_a_time() -> None:
+    deadlines = Deadlines()
+    count = 2 * (DUE_RUNS_MAX + 1)
+    for offset in range(count):
+        deadlines.add(offset, offset + 1, 1_000 if offset % 2 else 5_000)
+
+    parts = [deadlines.take_due_below(count, 2_000) for _ in range(3)]
+    assert [len(part) for part in parts] == [DUE_RUNS_MAX, 1, 0]
+    assert [start for part in parts for start, _ in part] == list(range(1, count, 2))
+    assert (len(deadlines), deadlines.next_ms) == (count // 2, 5_000)
+
+
+def test_what_lies_above_the_end_stays_due_and_hides_nothing_below() -> None:
+    deadlines = Deadlines()
+    for offset in range(3 * PAGE_RUNS):
+        deadlines.add(offset, offset + 1, 10_000 - offset)
+
+    end = PAGE_RUNS + 5
+    below: list[tuple[int, int]] = []
+    while some := deadlines.take_due_below(end, 10_000):
+        below += some
+    assert below == [(PAGE_RUNS, end), (0, PAGE_RUNS)], "the page with the soonest one first"
+    assert deadlines.next_ms == 10_000 - 3 * PAGE_RUNS + 1
+    above: list[tuple[int, int]] = []
+    while some := deadlines.take_due_below(3 * PAGE_RUNS, 10_000):
+        above += some
+    assert above == [(2 * PAGE_RUNS, 3 * PAGE_RUNS), (end, 2 * PAGE_RUNS)]
+
+
 def test_what_was_never_due_is_not_due_twice_though_the_clock_is_younger() -> None:
     deadlines = Deadlines()
     deadlines.add(0, 1, -10)
@@ -230,6 +272,31 @@ class DeadlinesMachine(RuleBasedStateMachine):
                 self.waiting.remove(offset)
                 self.settlement.settle(offset, offset + 1)
         assert all(self.deadline_of[offset] > self.now_ms for offset in self.waiting)
+
+    @rule(passed=st.integers(0, 15), share=st.floats(0, 1))
+    def expire_below(self, passed: int, share: float) -> None:
+        """What lies above was not offered to consumers yet."""
+        self.now_ms += passed
+        end = round(share * len(self.deadline_of))
+        while ranges := self.deadlines.take_due_below(end, self.now_ms):
+            starts = [start for start, _ in ranges]
+            assert starts == sorted(starts)
+            for start, stop in ranges:
+                assert start < end
+                for offset in self.waiting & set(range(start, min(stop, end))):
+                    assert self.deadline_of[offset] <= self.now_ms
+                    self.waiting.remove(offset)
+                    self.settlement.settle(offset, offset + 1)
+                if stop > end:
+                    self.deadlines.rearm(end, stop)
+        assert all(
+            self.deadline_of[offset] > self.now_ms for offset in self.waiting if offset < end
+        )
+
+    @invariant()
+    def the_armed_runs_are_those_of_the_heaps(self) -> None:
+        in_heaps = sum(len(page.heap) for page in self.deadlines._pages)
+        assert len(self.deadlines) == in_heaps + (self.deadlines._open is not None)
 
     @invariant()
     def the_next_deadline_is_not_later_than_any(self) -> None:

@@ -11,14 +11,21 @@ from amqp_server.base.time_slice import TimeSlice
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import (
+    FEW_PASSED,
     RUN_BYTES_MAX,
     RUN_MESSAGES_MAX,
     STEP_ABLE,
+    STEP_ASIDE,
     STEP_CONSUMERS,
     dispatch,
 )
 from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.queue import Queue
+
+
+@dataclass(eq=False)
+class OwnChannel:
+    is_closed: bool = False
 
 
 @dataclass(eq=False)
@@ -30,6 +37,8 @@ class TakingConsumer:
     priority: int = 0
     prefetch: int = 0
     unacked: int = 0
+    aside_of: ConsumerRotation | None = None
+    channel: OwnChannel = field(default_factory=OwnChannel)
     taken: list[tuple[int, bool]] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
 
@@ -285,7 +294,82 @@ def test_consumers_with_all_their_messages_unacked_are_passed_quickly() -> None:
 
     assert queue.dispatch() is False
     assert len(able.taken) == 1
-    assert CountedConsumer.asked <= 5
+    assert CountedConsumer.asked <= 6
+
+
+def all_aside(
+    count: int, ready_count: int, priority: int = 0, *, leaving: bool = False
+) -> tuple[ReadyQueue, list[TakingConsumer]]:
+    """Return a queue whose consumers stand aside: full, or, if `leaving`, of closed channels."""
+    unacked = 0 if leaving else 1
+    full = [
+        TakingConsumer(0, False, priority, 1, unacked, channel=OwnChannel(leaving))
+        for _ in range(count)
+    ]
+    queue = ready_queue(ready_count, *full)
+    turns = 0
+    while queue.dispatch():
+        turns += 1
+    assert turns == count // STEP_ASIDE - 1, "one turn does not look at all of them"
+    assert list(queue.consumers.levels) == []
+    return queue, full
+
+
+@pytest.mark.parametrize("ready_count", [1, 5])
+def test_whoever_stands_aside_is_looked_at_again_when_it_comes_back(ready_count: int) -> None:
+    queue, full = all_aside(3 * STEP_ASIDE, ready_count)
+    assert len(queue.consumers) == len(full)
+    for back in full[100], full[7]:
+        back.unacked, back.credit = 0, 1
+        queue.consumers.take_back(cast("Consumer", back))
+
+    assert queue.dispatch() is False
+
+    assert [len(full[at].taken) for at in (100, 7)] == [1, int(ready_count > 1)]
+    assert len(queue.ready) == max(ready_count - 2, 0)
+
+
+def test_whoever_stands_aside_keeps_the_lower_priorities_from_nothing() -> None:
+    queue, _ = all_aside(2 * STEP_ASIDE, 3, priority=5)
+    low = TakingConsumer(2)
+    queue.serve(low)
+
+    assert queue.dispatch() is False
+    assert len(low.taken) == 2
+
+
+def test_the_level_behind_one_whose_consumers_are_all_put_aside_is_served_at_once() -> None:
+    full = [TakingConsumer(0, prefetch=1, unacked=1, priority=5) for _ in range(FEW_PASSED + 1)]
+    middle, low = TakingConsumer(1, priority=3), TakingConsumer(9)
+    queue = ready_queue(4, *full, middle, low)
+
+    assert queue.dispatch() is False
+    assert (len(middle.taken), len(low.taken)) == (1, 3)
+
+
+def test_consumers_that_wait_for_their_channel_do_not_stand_aside() -> None:
+    """Nobody would take them back when the client reads again."""
+    waiting = [TakingConsumer(0) for _ in range(2 * STEP_ASIDE)]
+    queue = ready_queue(3, *waiting)
+    assert queue.dispatch() is False
+    waiting[-1].credit = 3
+
+    assert queue.dispatch() is False
+    assert len(waiting[-1].taken) == 3
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_whoever_stands_aside_may_leave(leaving: bool) -> None:
+    queue, full = all_aside(STEP_ASIDE, 1, leaving=leaving)
+    for consumer in full:
+        queue.consumers.remove(cast("Consumer", consumer))
+
+    assert len(queue.consumers) == 0
+    assert {consumer.aside_of for consumer in full} == {None}
+    able = TakingConsumer(1)
+    queue.serve(able)
+    assert queue.dispatch() is False
+    assert len(able.taken) == 1
 
 
 @pytest.mark.parametrize("ready_count", [1, STEP_ABLE, STEP_ABLE + 1, 3 * STEP_ABLE])
@@ -435,22 +519,36 @@ def test_what_could_not_be_made_ready_for_sending_stays() -> None:
 
 @given(
     st.lists(st.tuples(st.integers(-3, 3), st.booleans()), max_size=20),
-    st.lists(st.integers(0, 19)),
+    st.lists(st.tuples(st.integers(0, 19), st.booleans())),
 )
 def test_consumers_stand_by_priority_and_in_turn(
-    added: list[tuple[int, bool]], picked: list[int]
+    added: list[tuple[int, bool]], picked: list[tuple[int, bool]]
 ) -> None:
-    """Compare with a plain list: a consumer that was picked once is served, then removed."""
+    """Compare with a plain list: a consumer that was picked once is served, then removed.
+
+    Or it is put aside, which it is when it leaves or comes back.
+    """
     rotation = ConsumerRotation()
     model: list[TakingConsumer] = []
     for priority, exclusive in added:
         model.append(TakingConsumer(0, priority=priority, exclusive=exclusive))
         rotation.add(cast("Consumer", model[-1]))
-    consumers, served = list(model), set[int]()
-    for at in picked:
-        if at >= len(consumers) or consumers[at] not in model:
+    consumers, served, aside = list(model), set[int](), set[int]()
+    for at, is_about_aside in picked:
+        if at >= len(consumers) or (consumers[at] not in model and at not in aside):
             continue
-        if at in served:
+        if at in aside:
+            aside.remove(at)
+            if is_about_aside:
+                rotation.take_back(cast("Consumer", consumers[at]))
+                model.append(consumers[at])
+            else:
+                rotation.remove(cast("Consumer", consumers[at]))
+        elif is_about_aside:
+            aside.add(at)
+            model.remove(consumers[at])
+            rotation.put_aside([cast("Consumer", consumers[at])])
+        elif at in served:
             model.remove(consumers[at])
             rotation.remove(cast("Consumer", consumers[at]))
         else:
@@ -462,10 +560,11 @@ def test_consumers_stand_by_priority_and_in_turn(
         assert [one for level in rotation.levels for one in level] == cast(
             "list[Consumer]", ordered
         )
-        assert rotation.has_exclusive == any(consumer.exclusive for consumer in model)
-        assert len(rotation) == len(model)
+        present = [*model, *(consumers[each] for each in aside)]
+        assert rotation.has_exclusive == any(consumer.exclusive for consumer in present)
+        assert len(rotation) == rotation.count == len(present)
     priorities = [{consumer.priority for consumer in level} for level in rotation.levels]
-    assert all(len(line) == 1 for line in priorities)
+    assert all(len(each) == 1 for each in priorities)
 
 
 def test_a_new_priority_is_compared_with_few_others() -> None:

@@ -35,6 +35,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr("amqp_server.base.time_slice.SLICE_SECONDS", 0.0)
     for module in (queue_rules, deadlines):
         monkeypatch.setattr(module, "DUE_RUNS_MAX", STEP)
+    monkeypatch.setattr(deadlines, "PAGE_RUNS", STEP)
     bring_up_to_date = queue_module.Queue.bring_up_to_date
 
     def moved(self: queue_module.Queue) -> bool:

@@ -4,10 +4,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pamqp.commands import Basic
+from pamqp.commands import Basic, Channel
 
 from amqp_server.base.config import Limits
 from tests.amqp_client import connect
+from tests.conftest import StartServer
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
@@ -60,6 +61,54 @@ def test_a_shared_prefetch_of_one_serves_the_queues_of_a_channel_in_turn(tmp_pat
             assert isinstance(last.method, Basic.Deliver)
             seen[str(last.method.consumer_tag)] += 1
             assert max(seen.values()) - min(seen[queue] for queue in queues) <= 1, seen
+
+
+@pytest.mark.parametrize("answer", ["ack", "ack all", "nack", "qos", "leave"])
+def test_many_consumers_that_have_all_they_can_take_get_more_when_they_answer(
+    start_server: StartServer, answer: str
+) -> None:
+    """So many that the queue puts them aside."""
+    consumers, messages = 300, 600
+    # A client of Celery may change the limit of running consumers.
+    server = start_server("--present-product", "LavinMQ")
+    with (
+        connect(server.address, properties={"product": "py-amqp"}) as client,
+        connect(server.address) as other,
+    ):
+        client.open_channel()
+        client.declare("q")
+        client.call(Basic.Qos(prefetch_count=1), Basic.QosOk)
+        for number in range(consumers):
+            client.call(Basic.Consume(queue="q", consumer_tag=f"c{number}"), Basic.ConsumeOk)
+        other.open_channel(confirms=True)
+        for number in range(messages):
+            other.publish(b"%d" % number, "q")
+        other.expect_confirmed()
+        first = [client.expect_delivery() for _ in range(consumers)]
+        bodies = {message.body for message in first}
+        assert len(bodies) == consumers
+        # Each look at the queue is a look at its consumers.
+        for _ in range(2):
+            assert other.ready_count("q") == messages - consumers
+        match answer:
+            case "ack":
+                for message in reversed(first):
+                    client.send(Basic.Ack(message.tag))
+            case "ack all":
+                client.send(Basic.Ack(first[-1].tag, multiple=True))
+            case "nack":
+                for message in first:
+                    client.send(Basic.Nack(message.tag, requeue=False))
+            case "qos":
+                client.call(Basic.Qos(prefetch_count=2), Basic.QosOk)
+            case _:
+                client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
+                other.consume("q")
+                every = [other.expect_delivery() for _ in range(messages)]
+                assert {message.body for message in every} == {b"%d" % at for at in range(messages)}
+                return
+        bodies |= {client.expect_delivery().body for _ in range(consumers)}
+        assert len(bodies) == messages
 
 
 @pytest.mark.parametrize("multiple", [True, False], ids=["multiple", "one by one"])

@@ -8,6 +8,7 @@ from amqp_server.broker.consuming.source import Source
 
 if TYPE_CHECKING:
     from amqp_server.broker.client import Client
+    from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
     from amqp_server.broker.consuming.source import Delivered
     from amqp_server.broker.counters.delivery_pair import DeliveryPair
     from amqp_server.broker.queue_settings import QueueSettings
@@ -91,11 +92,17 @@ class Consumer:
         priority: Any integer; consumers of the queue with a higher one are served first.
         timeout_ms: Time to acknowledge a delivery, in milliseconds; 0 = no limit.
         arguments: Arguments of `basic.consume`, which are shown; None: there were none.
+
+    Attributes:
+        unacked: Deliveries that it has not answered.
+        aside_of: Rotation in which it stands aside: it has all that it may take, or its channel is
+            closed.
     """
 
     __slots__ = (
         "_next_offset",
         "arguments",
+        "aside_of",
         "channel",
         "counters",
         "exclusive",
@@ -138,6 +145,7 @@ class Consumer:
         self.timeout_ms = timeout_ms
         self.arguments = arguments
         self.unacked = 0
+        self.aside_of: ConsumerRotation | None = None
         self._next_offset = 0
 
     def move(self, source: Source) -> None:
@@ -155,6 +163,12 @@ class Consumer:
         if self.prefetch:
             return max(min(credit, self.prefetch - self.unacked), 0)
         return credit
+
+    def change_prefetch(self, count: int) -> None:
+        """Limit its unacked deliveries to `count` from now on; 0 = no limit."""
+        self.prefetch = count
+        if self.aside_of is not None:
+            self.aside_of.take_back(self)
 
     def deliver(self, first_offset: int, messages: Delivered, *, redelivered: bool) -> None:
         """Send messages of the queue with consecutive offsets to the client."""

@@ -1,4 +1,9 @@
-"""Decides which consumer of a queue is served next: by priority, then in turn."""
+"""Decides which consumer of a queue is served next: by priority, then in turn.
+
+Tens of thousands of consumers may have all the messages that they can take, or be about to leave.
+Those stand aside, so that nobody looks at them for each message. A consumer comes back, at the end
+of its level, when it answers a message or gets another limit.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from amqp_server.broker.consuming.consumer import Consumer
 
@@ -46,7 +51,7 @@ class ConsumerRotation:
 
     @property
     def levels(self) -> Sequence[Collection[Consumer]]:
-        """Consumers in groups of equal priority, the highest priority first."""
+        """Consumers in groups of equal priority, the highest first, without those aside."""
         return self._ordered
 
     @property
@@ -59,6 +64,40 @@ class ConsumerRotation:
         self._consumers[consumer] = None
         self.count += 1
         self._exclusive_count += consumer.exclusive
+        self._enter(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Remove a consumer from its level. O(log levels)."""
+        del self._consumers[consumer]
+        self.count -= 1
+        self._exclusive_count -= consumer.exclusive
+        if consumer.aside_of is None:
+            self._leave(consumer)
+        consumer.aside_of = None
+
+    def put_aside(self, consumers: Iterable[Consumer]) -> None:
+        """Take consumers out of their levels, until they are taken back, if ever.
+
+        Args:
+            consumers: Each has as many messages as its own limit allows, or its channel is closed.
+        """
+        for consumer in consumers:
+            self._leave(consumer)
+            consumer.aside_of = self
+
+    def take_back(self, consumer: Consumer) -> None:
+        """Put a consumer that stood aside at the end of its level, to be looked at again."""
+        consumer.aside_of = None
+        self._enter(consumer)
+
+    def serve(self, consumer: Consumer) -> None:
+        """Move a consumer that was just served to the end of its level."""
+        level = self._by_priority[consumer.priority]
+        if len(level) > 1:
+            del level[consumer]
+            level[consumer] = None
+
+    def _enter(self, consumer: Consumer) -> None:
         level = self._by_priority.get(consumer.priority)
         if level is None:
             level = self._by_priority[consumer.priority] = {}
@@ -67,21 +106,10 @@ class ConsumerRotation:
             self._ordered.insert(at, level)
         level[consumer] = None
 
-    def remove(self, consumer: Consumer) -> None:
-        """Remove a consumer from its level. O(log levels)."""
-        del self._consumers[consumer]
-        self.count -= 1
-        self._exclusive_count -= consumer.exclusive
+    def _leave(self, consumer: Consumer) -> None:
         level = self._by_priority[consumer.priority]
         del level[consumer]
         if not level:
             del self._by_priority[consumer.priority]
             at = bisect_left(self._negated, -consumer.priority)
             del self._negated[at], self._ordered[at]
-
-    def serve(self, consumer: Consumer) -> None:
-        """Move a consumer that was just served to the end of its level."""
-        level = self._by_priority[consumer.priority]
-        if len(level) > 1:
-            del level[consumer]
-            level[consumer] = None

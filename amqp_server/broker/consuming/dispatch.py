@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.storing.journal_requests import up_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from amqp_server.base.time_slice import TimeSlice
     from amqp_server.broker.consuming.consumer import Consumer
@@ -19,6 +19,10 @@ STEP_CONSUMERS = 4
 """Consumers that are served even if the slice is over: what is cut off is shared out again."""
 STEP_ABLE = 256
 """Consumers with credit of which one turn looks for more: a queue may have tens of thousands."""
+STEP_ASIDE = 1024
+"""Most consumers that one turn puts aside."""
+FEW_PASSED = 64
+"""Consumers that are passed each time; more are put aside."""
 RUN_BYTES_MAX = 512 * 1024
 """Most message bytes that one consumer gets at a time; a larger message goes alone."""
 
@@ -33,17 +37,22 @@ def dispatch(source: Source, time_slice: TimeSlice) -> Consumer | None:
         time_slice: Ends the round early.
 
     Returns:
-        A consumer that has been served, if messages and credit are left for the next turn: the rest
-        is work for its client.
+        A consumer whose client the rest is work for, if messages are left for the next turn: one
+        that has been served and can take more, or one that was passed, if others are left to look
+        at.
     """
-    if len(source.ready) == 1:
-        _deliver_lone(source, time_slice)
+    if len(source.ready) == 1 and _deliver_lone(source, time_slice):
         return None
-    for level in source.consumers.levels:
-        able, first_credit = _with_credit(level)
+    # A level from which all are put aside is none of the levels any more.
+    for level in tuple(source.consumers.levels):
+        able, first_credit, unable = _with_credit(level)
+        is_cut = len(able) == STEP_ABLE or len(unable) == STEP_ASIDE < len(level)
+        if len(unable) > FEW_PASSED:
+            source.consumers.put_aside(unable)
         if not able:
+            if is_cut:
+                return unable[0]
             continue
-        is_cut = len(able) == STEP_ABLE
         # Those behind may have credit too: each gets no more than if all of them had.
         count = len(level) if is_cut else len(able)
         if not _give_each_a_run(source, able, count, first_credit, time_slice):
@@ -58,30 +67,47 @@ def dispatch(source: Source, time_slice: TimeSlice) -> Consumer | None:
     return None
 
 
-def _with_credit(level: Iterable[Consumer]) -> tuple[list[Consumer], int]:
-    """Return the consumers that have credit, at most `STEP_ABLE`, and how much the first has."""
+def _with_credit(level: Collection[Consumer]) -> tuple[list[Consumer], int, list[Consumer]]:
+    """Return who has credit, how much the first of them has, and who may be put aside.
+
+    These have reached their own limit, or their channel is closed. At most `STEP_ABLE` and
+    `STEP_ASIDE`: those behind are not looked at.
+    """
     able: list[Consumer] = []
+    unable: list[Consumer] = []
     first_credit = 0
     for consumer in level:
-        # Most consumers of a long level have no credit: this is a tenth of the time.
-        if consumer.unacked >= consumer.prefetch > 0:
-            continue
-        credit = consumer.credit
-        if credit:
+        # A tenth of the time of `credit`.
+        is_full = consumer.unacked >= consumer.prefetch > 0
+        credit = 0 if is_full else consumer.credit
+        if is_full or (not credit and consumer.channel.is_closed):
+            unable.append(consumer)
+            if len(unable) == STEP_ASIDE:
+                break
+        elif credit:
             first_credit = first_credit or credit
             able.append(consumer)
             if len(able) == STEP_ABLE:
                 break
-    return able, first_credit
+    return able, first_credit, unable
 
 
-def _deliver_lone(source: Source, time_slice: TimeSlice) -> None:
-    """Give the only ready message to the consumer whose turn it is: nothing is shared out."""
+def _deliver_lone(source: Source, time_slice: TimeSlice) -> bool:
+    """Give the only ready message to the consumer whose turn it is: nothing is shared out.
+
+    Returns:
+        Whether all was done; False: many consumers have no credit, so some may be put aside.
+    """
+    passed = 0
     for level in source.consumers.levels:
         for consumer in level:
             if not consumer.unacked >= consumer.prefetch > 0 and consumer.credit:
                 _deliver_run(source, consumer, 1, time_slice)
-                return
+                return True
+            passed += 1
+            if passed > FEW_PASSED:
+                return False
+    return True
 
 
 def _give_each_a_run(

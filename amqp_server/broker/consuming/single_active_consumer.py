@@ -18,7 +18,7 @@ from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.queue_settings import QueueType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.queue_settings import QueueSettings
@@ -54,6 +54,9 @@ class SingleActiveConsumer(ConsumerRotation):
 
     def serve(self, consumer: Consumer) -> None:
         """Keep the order unchanged: waiting consumers stay in their order of arrival."""
+
+    def put_aside(self, consumers: Iterable[Consumer]) -> None:
+        """Keep the order unchanged: only the active consumer is looked at."""
 
     @property
     def _highest(self) -> Consumer:

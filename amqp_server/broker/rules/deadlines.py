@@ -22,7 +22,9 @@ PAGE_RUNS: Final = 1024
 _PRUNE_MIN = 1024
 """Newly settled messages from which on it pays to remove their runs."""
 DUE_RUNS_MAX = 128
-"""Most runs that are taken at a time: about 1 ms of work."""
+"""Most runs or ranges that are taken at a time: about 1 ms of work."""
+_FEW_DUE = 16
+"""Due runs of a page that are popped; more are found faster by a look at the whole heap."""
 _SPARE_ENTRIES = 64
 _NEVER_MS = -(1 << 62)
 _START_BITS = 62
@@ -121,6 +123,63 @@ class Deadlines:
                 heapq.heapreplace(self._soonest, (page.heap[0], next(self._entries), page))
         self._taken_ms = max(self._taken_ms, now_ms)
         return due
+
+    def take_due_below(self, end: int, now_ms: int) -> list[tuple[int, int]]:
+        """Return offsets whose deadline is `now_ms` or earlier, each once, as ascending ranges.
+
+        Neighbours whose deadlines differ are one range. A call takes from one page, at most
+        `DUE_RUNS_MAX` ranges; nothing is due below `end` any more once it returns none.
+
+        Args:
+            end: Runs that begin here or later stay; the last range may reach beyond it.
+            now_ms: Time, in milliseconds of the steady clock.
+        """
+        if self._open is not None and self._open[0] <= now_ms:
+            self._close()
+        self._taken_ms = max(self._taken_ms, now_ms)
+        ranges: list[tuple[int, int]] = []
+        passed: list[tuple[_Run, int, _Page]] = []
+        while (page := self._soonest_page()) is not None and _deadline_ms(page.heap[0]) <= now_ms:
+            if _first_offset(page) < end and (ranges := self._take_ranges(page, end, now_ms)):
+                break
+            passed.append(heapq.heappop(self._soonest))
+        for entry in passed:
+            heapq.heappush(self._soonest, entry)
+        return ranges
+
+    def is_next_due_below(self, end: int, now_ms: int) -> bool:
+        """Return whether the soonest run is due and begins below `end`. O(1)."""
+        page = self._soonest_page()
+        if page is None:
+            return False
+        return _deadline_ms(page.heap[0]) <= now_ms and _start(page.heap[0]) < end
+
+    def _take_ranges(self, page: _Page, end: int, now_ms: int) -> list[tuple[int, int]]:
+        heap, bound = page.heap, _run(now_ms + 1, 0, 0)
+        count = len(heap)
+        due: list[_Run] = []
+        while heap and heap[0] < bound and len(due) < _FEW_DUE:
+            due.append(heapq.heappop(heap))
+        if heap and heap[0] < bound:
+            due += [run for run in heap if run < bound]
+            heap[:] = [run for run in heap if run >= bound]
+            heapq.heapify(heap)
+        due.sort(key=_start)
+        ranges: list[tuple[int, int]] = []
+        for at, run in enumerate(due):
+            start = _start(run)
+            if start < end and ranges and ranges[-1][1] == start:
+                ranges[-1] = ranges[-1][0], _end(run)
+            elif start < end and len(ranges) < DUE_RUNS_MAX:
+                ranges.append((start, _end(run)))
+            else:
+                for kept in due[at:]:
+                    heapq.heappush(heap, kept)
+                break
+        self._armed_count -= count - len(heap)
+        if heap and ranges:
+            self._push_soonest(page)
+        return ranges
 
     def soonest_in_steps(
         self, runs_max: int, settlement: Settlement

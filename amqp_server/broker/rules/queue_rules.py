@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from amqp_server.broker.merged_ranges import merged
 from amqp_server.broker.queue_part import QueuePort
 from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX
 from amqp_server.broker.transfers.deaths import EXPIRED, MAXLEN
@@ -133,30 +132,31 @@ class QueueRules:
         """Expire due messages below `end` until the slice is over; return whether to continue."""
         deadlines = self.attributes.deadlines
         self.is_behind = False
-        while deadlines:
-            due = deadlines.take_due(looked_ms)
-            self._expire_runs(due, end)
-            # Do not continue for messages that are not offered yet: they would be checked for ever.
-            if len(due) < DUE_RUNS_MAX or due[0][0] >= end:
-                return False
+        while deadlines and self._expire_some(end, looked_ms):
             if self._turn.time_slice.is_over:
                 self.is_behind = True
                 return True
         return False
 
-    def _expire_runs(self, due: list[tuple[int, int]], end: int) -> None:
-        queue = self._queue
+    def _expire_some(self, end: int, looked_ms: int) -> bool:
+        """Expire due messages below `end`, about 1 ms of work; return whether there may be more."""
+        queue, deadlines = self._queue, self.attributes.deadlines
+        if queue.forwarder is None:
+            # No client sees in which order they go, and neighbours go together.
+            due = deadlines.take_due_below(end, looked_ms)
+            is_more = bool(due) and deadlines.is_next_due_below(end, looked_ms)
+        else:
+            due = deadlines.take_due(looked_ms)
+            # Do not continue for messages that are not offered yet: they would be checked for ever.
+            is_more = len(due) >= DUE_RUNS_MAX and due[0][0] < end
         for start, stop in due:
             if stop > end:
                 # Consumers were not offered these yet.
-                self.attributes.deadlines.rearm(max(start, end), stop)
-        offered = [(start, min(stop, end)) for start, stop in due if start < end]
-        if queue.forwarder is None:
-            # No client sees in which order they go, and neighbours go together.
-            offered = merged(offered)
-        for start, stop in offered:
-            for taken in queue.ready.take_range(start, stop):
-                queue.drop(taken.start, taken.end, EXPIRED)
+                deadlines.rearm(max(start, end), stop)
+            if start < end:
+                for taken in queue.ready.take_range(start, min(stop, end)):
+                    queue.drop(taken.start, taken.end, EXPIRED)
+        return is_more
 
     def _prune(self) -> None:
         """Remove the deadlines of settled messages until the slice is over."""

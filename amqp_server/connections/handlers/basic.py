@@ -79,7 +79,7 @@ def qos(channel: Channel, method: BasicQos) -> None:
         channel.set_prefetch_global(0)
         if channel.client.qos_reaches_consumers:
             for consumer in channel.consumers.values():
-                consumer.prefetch = method.prefetch_count
+                consumer.change_prefetch(method.prefetch_count)
     channel.send(BasicQosOk())
     channel.wake_consumers()
 
@@ -185,7 +185,8 @@ def cancel(channel: Channel, method: BasicCancel) -> Waiting | MethodSteps:
 def _cancel_when_served(channel: Channel, consumer: Consumer, method: BasicCancel) -> MethodSteps:
     """Deliver what is ready already, a slice at a time, and end the consumer."""
     queue = consumer.queue
-    left = queue.ready_count
+    # A step may also do no more than put consumers aside that can take nothing.
+    left = queue.ready_count + len(queue.consumers)
     while left > 0 and queue.delivers_on and consumer.credit and not queue.is_deleted:
         yield
         # Counted, because a publisher may be as fast as the deliveries.

@@ -12,7 +12,7 @@ from amqp_server.broker.rules.queue_rules import QueueRules
 from amqp_server.testing.errors import FaultError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
 
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.queue import Queue
@@ -68,11 +68,6 @@ class PausedConsumers(ConsumerRotation):
         return self.paused.first
 
     @property
-    def lines(self) -> Sequence[Collection[Consumer]]:
-        """No consumer is served."""
-        return ()
-
-    @property
     def has_exclusive(self) -> bool:
         """Whether one of the consumers is exclusive."""
         return self.paused.has_exclusive
@@ -86,7 +81,7 @@ class PausedConsumers(ConsumerRotation):
         self.paused.remove(consumer)
 
     def serve(self, consumer: Consumer) -> None:
-        """Move a consumer that was just served to the end of its line."""
+        """Move a consumer that was just served to the end of its level."""
         self.paused.serve(consumer)
 
 
