@@ -386,14 +386,6 @@ class Queue:
         """Whether the slice was over before all was delivered that could be."""
         return self._task_queue is not None
 
-    def finish_due(self) -> None:
-        """Do all that is due now, for a caller that cannot wait. O(messages that have expired).
-
-        Messages that are returning in steps count as unacked still.
-        """
-        while not self.bring_up_to_date() and not self.is_at_work:
-            pass
-
     @property
     def is_at_work(self) -> bool:
         """Whether messages come, return or go in steps; nothing is delivered until the end."""

@@ -46,6 +46,8 @@ def _delete_in_steps(channel: Channel, queue: Queue, method: QueueDelete) -> App
 def delete_queue_now(channel: Channel, method: QueueDelete) -> Operation[int]:
     """Delete a queue even if it is in a commit: the rest of the commit does not reach it.
 
+    Messages that have expired since the queue was last up to date count as ready.
+
     Raises:
         AmqpError: The queue belongs to another client, or is not as `if_empty` and `if_unused` ask.
     """
@@ -62,8 +64,6 @@ def delete_queue_now(channel: Channel, method: QueueDelete) -> Operation[int]:
         # RabbitMQ does the same with a queue that has crashed.
         return deleted(channel.broker.delete_damaged_queue(vhost, name, channel), 0)
     check_not_locked(channel, queue)
-    # Shards are deleted together, and cannot wait. For other queues little is left to do.
-    queue.finish_due()
     where = f"queue '{queue.name}' in vhost '{vhost.name}'"
     if method.if_empty and queue.ready_count:
         raise PreconditionFailed(f"{where} not empty")

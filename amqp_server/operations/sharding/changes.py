@@ -110,7 +110,6 @@ async def delete_shards(
     """
     for queue in find_shards(vhost, name).queues(vhost):
         if queue is not None:
-            # Afterwards little is left to do at once, however many messages have expired.
             await queue.until_up_to_date()
     # Other clients were served during that time.
     found = find_shards(vhost, name)
@@ -121,7 +120,6 @@ async def delete_shards(
             check_not_locked(channel, queue)
             # Finishes a commit that is under way: this client does not wait.
             deque(broker.commits.until_released(channel.client, (queue,)), maxlen=0)
-            queue.finish_due()
     messages = sum(messages_of(queue) for queue in queues)
     if if_empty and messages:
         raise ShardClashError(
