@@ -68,7 +68,8 @@ async def serve(config: ServerConfig, surroundings: Surroundings, manager: Servi
     Args:
         config: Settings; not changed.
         surroundings: What the process has beside them.
-        manager: Learns when clients can connect, that the event loop turns, and of the stop.
+        manager: Learns when clients can connect, that event loop and disk do not hang, and of the
+            stop.
 
     Returns:
         Whether it stopped cleanly.
@@ -99,7 +100,9 @@ async def serve(config: ServerConfig, surroundings: Surroundings, manager: Servi
     elif surroundings.watch is None:
         announce_complete(config.log_format)
     manager.ready(f"listening on {host}:{port}")
-    living = loop.create_task(manager.keep_alive(), name="signs of life")
+    living = loop.create_task(
+        manager.keep_alive(lambda: server.alarms.stall is None), name="signs of life"
+    )
     watching = None if surroundings.watch is None else loop.create_task(surroundings.watch())
     if watching is not None:
         watching.add_done_callback(lambda _: stopping.set())

@@ -14,7 +14,7 @@ import socket
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
 
 logger = logging.getLogger("amqp_server.service_manager")
 
@@ -75,12 +75,23 @@ class ServiceManager:
         """Report that the server stops by itself or because it was asked to."""
         self._send("STOPPING=1\nSTATUS=stopping")
 
-    async def keep_alive(self) -> None:
-        """Send signs of life until cancelled, from the event loop: one that hangs sends none."""
-        if self._address is None or self._watchdog_seconds is None:
+    async def keep_alive(self, is_well: Callable[[], bool]) -> None:
+        """Send signs of life until cancelled, from the event loop: one that hangs sends none.
+
+        Args:
+            is_well: Returns whether to send one.
+        """
+        if self._address is None:
+            return
+        if self._watchdog_seconds is None:
+            logger.warning(
+                "no watchdog note=a server that hangs, or whose disk does, is not started again; "
+                "set WatchdogSec"
+            )
             return
         while True:
-            self._send("WATCHDOG=1")
+            if is_well():
+                self._send("WATCHDOG=1")
             await asyncio.sleep(self._watchdog_seconds / _PINGS_PER_TIMEOUT)
 
     def _send(self, state: str) -> None:

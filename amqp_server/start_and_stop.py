@@ -51,6 +51,7 @@ from amqp_server.server import assemble, restore_reserve
 from amqp_server.server_activity import ServerActivity
 from amqp_server.server_recovery import recover_server
 from amqp_server.upkeep.disk_reserve import DiskReserve
+from amqp_server.upkeep.disk_watch import DiskWatch
 from amqp_server.upkeep.open_file_limit import close_log_files, refuse_start_without_files
 from appendlog import FileSystem, Flusher
 from appendlog.files.counted_files import CountedFiles
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from amqp_server.recovery.start_report import StartReport
     from amqp_server.server import Server
     from amqp_server.upkeep.alarms import Sensor
+    from amqp_server.upkeep.disk_watch import Stall
     from metadata.directory_lock import DirectoryLock
 
 logger = logging.getLogger("amqp_server.start_and_stop")
@@ -176,6 +178,10 @@ async def start(
         directory = await _claim(config, filesystem or CountedFiles(), opened)
         server, report = await _recover(config, directory, (), sensor, clock, opened, stopwatch)
         _start_audit(server, opened)
+        disk_watch = _disk_watch(server) if owns_process else None
+        if disk_watch is not None:
+            # Below what writes: a stop may hang as well.
+            opened.callback(disk_watch.stop)
         last_writes = await _begin_to_write(server, directory, report, opened)
         await _start_backends(server, backends, opened)
         listening = await _serve(server, bound, make_connection, opened)
@@ -193,6 +199,14 @@ async def start(
             shovels.start()
             server.watch.watch_collections()
             opened.callback(server.watch.stop)
+        if disk_watch is not None:
+            # From now on: the syncs of a recovery may take long.
+            try:
+                disk_watch.start()
+            except RuntimeError as error:
+                raise StartupError(
+                    f"cannot start the thread that watches disks: {error}"
+                ) from error
         _run_in_background(server, bound.context, opened)
         return RunningServer(server, listening, bound, management, opened.pop_all(), last_writes)
 
@@ -500,6 +514,21 @@ def _start_management(
     """Start the management server, which asks the control socket; ends by ending it."""
     opened.push_async_callback(management.stop)
     management.start(listening)
+
+
+def _disk_watch(server: Server) -> DiskWatch:
+    """Return what watches for a disk that hangs; it must be started."""
+    loop, files = asyncio.get_running_loop(), server.filesystem
+    sources = [server.flusher.under_way]
+    if isinstance(files, CountedFiles):
+        sources.append(files.under_way)
+
+    def report(stall: Stall | None) -> None:
+        loop.call_soon_threadsafe(server.alarms.take_stall, stall)
+
+    config = server.config
+    exits = config.on_disk_stall == "exit"
+    return DiskWatch(sources, config.disk_stall_limit_seconds, report, exits=exits)
 
 
 def _run_in_background(

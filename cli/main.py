@@ -17,6 +17,7 @@ from amqp_server.base.config import (
     CERT_LOGIN_SAN_TYPES,
     LOG_FORMATS,
     LOG_LEVELS,
+    ON_DISK_STALL,
     TLS_VERIFY,
     Durability,
 )
@@ -288,6 +289,21 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     type=SIZE,
     default="256MiB",
     help="Free disk space below which publishers are blocked; 0: never.",
+)
+@click.option(
+    "--disk-stall-limit",
+    "disk_stall_limit_seconds",
+    cls=ServerOption,
+    type=DURATION,
+    default="30s",
+    help="Time after which a write or sync that does not return is a disk that hangs.",
+)
+@click.option(
+    "--on-disk-stall",
+    cls=ServerOption,
+    type=click.Choice(ON_DISK_STALL),
+    default="alarm",
+    help="What then happens: an alarm, or the end of the process with exit code 74.",
 )
 @click.option(
     "--default-user",

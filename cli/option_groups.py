@@ -29,6 +29,8 @@ OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Memory": ("ring-size", "ring-bytes", "ring-bytes-total", "memory-watermark"),
         "Disk": (
             "disk-free-limit",
+            "disk-stall-limit",
+            "on-disk-stall",
             "segment-bytes",
             "segment-age",
             "compact-below",

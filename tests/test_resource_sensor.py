@@ -1,7 +1,11 @@
 """The sensor reads the memory of this process and the disk of this machine."""
 
 import ctypes
+import os
 import sys
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from amqp_server.upkeep.resource_sensor import (
     available_memory_bytes,
     watermark_bytes,
 )
+from tests.limits import HANG_SECONDS
 
 MIB = 1024 * 1024
 
@@ -81,3 +86,94 @@ def test_the_least_limit_of_the_cgroups_around_is_the_memory_there_is(
 )
 def test_free_memory_is_asked_back_of_the_allocator() -> None:
     assert resource_sensor._allocator_trim()() in (0, 1)
+
+
+def test_memory_is_read_while_the_disk_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    statvfs = os.statvfs
+
+    def hanging(path: Path) -> os.statvfs_result:
+        answers.wait()
+        return statvfs(path)
+
+    sensor = ResourceSensor(tmp_path, 1 << 60)
+    monkeypatch.setattr(resource_sensor, "FREE_SPACE_SECONDS_MAX", HANG_SECONDS)
+    before = sensor.read()
+    monkeypatch.setattr(resource_sensor, "FREE_SPACE_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(os, "statvfs", hanging)
+    threads = threading.active_count()
+    try:
+        for _ in range(3):
+            # The last answer counts, and one thread waits for the next.
+            assert sensor.read().disk_free_bytes == before.disk_free_bytes
+            assert threading.active_count() == threads + 1
+        with pytest.raises(OSError, match="does not answer"):
+            ResourceSensor(tmp_path, 1 << 60).read()
+    finally:
+        answers.set()
+
+
+def test_two_threads_may_read_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Alarms.look` runs every second, and for each command that changes a limit."""
+    answers = threading.Event()
+    statvfs = os.statvfs
+
+    def slow(path: Path) -> os.statvfs_result:
+        answers.wait(HANG_SECONDS)
+        return statvfs(path)
+
+    monkeypatch.setattr(os, "statvfs", slow)
+    monkeypatch.setattr(resource_sensor, "FREE_SPACE_SECONDS_MAX", HANG_SECONDS)
+    sensor = ResourceSensor(tmp_path, 1 << 60)
+    with ThreadPoolExecutor(4) as readers:
+        readings = [readers.submit(sensor.read) for _ in range(4)]
+        # Several wait for one answer, more surely the longer it takes.
+        wait(readings, 0.1)
+        answers.set()
+        assert all(each.result(HANG_SECONDS).disk_free_bytes > 0 for each in readings)
+
+
+def test_a_system_without_a_thread_is_an_error_that_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Alarms.run` ends for ever with any other error than OSError."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    sensor = ResourceSensor(tmp_path, 1 << 60)
+    sensor.read()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(OSError, match="can't start new thread"):
+            sensor.read()
+    # There are threads again.
+    assert sensor.read().disk_free_bytes > 0
+
+
+def test_an_error_that_repeats_does_not_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, statvfs = threading.Event(), os.statvfs
+
+    def hanging(path: Path) -> os.statvfs_result:
+        answers.wait(HANG_SECONDS)
+        return statvfs(path)
+
+    monkeypatch.setattr(os, "statvfs", hanging)
+    monkeypatch.setattr(resource_sensor, "FREE_SPACE_SECONDS_MAX", 0.001)
+    sensor = ResourceSensor(tmp_path, 1 << 60)
+    lengths = []
+    try:
+        for _ in range(3):
+            with pytest.raises(OSError, match="does not answer") as raised:
+                sensor.read()
+            lengths.append(len(list(traceback.walk_tb(raised.value.__traceback__))))
+            del raised
+    finally:
+        answers.set()
+    assert lengths[0] == lengths[-1]

@@ -29,6 +29,7 @@ __all__ = [
     "CERT_LOGIN_SAN_TYPES",
     "LOG_FORMATS",
     "LOG_LEVELS",
+    "ON_DISK_STALL",
     "TLS_VERIFY",
     "TLS_VERSIONS",
     "Bounds",
@@ -46,6 +47,7 @@ _HOST_NAME: Final = re.compile(r"\*|(\*\.)?[0-9A-Za-z_-]+(\.[0-9A-Za-z_-]+)*\.?"
 _VERSION: Final = re.compile(r"[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+.][0-9A-Za-z.+-]{1,80})?")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
+ON_DISK_STALL: Final = ("alarm", "exit")
 TLS_VERSIONS: Final = ("1.2", "1.3")
 TLS_VERIFY: Final = ("none", "peer")
 CERT_LOGIN_FROM: Final = ("distinguished_name", "common_name", "subject_alternative_name")
@@ -155,6 +157,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "segment_age_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
         "memory_watermark": Bounds(0, 1024 * GIB),
         "disk_free_limit_bytes": Bounds(1 * MIB, 1024 * 1024 * GIB, or_zero=True),
+        "disk_stall_limit_seconds": Bounds(1, 3600),
         "consumer_timeout_seconds": Bounds(0.001, 3_650 * 86_400, or_zero=True),
         "max_message_bytes": Bounds(1 * KIB, 512 * MIB),
         "connections_max": Bounds(1, 1_000_000),
@@ -223,6 +226,10 @@ class ServerConfig:
         disk_free_limit_bytes: Free bytes on the disk of the data directory below which publishers
             are blocked; 0: never. The default is four segments: what a fast disk writes between two
             checks, and the checkpoint that frees space.
+        disk_stall_limit_seconds: Seconds after which a write or sync that has not returned is a
+            disk that hangs. A busy disk may take a second for one.
+        on_disk_stall: What then happens: `alarm` blocks publishers, fails checks of health and
+            feeds no watchdog; `exit` ends the process at once.
         default_user: User with all rights that a new data directory gets.
         default_password: Password of that user; not shown.
         default_vhost: Virtual host that a new data directory gets beside `/`.
@@ -342,6 +349,8 @@ class ServerConfig:
     vhosts_max: int = 10_000
     memory_watermark: float = 0.6
     disk_free_limit_bytes: int = 256 * MIB
+    disk_stall_limit_seconds: float = 30.0
+    on_disk_stall: str = "alarm"
     default_user: str = "guest"
     default_password: str = field(default="guest", repr=False)
     default_vhost: str = "/"
@@ -483,10 +492,14 @@ class ServerConfig:
                 self.present_version,
                 "not a version of three numbers, for example 3.13.7",
             )
-        if self.log_level not in LOG_LEVELS:
-            raise ConfigError("log_level", self.log_level, f"not one of {', '.join(LOG_LEVELS)}")
-        if self.log_format not in LOG_FORMATS:
-            raise ConfigError("log_format", self.log_format, f"not one of {', '.join(LOG_FORMATS)}")
+        for name, choices in (
+            ("on_disk_stall", ON_DISK_STALL),
+            ("log_level", LOG_LEVELS),
+            ("log_format", LOG_FORMATS),
+        ):
+            value = getattr(self, name)
+            if value not in choices:
+                raise ConfigError(name, value, f"not one of {', '.join(choices)}")
         if self.ring_bytes > self.ring_bytes_total:
             raise ConfigError("ring_bytes", self.ring_bytes, "more than ring_bytes_total")
         self._check_tls()

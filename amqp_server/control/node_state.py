@@ -84,6 +84,7 @@ class NodeState:
             "disk_free": last.disk_free_bytes if last else 0,
             "disk_free_limit": alarms.disk_free_bytes_min,
             "disk_free_alarm": alarms.is_disk_low,
+            "disk_stall_alarm": alarms.stall is not None,
             "fd_used": used,
             "fd_total": total,
             "sockets_used": len(sources.open_connections),

@@ -24,6 +24,7 @@ async def probe(sources: StatusSources, version: str) -> dict[str, object]:
         "are_listeners_suspended": sources.open_connections.are_listeners_suspended,
         "listeners": sources.management.listeners,
         "alarms": sources.alarms.low,
+        "disk_stall": stall.operation.name if (stall := sources.alarms.stall) else "",
         "damage": [
             f"{each['kind']} {each['encoded_name'] or '(all)'} of vhost {each['vhost']!r}: "
             f"{each['reason']}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import socket
 import time
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -31,6 +33,10 @@ CONNECTIONS_MAX: Final = 12
 """Connections of one client at the same time; the broker has 32 for all programs."""
 WAITING_MAX: Final = 1000
 """Requests that may wait for a connection."""
+CONNECTING_MAX: Final = 2
+"""Connections of one client that are made at the same time."""
+CONNECT_SECONDS_MAX: Final = 5.0
+"""Seconds that a connection may take; the broker accepts it at once, but its disk may hang."""
 IDLE_SECONDS_MAX: Final = 240.0
 """Seconds that a connection is kept without a request; the broker closes it after 300."""
 REPLY_SECONDS_MAX: Final = 300.0
@@ -150,6 +156,7 @@ class BrokerClient:
     def __init__(self, storage_path: Path, connections_max: int = CONNECTIONS_MAX) -> None:
         self._storage_path = storage_path
         self._idle: deque[_Connection] = deque()
+        self._workers = ThreadPoolExecutor(CONNECTING_MAX, "control socket")
         self._free = asyncio.Semaphore(connections_max)
         self._waiting_count = 0
 
@@ -197,6 +204,7 @@ class BrokerClient:
     async def close(self) -> None:
         """Close all connections that have no request under way."""
         self._close_idle()
+        self._workers.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, request: bytes, on_progress: OnProgress | None) -> Any:  # noqa: ANN401
         idle = self._take_idle()
@@ -243,17 +251,53 @@ class BrokerClient:
         return None
 
     async def _connect(self) -> _Connection:
-        with socket_address(self._storage_path) as address:
-            loop = asyncio.get_running_loop()
-            replies = _Replies(limit=_BUFFER_BYTES, loop=loop)
-            transport, protocol = await loop.create_unix_connection(
-                lambda: asyncio.StreamReaderProtocol(replies, loop=loop), address
-            )
+        """Return a new connection.
+
+        Raises:
+            OSError: The broker is not there.
+            BrokerAway: Its disk does not answer.
+        """
+        # In a worker: the socket is on the broker's disk, which may hang. In one of its own: other
+        # work must not wait for that disk.
+        running = self._workers.submit(_connected, self._storage_path)
+        connecting = asyncio.wrap_future(running)
+        is_late = True
+        try:
+            is_late = not (await asyncio.wait({connecting}, timeout=CONNECT_SECONDS_MAX))[0]
+        finally:
+            if is_late and not running.cancel():
+                connecting.add_done_callback(_close_late)
+        if is_late:
+            # Connections that are there still work.
+            raise BrokerAway("the broker cannot be asked: its disk does not answer")
+        loop = asyncio.get_running_loop()
+        replies = _Replies(limit=_BUFFER_BYTES, loop=loop)
+        transport, protocol = await loop.create_unix_connection(
+            lambda: asyncio.StreamReaderProtocol(replies, loop=loop), sock=connecting.result()
+        )
         return _Connection(replies, asyncio.StreamWriter(transport, protocol, replies, loop))
 
     def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
+
+
+def _connected(storage_path: Path) -> socket.socket:
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with socket_address(storage_path) as address:
+            found.connect(address)
+        found.setblocking(False)
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
+def _close_late(connecting: asyncio.Future[socket.socket]) -> None:
+    """Close a socket that nobody waits for any more."""
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().close()
 
 
 def _encode(

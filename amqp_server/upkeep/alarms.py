@@ -1,11 +1,12 @@
-"""Alarms for low memory and low disk space, and the events of their begin and end.
+"""Alarms for low memory, low disk space and a disk that hangs, and the events of begin and end.
 
     Sensor (worker thread) --Reading--> Alarms --reason--> connections that publish
+    DiskWatch (its own thread) --Stall-->
 
 The memory alarm is on while memory is above its watermark, the disk alarm while the disk of the
-data directory is nearly full. While an alarm is on, publishes are parked
-(`amqp_server.connections.parked_publishes`). Consuming and acknowledging continue, because they end
-the alarm.
+data directory is nearly full, and `disk_stall` while an operation on it does not return. While an
+alarm is on, publishes are parked (`amqp_server.connections.parked_publishes`). Consuming and
+acknowledging continue, because they end the alarm.
 
 Source: RabbitMQ, rabbit_alarm (sources memory and disk) and rabbit_reader (reason texts).
 """
@@ -14,16 +15,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from amqp_server.broker.events.events import Events
+    from amqp_server.upkeep.disk_watch import Stall
 
 logger = logging.getLogger("amqp_server.alarms")
 
-
+DISK_STALL: Final = "disk_stall"
+"""Name of the alarm for a disk that hangs."""
 EMPTY_SHARE = 0.5
 """Share of the watermark: while less memory is in use, the memory alarm is off."""
 CERTAIN_SHARE = 1.5
@@ -57,7 +60,7 @@ class Sensor(Protocol):
 
 
 class Alarms:
-    """State of the memory alarm and the disk alarm.
+    """State of the alarms.
 
     Args:
         sensor: Measures memory and disk.
@@ -72,6 +75,7 @@ class Alarms:
     Attributes:
         is_memory_low: Whether the memory alarm is on.
         is_disk_low: Whether the disk alarm is on.
+        stall: The disk that does not answer; None if it does, as far as anyone knows.
         last: The last measurement; None before the first.
     """
 
@@ -90,6 +94,7 @@ class Alarms:
         self.disk_free_bytes_min = disk_free_bytes_min
         self.is_memory_low = False
         self.is_disk_low = False
+        self.stall: Stall | None = None
         self.last: Reading | None = None
         self._forced: set[str] = set()
         self._sensor = sensor
@@ -100,13 +105,18 @@ class Alarms:
 
     @property
     def low(self) -> list[str]:
-        """Names of the resources that are low."""
-        return ["memory"] * self.is_memory_low + ["disk"] * self.is_disk_low
+        """Names of the alarms that are on: the resources that are low, or `disk_stall`."""
+        stalled = [DISK_STALL] * (self.stall is not None)
+        return ["memory"] * self.is_memory_low + ["disk"] * self.is_disk_low + stalled
 
     @property
     def reason(self) -> str:
         """Reason in `connection.blocked`; empty when no alarm is on."""
-        return f"low on {' & '.join(self.low)}" if self.low else ""
+        low = [each for each in self.low if each != DISK_STALL]
+        reasons = [f"low on {' & '.join(low)}"] if low else []
+        if self.stall is not None:
+            reasons.append("the disk does not answer")
+        return "; ".join(reasons)
 
     async def look(self) -> None:
         """Check once. If the sensor fails, the alarms stay unchanged."""
@@ -136,6 +146,11 @@ class Alarms:
             self._forced.discard(resource)
         if self.last is not None:
             self.take(self.last)
+
+    def take_stall(self, stall: Stall | None) -> None:
+        """Begin the alarm `disk_stall`, or end it with None; calls `changed`."""
+        self.stall = stall
+        self._changed()
 
     def take(self, reading: Reading) -> None:
         """Evaluate a measurement, and call `changed` if an alarm begins or ends."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ _CGROUP = Path("/proc/self/cgroup")
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _CGROUP_V1_LIMIT = _CGROUP_ROOT / "memory" / "memory.limit_in_bytes"
 _KIB = 1024
+FREE_SPACE_SECONDS_MAX = 1.0
+"""Seconds that a reading waits for the file system; it may hang."""
 BLOCK_BYTES = 128
 """Estimated bytes of a small Python object, with its share of the interpreter.
 
@@ -48,16 +51,16 @@ class ResourceSensor:
         memory_bytes_max: int,
         counted_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._directory = directory
         self._memory_bytes_max = memory_bytes_max
         self._counted_bytes = counted_bytes
         self._trim = _allocator_trim()
+        self._free_space = _FreeSpace(directory)
 
     def read(self) -> Reading:
-        """Measure memory and disk.
+        """Measure memory and disk; takes little longer than `FREE_SPACE_SECONDS_MAX`.
 
         Raises:
-            OSError: The directory's file system does not answer.
+            OSError: The directory's file system is away, or has never answered.
         """
         memory_bytes = used_bytes = _own_memory_bytes()
         if memory_bytes > self._memory_bytes_max:
@@ -65,8 +68,46 @@ class ResourceSensor:
             memory_bytes = _own_memory_bytes()
             blocks_bytes = sys.getallocatedblocks() * BLOCK_BYTES
             used_bytes = min(memory_bytes, blocks_bytes + self._counted_bytes())
-        disk = os.statvfs(self._directory)
-        return Reading(memory_bytes, disk.f_bavail * disk.f_frsize, used_bytes)
+        return Reading(memory_bytes, self._free_space.read(), used_bytes)
+
+
+class _FreeSpace:
+    """The free space of a file system, which may hang: its memory must be watched all the more."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._asking: threading.Thread | None = None
+        self._answer: int | OSError = TimeoutError(f"{directory} does not answer")
+
+    def read(self) -> int:
+        """Return the bytes free for this user now, or those of the last answer.
+
+        Raises:
+            OSError: That was an error, or there has been none.
+        """
+        # Two threads may read at a time: none relies on what it has looked at before.
+        asking = self._asking
+        if asking is None or not asking.is_alive():
+            asking = threading.Thread(target=self._ask, name="amqp-free-space", daemon=True)
+            try:
+                asking.start()
+            except RuntimeError as error:
+                raise OSError(str(error)) from error
+            self._asking = asking
+        asking.join(FREE_SPACE_SECONDS_MAX)
+        answer = self._answer
+        if isinstance(answer, OSError):
+            # It may be raised many times, and keeps the frames of each.
+            raise answer.with_traceback(None)
+        return answer
+
+    def _ask(self) -> None:
+        try:
+            disk = os.statvfs(self._directory)
+        except OSError as error:
+            self._answer = error
+        else:
+            self._answer = disk.f_bavail * disk.f_frsize
 
 
 def watermark_bytes(watermark: float) -> int:

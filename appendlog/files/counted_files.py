@@ -1,16 +1,23 @@
-"""File operations that count themselves: how often, how many bytes, and how long a sync takes."""
+"""File operations that count themselves: how often, how many bytes, and how long a sync takes.
+
+They also say which of them have begun and not returned: on a disk that hangs none does.
+"""
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
 from time import perf_counter
 from typing import Final
 
-from appendlog.files.filesystem import FileSystem
+from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE, FileSystem, Room
+from appendlog.files.mapped_file import MappedFile
+from appendlog.files.operation import Operation
 
 BOUNDS_SECONDS: Final = (
     0.0005,
@@ -71,6 +78,18 @@ class CountedFiles(FileSystem):
         self._read_seconds = self._write_seconds = self._sync_seconds = 0.0
         self._sync_count = 0
         self._sync_buckets = [0] * (len(BOUNDS_SECONDS) + 1)
+        # By thread: when it has begun its operation, the name of that, and the file.
+        self._under_way: dict[int, tuple[float, str, Path | int]] = {}
+
+    def under_way(self) -> list[Operation]:
+        """Return the operations that have begun and not returned; any thread may ask.
+
+        Left out is what a kernel writes: see `writes_natively`.
+        """
+        return [
+            Operation((thread, began_seconds), name, where)
+            for thread, (began_seconds, name, where) in self._under_way.copy().items()
+        ]
 
     def counters(self) -> FileCounters:
         """Return what all threads have done; any thread may ask."""
@@ -87,24 +106,41 @@ class CountedFiles(FileSystem):
                 sync_buckets=tuple(self._sync_buckets),
             )
 
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
+        """Open a file, closed in child processes; do not wait for the other end of a pipe."""
+        with self._watched("open", path):
+            return super().open(path, flags, mode)
+
     def pread(self, descriptor: int, size: int, position: int) -> bytes:
         """Read at most `size` bytes at `position`."""
         began_seconds = perf_counter()
-        data = super().pread(descriptor, size, position)
+        self._under_way[get_ident()] = began_seconds, "pread", descriptor
+        try:
+            data = super().pread(descriptor, size, position)
+        finally:
+            self._under_way.pop(get_ident(), None)
         self._note_read(len(data), began_seconds)
         return data
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
         """Read at `position` into a buffer; return the number of bytes, 0 at the end."""
         began_seconds = perf_counter()
-        count = super().read_into(descriptor, buffer, position)
+        self._under_way[get_ident()] = began_seconds, "preadv", descriptor
+        try:
+            count = super().read_into(descriptor, buffer, position)
+        finally:
+            self._under_way.pop(get_ident(), None)
         self._note_read(count, began_seconds)
         return count
 
     def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
         """Write at `position`; return the number of bytes written."""
         began_seconds = perf_counter()
-        written = super().pwrite(descriptor, data, position)
+        self._under_way[get_ident()] = began_seconds, "pwrite", descriptor
+        try:
+            written = super().pwrite(descriptor, data, position)
+        finally:
+            self._under_way.pop(get_ident(), None)
         self.note_pwrite(written, perf_counter() - began_seconds)
         return written
 
@@ -113,7 +149,11 @@ class CountedFiles(FileSystem):
     ) -> int:
         """Write buffers at `position`, durably with `sync`; return the number of bytes written."""
         began_seconds = perf_counter()
-        written = super().pwritev(descriptor, buffers, position, sync)
+        self._under_way[get_ident()] = began_seconds, "pwritev", descriptor
+        try:
+            written = super().pwritev(descriptor, buffers, position, sync)
+        finally:
+            self._under_way.pop(get_ident(), None)
         seconds = perf_counter() - began_seconds
         if sync:
             self.note_pwritev(written, seconds)
@@ -142,26 +182,119 @@ class CountedFiles(FileSystem):
     def fsync(self, descriptor: int) -> None:
         """Sync a file and all its attributes to the disk."""
         began_seconds = perf_counter()
-        super().fsync(descriptor)
+        with self._watched("fsync", descriptor):
+            super().fsync(descriptor)
         self._note_sync(perf_counter() - began_seconds)
 
     def fdatasync(self, descriptor: int) -> None:
         """Sync a file's data, and the attributes needed to read it, to the disk."""
         began_seconds = perf_counter()
-        super().fdatasync(descriptor)
+        with self._watched("fdatasync", descriptor):
+            super().fdatasync(descriptor)
         self._note_sync(perf_counter() - began_seconds)
 
     def sync_directory(self, path: Path) -> None:
         """Sync a directory's entries: new, renamed and removed names."""
         began_seconds = perf_counter()
-        super().sync_directory(path)
+        with self._watched("fsync", path):
+            super().sync_directory(path)
         self._note_sync(perf_counter() - began_seconds)
 
     def sync_filesystem(self, path: Path) -> None:
         """Sync everything on the file system of a directory to the disk, in one call."""
         began_seconds = perf_counter()
-        super().sync_filesystem(path)
+        with self._watched("syncfs", path):
+            super().sync_filesystem(path)
         self._note_sync(perf_counter() - began_seconds)
+
+    def close(self, descriptor: int) -> None:
+        """Close a descriptor."""
+        with self._watched("close", descriptor):
+            super().close(descriptor)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut or extend a file."""
+        with self._watched("ftruncate", descriptor):
+            super().truncate(descriptor, size)
+
+    def size(self, descriptor: int) -> int:
+        """Return the size of an open file in bytes."""
+        with self._watched("fstat", descriptor):
+            return super().size(descriptor)
+
+    def file_size(self, path: Path) -> int:
+        """Return the size of a file in bytes."""
+        with self._watched("stat", path):
+            return super().file_size(path)
+
+    def map(self, descriptor: int, size: int, position: int = 0) -> MappedFile:
+        """Map `size` bytes of a file for reading; the descriptor may then be closed."""
+        with self._watched("mmap", descriptor):
+            return super().map(descriptor, size, position)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename a file, atomically replacing `target`."""
+        with self._watched("rename", target):
+            super().rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file."""
+        with self._watched("unlink", path):
+            super().unlink(path)
+
+    def mkdir(self, path: Path, mode: int = DIRECTORY_MODE) -> None:
+        """Make one directory."""
+        with self._watched("mkdir", path):
+            super().mkdir(path, mode)
+
+    def rmdir(self, path: Path) -> None:
+        """Remove an empty directory."""
+        with self._watched("rmdir", path):
+            super().rmdir(path)
+
+    def listdir(self, path: Path) -> list[str]:
+        """Return the names in a directory."""
+        with self._watched("getdents", path):
+            return super().listdir(path)
+
+    def scandir(self, path: Path) -> list[tuple[str, bool]]:
+        """Return the names in a directory, and of each whether it is a directory."""
+        with self._watched("getdents", path):
+            return super().scandir(path)
+
+    def exists(self, path: Path) -> bool:
+        """Return whether a file or directory exists."""
+        with self._watched("stat", path):
+            return super().exists(path)
+
+    def is_directory(self, path: Path) -> bool:
+        """Return whether a directory exists; a symbolic link to one does not count."""
+        with self._watched("lstat", path):
+            return super().is_directory(path)
+
+    def free_bytes(self, path: Path) -> int:
+        """Return the free space for this user on the disk of a file or directory, in bytes."""
+        with self._watched("statfs", path):
+            return super().free_bytes(path)
+
+    def room(self, path: Path) -> Room:
+        """Return the room for this user on the disk of a file or directory."""
+        with self._watched("statfs", path):
+            return super().room(path)
+
+    @contextmanager
+    def _watched(self, name: str, where: Path | int) -> Iterator[None]:
+        thread = get_ident()
+        # An open may close other files first, and so may a collection of garbage at any time.
+        outer = self._under_way.get(thread)
+        self._under_way[thread] = perf_counter(), name, where
+        try:
+            yield
+        finally:
+            if outer is None:
+                self._under_way.pop(thread, None)
+            else:
+                self._under_way[thread] = outer
 
     def _note_read(self, count: int, began_seconds: float) -> None:
         seconds = perf_counter() - began_seconds

@@ -295,6 +295,27 @@ cdef class WriteThreads:
             job = next_job
         return writes
 
+    def written(self):
+        cdef Job *job
+        cdef int count = 0
+        cdef int at = 0
+        pthread_mutex_lock(&self.shared.lock)
+        job = self.shared.done.first
+        while job != NULL:
+            count += 1
+            job = job.next
+        pthread_mutex_unlock(&self.shared.lock)
+        # Not under the lock: making it may collect garbage, and so let a thread run that takes.
+        cdef list writes = [None] * count
+        pthread_mutex_lock(&self.shared.lock)
+        job = self.shared.done.first
+        while job != NULL and at < count:
+            writes[at] = <object>job.write
+            at += 1
+            job = job.next
+        pthread_mutex_unlock(&self.shared.lock)
+        return writes[:at]
+
     def close(self):
         cdef int at
         for at in range(self.count):

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from appendlog.errors import LogFailedError
+from appendlog.files.operation import Operation
 from appendlog.flushing.bell import Bell
 from appendlog.flushing.execution import carry_out, complete, prepare, write_prepared
 from appendlog.flushing.maintenance import Maintenance
@@ -136,6 +137,16 @@ class Flusher:
     def is_idle(self) -> bool:
         """Whether the result of every submitted request has been reported."""
         return self._order.is_empty and not self._maintaining_count
+
+    def under_way(self) -> list[Operation]:
+        """Return the writes that a kernel has begun and not done; any thread may ask."""
+        if self._write_threads is None:
+            return []
+        # A copy is made at once, while a loop might meet a change. First the copy: what is done
+        # may be taken at any time.
+        begun = self._by_write.copy()
+        done = set(self._write_threads.written())
+        return [Operation(each.number, "pwritev", each.path) for each in begun if each not in done]
 
     def close(self, on_closed: Callable[[], None]) -> None:
         """Accept nothing more; finish and report what was submitted, then end the threads.

@@ -23,6 +23,9 @@ class WriteThreads(Protocol):
     def take(self) -> list[SegmentWrite]:
         """Return all writes that are done and were not returned before; they know their results."""
 
+    def written(self) -> list[SegmentWrite]:
+        """Return all writes that are done and were not taken yet; any thread may ask."""
+
     def close(self) -> None:
         """End the threads, after what was submitted. What was not taken is lost."""
 

@@ -1,6 +1,7 @@
 """The usual append: one synced write at the end of a segment, then one of the `end` file."""
 
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from appendlog.files.filesystem import FileSystem
 
 WRITE_BUFFERS_MAX: Final = 64
 """Maximum number of buffers in a prepared write: it is prepared without a pause."""
+_NUMBERS: Final = count()
 
 
 class SegmentWrite:
@@ -32,6 +34,7 @@ class SegmentWrite:
         slot_position: Where to write that.
 
     Attributes:
+        number: Differs from that of every other write of the process.
         error: What kept the octets from the disk, or None.
         slot_error: What kept the slot from the `end` file, or None.
         is_refused: Whether nothing is wrong, but another way of writing is needed: the kernel took
@@ -45,6 +48,7 @@ class SegmentWrite:
         "error",
         "filesystem",
         "is_refused",
+        "number",
         "octets",
         "path",
         "position",
@@ -77,6 +81,7 @@ class SegmentWrite:
         self.position = position
         self.slot = slot
         self.slot_position = slot_position
+        self.number = next(_NUMBERS)
         self.error: Exception | None = None
         self.slot_error: Exception | None = None
         self.is_refused = False

@@ -209,7 +209,8 @@ def listener_value(call: Call, each: dict[str, Any]) -> dict[str, Any]:
 
 def alarm_text(call: Call, resource: str) -> str:
     """Return an alarm in RabbitMQ's words."""
-    kind = {"memory": "Memory", "disk": "Free disk space"}.get(resource, resource)
+    kinds = {"memory": "Memory", "disk": "Free disk space", "disk_stall": "Disk stall"}
+    kind = kinds.get(resource, resource)
     return f"{kind} alarm on node {call.node}"
 
 

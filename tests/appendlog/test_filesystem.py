@@ -3,12 +3,14 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from appendlog import Descriptors, DurableDirectories, FileSystem
 from appendlog.files.counted_files import CountedFiles
+from appendlog.files.operation import Operation
 from tests.faults.faulty_filesystem import FaultyFileSystem
 from tests.limits import HANG_SECONDS
 
@@ -167,3 +169,94 @@ def test_a_write_counts_its_bytes_and_its_time_is_a_syncs_if_it_includes_one(
     assert (counters.write_count, counters.write_bytes, counters.write_seconds) == (3, 15, 2.0)
     assert (counters.sync_count, counters.sync_seconds) == (1, 1.0)
     files.close(descriptor)
+
+
+OPERATIONS: dict[str, tuple[str, tuple[object, ...]]] = {
+    "open": ("open", (Path("f"), os.O_RDONLY)),
+    "close": ("close", (3,)),
+    "pread": ("pread", (3, 1, 0)),
+    "read_into": ("preadv", (3, memoryview(b""), 0)),
+    "pwrite": ("pwrite", (3, b"", 0)),
+    "pwritev": ("pwritev", (3, [], 0, True)),
+    "fsync": ("fsync", (3,)),
+    "fdatasync": ("fdatasync", (3,)),
+    "truncate": ("ftruncate", (3, 0)),
+    "size": ("fstat", (3,)),
+    "file_size": ("stat", (Path("f"),)),
+    "map": ("mmap", (3, 1)),
+    "rename": ("rename", (Path("g"), Path("f"))),
+    "unlink": ("unlink", (Path("f"),)),
+    "mkdir": ("mkdir", (Path("f"),)),
+    "rmdir": ("rmdir", (Path("f"),)),
+    "listdir": ("getdents", (Path("f"),)),
+    "scandir": ("getdents", (Path("f"),)),
+    "exists": ("stat", (Path("f"),)),
+    "is_directory": ("lstat", (Path("f"),)),
+    "free_bytes": ("statfs", (Path("f"),)),
+    "room": ("statfs", (Path("f"),)),
+    "sync_directory": ("fsync", (Path("f"),)),
+    "sync_filesystem": ("syncfs", (Path("f"),)),
+}
+"""Each single operation: the name of its system call, and arguments."""
+NO_WAITS = {"will_need", "wont_need", "note_pwrite", "note_pwritev", "refuses_dsync"}
+MADE_OF_OTHERS = {"write_all", "read_all", "write_file", "read_file", "remove_tree"}
+
+
+def test_each_operation_is_known_to_the_watch_or_is_made_of_others() -> None:
+    methods = {name for name, value in vars(FileSystem).items() if callable(value)}
+    known = {name for name in methods if not name.startswith("_")}
+    assert known == {*OPERATIONS, *NO_WAITS, *MADE_OF_OTHERS}
+
+
+@pytest.mark.parametrize("method", OPERATIONS)
+def test_an_operation_is_under_way_until_it_returns(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    files = CountedFiles()
+    name, arguments = OPERATIONS[method]
+    seen: list[Operation] = []
+
+    def operation(self: CountedFiles, *_: object, **__: object) -> int:
+        seen.extend(self.under_way())
+        if len(seen) > 1:
+            raise OSError("refused")
+        return 0
+
+    monkeypatch.setattr(FileSystem, method, operation)
+    with suppress(TypeError):  # of a count of what was read
+        getattr(files, method)(*arguments)
+    assert files.under_way() == []
+    with pytest.raises(OSError, match="refused"):
+        getattr(files, method)(*arguments)
+    assert files.under_way() == []
+
+    first, second = seen
+    assert (first.name, second.name) == (name, name)
+    assert first.where in (3, Path("f"))
+    # Otherwise a busy disk would look like one that hangs.
+    assert first.key != second.key
+
+
+def test_the_file_of_an_operation_has_a_name(tmp_path: Path) -> None:
+    with (tmp_path / "f").open("wb") as file:
+        assert Operation(0, "fsync", file.fileno()).path == str(tmp_path / "f")
+    assert Operation(0, "fsync", -1).path == "(descriptor -1)"
+    assert Operation(0, "unlink", tmp_path).path == str(tmp_path)
+
+
+def test_an_operation_that_closes_other_files_for_room_stays_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the limit of files a cache closes some of the same file system, in the same thread."""
+    files = CountedFiles()
+    seen: list[Operation] = []
+
+    def opening(self: CountedFiles, path: Path, *_: object) -> int:
+        self.close(os.open(path, os.O_RDONLY))
+        seen.extend(self.under_way())
+        return 0
+
+    monkeypatch.setattr(FileSystem, "open", opening)
+    files.open(tmp_path, os.O_RDONLY)
+    assert [each.name for each in seen] == ["open"]
+    assert files.under_way() == []

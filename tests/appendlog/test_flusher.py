@@ -1,10 +1,12 @@
 import errno
+import gc
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 from queue import SimpleQueue
+from types import SimpleNamespace
 
 import pytest
 
@@ -676,3 +678,46 @@ def test_a_bell_rings_from_the_first_ring_until_it_is_cleared() -> None:
     bell.ring()
     assert wait([bell.fileno], 0)
     bell.close()
+
+
+def test_a_write_that_has_returned_is_under_way_no_more(tmp_path: Path) -> None:
+    """The event loop takes it in later: a loop that hangs is not a disk that hangs."""
+    log, _ = open_log(tmp_path / "q", CountedFiles())
+    append(log, 0, 3)
+    flusher = Flusher(lambda _: None)
+    take_done: list[Callable[[], None]] = []
+    flusher.start(lambda _, taken: take_done.append(taken))
+    flusher.submit(FlushRequest(log, Append([chunk(3, 6)], 6, sync=True)))
+    assert wait([flusher.fileno], HANG_SECONDS), "the write returns"
+
+    under_way = flusher.under_way()
+    take_done[0]()
+    flusher.close(lambda: None)
+    assert under_way == []
+
+
+def test_a_watch_may_ask_while_the_owner_begins_a_write() -> None:
+    """A collection may come while the watch asks; its callbacks let the owner's thread run."""
+
+    def written(number: int) -> object:
+        return type("Write", (), {"path": Path("segment"), "number": number})()
+
+    flusher = Flusher(lambda _: None)
+    writes: dict[object, object] = {written(number): None for number in range(9)}
+    flusher._by_write = writes  # type: ignore[assignment]
+    flusher._write_threads = SimpleNamespace(written=list)
+
+    def owner_runs(phase: str, _: object) -> None:
+        if phase == "start":
+            writes[written(len(writes))] = None
+
+    before = gc.get_threshold()
+    gc.collect()  # Empties the free list of tuples.
+    gc.callbacks.append(owner_runs)
+    gc.set_threshold(1)
+    try:
+        for _ in range(5):
+            flusher.under_way()
+    finally:
+        gc.callbacks.remove(owner_runs)
+        gc.set_threshold(*before)

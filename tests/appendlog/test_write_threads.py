@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from multiprocessing.connection import wait
@@ -254,6 +255,21 @@ def test_a_close_waits_for_what_was_submitted(tmp_path: Path) -> None:
     assert len(bench.threads.take()) == 20
     bench.close()
     assert (tmp_path / "segment").read_bytes() == b"".join(b"%02d" % n for n in range(20))
+
+
+def test_what_is_done_can_be_seen_before_it_is_taken(bench: Bench) -> None:
+    segment, end = bench.file("segment"), bench.file("end")
+    assert bench.threads.written() == []
+    writes = [bench.write(segment, end, b"12345", position=5 * number) for number in range(3)]
+    for each in writes:
+        bench.threads.submit(each)
+    deadline = time.monotonic() + HANG_SECONDS
+    while len(found := bench.threads.written()) < len(writes):
+        assert time.monotonic() < deadline, "they are never done"
+        time.sleep(0.001)
+    assert set(found) == set(writes)
+    assert set(bench.threads.take()) == set(writes)
+    assert bench.threads.written() == []
 
 
 def test_each_write_is_counted(bench: Bench) -> None:

@@ -21,6 +21,7 @@ from cli.settings import ENVIRONMENT_PREFIX, ServerOption
 from tests.docs.test_commands import unknown_words
 from tests.docs.test_readme import REPOSITORY
 from tests.limits import HANG_SECONDS
+from tests.management.conftest import ManagementOptions, ManagementServer
 from tests.servers import NO_MANAGEMENT, RunningServer
 
 DEPLOY = REPOSITORY / "deploy"
@@ -133,7 +134,9 @@ def health_check() -> list[str]:
 
 def test_the_checks_of_health_tell_a_server_from_none(tmp_path: Path) -> None:
     (container,) = manifests()["StatefulSet"]["spec"]["template"]["spec"]["containers"]
-    commands = [container[probe]["exec"]["command"] for probe in ("startupProbe", "livenessProbe")]
+    command = container["startupProbe"]["exec"]["command"]
+    asked = container["livenessProbe"]["httpGet"]
+    assert asked["port"] in {each["name"] for each in container["ports"]}
     environment = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "AMQP_SERVER_STORAGE_PATH": str(tmp_path / "data"),
@@ -142,14 +145,16 @@ def test_the_checks_of_health_tell_a_server_from_none(tmp_path: Path) -> None:
     def codes() -> list[int]:
         return [
             subprocess.run(words, env=environment, capture_output=True, check=False).returncode
-            for words in (*commands, health_check())
+            for words in (command, health_check())
         ]
 
-    with RunningServer(tmp_path / "data").start() as server:
-        assert codes() == [0, 0, 0]
+    with RunningServer(tmp_path / "data", *ManagementOptions).start() as server:
+        assert codes() == [0, 0]
         # The port that the readiness asks for.
         socket.create_connection(server.address).close()
-    assert codes() == [EXIT_REFUSED] * 3
+        reply = ManagementServer(server).request("GET", asked["path"], user=None)
+        assert (reply.status, reply.json) == (200, {"status": "ok"})
+    assert codes() == [EXIT_REFUSED] * 2
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
@@ -217,8 +222,8 @@ def test_the_probes_of_kubernetes_are_commands_and_ports() -> None:
     (container,) = manifests()["StatefulSet"]["spec"]["template"]["spec"]["containers"]
     names = {port["name"] for port in container["ports"]}
 
-    for probe in ("startupProbe", "livenessProbe"):
-        assert unknown_words(shlex.join(container[probe]["exec"]["command"])) == []
+    assert unknown_words(shlex.join(container["startupProbe"]["exec"]["command"])) == []
+    assert container["livenessProbe"]["httpGet"]["port"] in names
     assert container["readinessProbe"]["tcpSocket"]["port"] in names
     user = manifests()["StatefulSet"]["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
     assert ("USER", f"{user}:{user}") in instructions()

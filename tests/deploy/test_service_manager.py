@@ -59,6 +59,15 @@ def test_a_server_sends_signs_of_life_while_its_loop_turns(
     assert server.terminate() == 0
 
 
+def test_a_server_without_a_watchdog_says_so(
+    start_server: StartServer, notices: socket.socket
+) -> None:
+    server = start_server(environment=variables(notices))
+
+    assert "WatchdogSec" in server.wait_for_message("no watchdog")
+    assert server.terminate() == 0
+
+
 def test_a_watchdog_of_another_process_gets_nothing(
     start_server: StartServer, notices: socket.socket
 ) -> None:

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any
 from unittest import mock
 
+from appendlog.files.operation import Operation
 from appendlog.flushing.execution import carry_out, complete, prepare, write_prepared
 from appendlog.flushing.flusher import PARALLEL_MAX
 from appendlog.flushing.requests import FlushRequest, FlushResult, Request
@@ -162,6 +163,10 @@ class InlineFlusher:
         """Begin to work."""
         self._is_started = True
         self._plan()
+
+    def under_way(self) -> list[Operation]:
+        """Return nothing: each write is done when it is submitted."""
+        return []
 
     def submit(self, request: Request, charged_client: Hashable = None) -> None:
         """Take a request."""

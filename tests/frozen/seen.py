@@ -55,8 +55,9 @@ def _told_by_a_server(directory: Path) -> dict[str, str]:
         place = server.storage_path
         amqp = list(amqp_answers.answers(server.address))
         lines = list(printed(COMMANDS, place))
-        documents = list(_documents(place, directory))
         assert server.terminate() == 0
+        # A deletion goes on behind its reply, but not behind the stop.
+        documents = list(_documents(place, directory))
         lines += printed(COMMANDS_AFTER, place)
     assert not server.faults, server.faults
     found = {

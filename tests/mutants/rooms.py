@@ -420,6 +420,7 @@ NOT_RECORDED: Final = {
     "bench": "starts benchmarks, not the code",
     "cli/rabbitmq_tools": "starts the command line in processes; rooms name what they need of it",
     "conformance": "its server is another process",
+    "disk": "its servers are other processes, on disks of their own",
     "demo": "starts the demo in a process",
     "deploy": "reads files, and starts the command in processes",
     "docs": "reads pages, and starts servers in processes",

@@ -300,3 +300,22 @@ def check_whole(path: Path) -> None:
                 assert message is not None
                 assert not message.redelivered
             assert client.get(queue) is None
+
+
+@pytest.mark.parametrize("refused", ["amqp-disk-watch", "amqp-free-space"])
+async def test_a_start_without_a_thread_for_the_disk_is_refused_in_one_line_or_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    begin = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == refused:
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    try:
+        running = await start(config(tmp_path / "data"))
+    except StartupError:
+        return
+    await running.stop()

@@ -49,6 +49,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "mem_alarm": False,
     "disk_free_limit": 0,
     "disk_free_alarm": False,
+    "disk_stall_alarm": False,
     "fd_total": 0,
     "sockets_total": 0,
     "proc_total": 1048576,

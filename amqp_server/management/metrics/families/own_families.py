@@ -108,6 +108,12 @@ BROKER: Final = FamilyGroup(
     NODE,
     (
         Family(
+            "disk_stall_alarm",
+            Kind.GAUGE,
+            "1 while an operation on the disk does not return",
+            "disk_stall_alarm",
+        ),
+        Family(
             "checkpoint_age_seconds",
             Kind.GAUGE,
             "Time since the last successful round of checkpoints began",

@@ -13,6 +13,7 @@ import { PageHead } from "../parts/page_head.js";
 
 const CHECKS = [
   ["alarms", "No alarm on memory or disk", "Publishers are blocked while one is on."],
+  ["disk", "The disk answers", "Confirms wait while a write or sync does not return."],
   ["local-alarms", "No alarm on this node", "The same for this node: there is only one."],
   ["virtual-hosts", "All virtual hosts run", "Every definition could be read when the server started."],
   ["protocol-listener/amqp", "AMQP listens", "Clients can connect, whatever the port."],

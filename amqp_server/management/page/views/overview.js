@@ -91,6 +91,7 @@ function Blocked({ alarms, node }) {
   const reasons = [];
   if (node?.mem_alarm) reasons.push(`it uses ${bytes(node.mem_used)} of memory, the limit is ${bytes(node.mem_limit)}`);
   if (node?.disk_free_alarm) reasons.push(`${bytes(node.disk_free)} of disk are free, the limit is ${bytes(node.disk_free_limit)}`);
+  if (node?.disk_stall_alarm) reasons.push("a write or sync of the disk does not return");
   return html`<${Notice} level="bad" role="alert">
     <strong>Publishers are blocked: alarm on ${alarms.join(" and ")}.</strong>
     ${reasons.length ? ` The broker blocks them because ${reasons.join(", and ")}.` : ""} Consumers keep working; what they finish makes room.

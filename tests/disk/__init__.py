@@ -1,0 +1,1 @@
+"""Disks that hang: real file systems below real servers."""
