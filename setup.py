@@ -33,7 +33,8 @@ KERNELS = {
 }
 if sys.platform == "linux":
     # Threads that need no interpreter: Cython's own language, and their system calls are Linux'.
-    KERNELS["appendlog.files._read_ahead_c"] = "appendlog/files/_read_ahead_c.pyx"
+    KERNELS["appendlog.files._bulk_reads_c"] = "appendlog/files/_bulk_reads_c.pyx"
+    KERNELS["appendlog.recovery._log_images_c"] = "appendlog/recovery/_log_images_c.pyx"
     KERNELS["appendlog.flushing._write_threads_c"] = "appendlog/flushing/_write_threads_c.pyx"
 DIRECTIVES = {
     "language_level": 3,
