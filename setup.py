@@ -3,7 +3,8 @@
     python setup.py build_ext --inplace     for work in the tree; C files go to build/
 
 `AMQP_SERVER_PURE_PYTHON=1` builds none. `AMQP_SERVER_REQUIRE_COMPILED=1` makes a failure
-to compile an error; otherwise it is one warning and the interpreted kernels are used.
+to compile an error; otherwise it is one warning and the interpreted kernels are used. An `-O` in
+`CFLAGS` replaces ours.
 Everything else about the package is in pyproject.toml.
 """
 
@@ -32,7 +33,8 @@ KERNELS = {
 }
 if sys.platform == "linux":
     # Threads that need no interpreter: Cython's own language, and their system calls are Linux'.
-    KERNELS["appendlog.files._read_ahead_c"] = "appendlog/files/_read_ahead_c.pyx"
+    KERNELS["appendlog.files._bulk_reads_c"] = "appendlog/files/_bulk_reads_c.pyx"
+    KERNELS["appendlog.recovery._log_images_c"] = "appendlog/recovery/_log_images_c.pyx"
     KERNELS["appendlog.flushing._write_threads_c"] = "appendlog/flushing/_write_threads_c.pyx"
 DIRECTIVES = {
     "language_level": 3,
@@ -44,7 +46,10 @@ DIRECTIVES = {
     "embedsignature": False,
 }
 C_DIRECTORY = Path("build/cython")
-COMPILE_FLAGS = ["-O3", "-g0", "-Wall", "-Wextra", "-Wsign-compare", "-Wno-unused-parameter"]
+COMPILE_FLAGS = ["-g0", "-Wall", "-Wextra", "-Wsign-compare", "-Wno-unused-parameter"]
+if "-O" not in os.environ.get("CFLAGS", ""):
+    # These come last: with `-O3` among them, whoever builds could not choose.
+    COMPILE_FLAGS.append("-O3")
 
 IS_PURE = os.environ.get("AMQP_SERVER_PURE_PYTHON") == "1"
 IS_REQUIRED = os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1"

@@ -85,6 +85,8 @@ async def recover_server(
         path,
         documents,
         filesystem,
+        # These two move logs, or documents: what was listed before is not what is there now.
+        None if accepted or upgrade is not None else stored.logs,
         is_earlier_format=is_earlier_format,
     )
     missing = await asyncio.to_thread(

@@ -55,13 +55,10 @@ from amqp_server.upkeep.disk_watch import DiskWatch
 from amqp_server.upkeep.open_file_limit import close_log_files, refuse_start_without_files
 from appendlog import FileSystem, Flusher
 from appendlog.files.counted_files import CountedFiles
-from appendlog.files.read_ahead import ReadAhead
-from metadata.names import LOGS_NAME
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
 
     from amqp_server.access.backends.chain import OutsideBackend
     from amqp_server.base.clock import Clock
@@ -321,21 +318,6 @@ async def _recover(
     stopwatch: Stopwatch = perf_counter,
 ) -> tuple[Server, StartReport]:
     """Read the data directory, assemble the server and recover it; ends by closing all files."""
-    with _reading_ahead(config.storage_path):
-        return await _read_and_recover(
-            config, directory, accepted, sensor, clock, opened, stopwatch
-        )
-
-
-async def _read_and_recover(
-    config: ServerConfig,
-    directory: _Directory,
-    accepted: Collection[Part],
-    sensor: Sensor | None,
-    clock: Clock | None,
-    opened: AsyncExitStack,
-    stopwatch: Stopwatch,
-) -> tuple[Server, StartReport]:
     filesystem, reserve = directory.filesystem, directory.reserve
     stored = await open_stores(config, filesystem, reserve, opened)
     server = assemble(
@@ -347,18 +329,6 @@ async def _read_and_recover(
     with _refusing_bad_storage(config):
         report = await recover_server(server, stored, directory.upgrade, accepted)
     return server, report
-
-
-@contextmanager
-def _reading_ahead(path: Path) -> Iterator[None]:
-    """Read the files that a recovery needs before it needs them; `path` is the data directory."""
-    ahead = ReadAhead()
-    # Of metadata, `<kind>/<vhost>/<document>`; of logs, `<vhost>/<queue>`.
-    ahead.start([(path / "metadata", 3), (path / LOGS_NAME, 2)])
-    try:
-        yield
-    finally:
-        ahead.stop()
 
 
 async def _finish_writes(flusher: Flusher) -> None:

@@ -17,6 +17,7 @@ from appendlog.opening import open_state, reopen_state
 from appendlog.options import Compression, LogOptions
 from appendlog.reclaim.log_reclaim import LogReclaim
 from appendlog.reclaim.removal import remove_directory
+from appendlog.recovery.log_images import LogImage
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.segments.append_clock import is_ahead
 from appendlog.segments.read_result import ReadResult
@@ -67,6 +68,7 @@ class Log:
         filesystem: FileSystem | None = None,
         settled_floor: int = 0,
         known_end: int = 0,
+        image: LogImage | None = None,
     ) -> tuple[Self, RecoveryReport]:
         """Open a log and recover it; a directory that does not exist is an empty log.
 
@@ -83,6 +85,7 @@ class Log:
                 missing there was being removed at a power cut; it is not lost.
             known_end: Offset below which everything is known to have been on the disk. Missing
                 offsets that are not settled are reported as lost, and never used again.
+            image: What is in the directory, from `appendlog.recovery.log_images`, if it was read.
 
         Returns:
             The log, and the report of its recovery.
@@ -98,6 +101,7 @@ class Log:
             filesystem or FileSystem(),
             settled_floor,
             known_end,
+            image,
         )
         log = cls(state)
         log._damaged_at_open = report.damaged_chunks

@@ -10,9 +10,11 @@ from appendlog.identity import LogIdentity
 from appendlog.layout.format import GAP_LOST
 from appendlog.log_state import LogState
 from appendlog.options import LogOptions
+from appendlog.recovery.log_images import LogImage
 from appendlog.recovery.log_recovery import RecoveredLog, recover
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.recovery.segment_recovery import RecoveryContext
+from appendlog.recovery.unchanged_log import recover_unchanged
 
 
 def open_state(
@@ -22,6 +24,7 @@ def open_state(
     filesystem: FileSystem,
     settled_floor: int = 0,
     known_end: int = 0,
+    image: LogImage | None = None,
 ) -> tuple[LogState, RecoveryReport]:
     """Recover a log and write the result to the disk; see `Log.open`.
 
@@ -42,7 +45,9 @@ def open_state(
         options.time_ns(),
     )
     try:
-        recovered = recover(context)
+        recovered = None if image is None else recover_unchanged(context, image)
+        if recovered is None:
+            recovered = recover(context)
     except OSError as error:
         raise LogFailedError(directory, error) from error
     state = LogState(directory, identity, options, filesystem, recovered)

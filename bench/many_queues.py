@@ -1,13 +1,16 @@
 """How long a server with many durable queues takes to start, and to stop.
 
     python -m bench.many_queues [--queues 20000] [--messages 3] [--runs 3] [--cold]
+    python -m bench.many_queues --queues 1000 --messages 2500 --body-bytes 4096     10 GB
 
 Declares durable queues and confirms some messages in each. Then it starts the server again and
-again: after a clean stop and after SIGKILL in turn. It prints the seconds and the CPU seconds (user
-and system) until the server listens, and those of each clean stop. After each start it counts the
-messages of some queues: if one is missing, the figures do not count.
+again: after a clean stop, and after SIGKILL under a load of publishes to all queues, in turn. It
+prints the seconds and the CPU seconds (user and system) until the server listens, the seconds from
+then to the first confirm, and those of each clean stop. After each start it counts the messages of
+some queues: if one that was confirmed is missing, the figures do not count.
 """
 
+import itertools
 import os
 import resource
 import signal
@@ -24,18 +27,23 @@ import click
 
 from bench.confirm_window import ConfirmWindow
 from bench.connection import Connection
+from bench.message_body import BODY_BYTES_MAX, BODY_BYTES_MIN
 from bench.our_server import start_our_server
 from bench.publish_block import PublishBlock
 from bench.requests import declare_queue
 from bench.running_broker import RunningBroker
 
 _CHANNEL: Final = 1
-_BODY_BYTES: Final = 128
 _COUNTED_QUEUES: Final = 100
 """Queues whose messages are counted after each start."""
+_BLOCK_MESSAGES: Final = 100
+"""Messages to one queue before the next one gets some."""
+_UNCONFIRMED_MAX: Final = 20_000
+_LOAD_SECONDS: Final = 1.0
 
 _AFTER_STOP: Final = "start after a clean stop"
-_AFTER_KILL: Final = "start after SIGKILL"
+_AFTER_KILL: Final = "start after SIGKILL under load"
+_FIRST_CONFIRM: Final = "from then to the first confirm"
 _STOP: Final = "clean stop"
 
 
@@ -61,13 +69,21 @@ class _Costs:
 )
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True)
 @click.option(
+    "--body-bytes",
+    type=click.IntRange(BODY_BYTES_MIN, BODY_BYTES_MAX),
+    default=128,
+    show_default=True,
+)
+@click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     default=None,
     help="Where the server keeps its data: a disk.  [default: the current directory]",
 )
 @click.option("--cold", is_flag=True, help="Empty the page cache before each start (as root).")
-def main(queues: int, messages: int, runs: int, data_dir: Path | None, *, cold: bool) -> None:
+def main(
+    queues: int, messages: int, runs: int, body_bytes: int, data_dir: Path | None, *, cold: bool
+) -> None:
     """Measure starts and stops with many durable queues; medians are shown."""
     costs = _Costs()
     empty_cache = _empty_page_cache if cold else None
@@ -76,12 +92,11 @@ def main(queues: int, messages: int, runs: int, data_dir: Path | None, *, cold: 
     with tempfile.TemporaryDirectory(prefix="many-queues-", dir=data_dir or Path.cwd()) as name:
         directory = Path(name)
         with start_our_server("ours", directory) as server:
-            _fill(server, queues, messages)
+            _fill(server, queues, messages, body_bytes)
         for _ in range(runs):
             with _started(directory, _AFTER_STOP, costs, empty_cache) as server:
                 _check(server, queues, messages)
-                assert server.pid is not None, "a server of ours has a process"
-                os.kill(server.pid, signal.SIGKILL)
+                _kill_under_load(server, queues, body_bytes)
             with _stopped_cleanly(directory, costs, empty_cache) as server:
                 _check(server, queues, messages)
     costs.show()
@@ -96,6 +111,9 @@ def _started(
     begin = time.monotonic()
     with start_our_server("ours", directory) as server:
         costs.add(step, time.monotonic() - begin, _cpu_seconds(server))
+        begin = time.monotonic()
+        _confirm_one(server)
+        costs.add(_FIRST_CONFIRM, time.monotonic() - begin, 0.0)
         yield server
 
 
@@ -133,32 +151,63 @@ def _ended_cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _fill(server: RunningBroker, queues: int, messages: int) -> None:
+def _fill(server: RunningBroker, queues: int, messages: int, body_bytes: int) -> None:
     with Connection(server.url, _CHANNEL) as connection:
         connection.ask_pipelined(
             [declare_queue(_CHANNEL, f"q{number}", durable=True) for number in range(queues)]
         )
-        if not messages:
-            return
         connection.select_confirms()
         window = ConfirmWindow()
-        for number in range(queues):
-            block = PublishBlock(
-                _CHANNEL,
-                f"q{number}",
-                body_bytes=_BODY_BYTES,
-                persistent=True,
-                block_messages=messages,
-            )
-            connection.send(block.encode(0, 0))
-        while window.settled < queues * messages:
+        sent = 0
+        for begun in range(0, messages, _BLOCK_MESSAGES):
+            count = min(messages - begun, _BLOCK_MESSAGES)
+            for number in range(queues):
+                connection.send(_publishes(number, count, body_bytes))
+                sent += count
+                while sent - window.settled > _UNCONFIRMED_MAX:
+                    window.feed(connection.receive())
+        while window.settled < sent:
             window.feed(connection.receive())
+
+
+def _kill_under_load(server: RunningBroker, queues: int, body_bytes: int) -> None:
+    """Publish to all queues in turn, and kill the server meanwhile."""
+    assert server.pid is not None, "a server of ours has a process"
+    with Connection(server.url, _CHANNEL) as connection:
+        connection.select_confirms()
+        window = ConfirmWindow()
+        end = time.monotonic() + _LOAD_SECONDS
+        for sent, number in enumerate(itertools.cycle(range(queues))):
+            if time.monotonic() >= end:
+                break
+            connection.send(_publishes(number, 1, body_bytes))
+            while sent - window.settled > _UNCONFIRMED_MAX // 20:
+                window.feed(connection.receive())
+        os.kill(server.pid, signal.SIGKILL)
+
+
+def _confirm_one(server: RunningBroker) -> None:
+    """Publish a message to a queue and wait for its confirm."""
+    with Connection(server.url, _CHANNEL) as connection:
+        connection.select_confirms()
+        window = ConfirmWindow()
+        connection.send(_publishes(0, 1, BODY_BYTES_MIN))
+        while not window.settled:
+            window.feed(connection.receive())
+
+
+def _publishes(number: int, count: int, body_bytes: int) -> bytes:
+    block = PublishBlock(
+        _CHANNEL, f"q{number}", body_bytes=body_bytes, persistent=True, block_messages=count
+    )
+    return block.encode(0, 0)
 
 
 def _check(server: RunningBroker, queues: int, messages: int) -> None:
     counted = range(0, queues, -(-queues // _COUNTED_QUEUES))
     with Connection(server.url, _CHANNEL) as connection:
-        lost = sum(messages - connection.count_ready(f"q{number}") for number in counted)
+        # There may be more: those of the load.
+        lost = sum(max(messages - connection.count_ready(f"q{number}"), 0) for number in counted)
     if lost:
         click.echo(f"LOST {lost}")
         sys.exit(1)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from appendlog.layout.crc import crc32c
 from metadata.errors import DocumentFormatError, UnstorableDocumentError
-from metadata.json_octets import canonical, dump, load
+from metadata.json_octets import canonical, dump, load, orjson_canonical
 from metadata.migrations import MIGRATIONS, Migration, check_schema, migrate, newest_schema
 
 SCHEMA: Final = newest_schema()
@@ -170,6 +170,8 @@ def _check_checksum(fields: dict[str, Any]) -> None:
     stored = fields.pop(CHECKSUM, None)
     if stored is None:
         raise DocumentFormatError("no checksum: the member 'crc32c' is missing")
+    if (octets := orjson_canonical(fields)) and stored == f"{crc32c(octets):08x}":
+        return
     try:
         computed = checksum(fields)
     except (ValueError, RecursionError) as cause:

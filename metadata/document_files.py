@@ -7,10 +7,11 @@ that tests can make any operation fail.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from appendlog.files.bulk_reads import read_files
 from appendlog.files.filesystem import FileSystem, Room
 from metadata.document import DOCUMENT_BYTES_MAX
 
@@ -34,6 +35,14 @@ class DocumentFiles:
     def read(self, path: Path, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes:
         """Return a file's content, cut to one byte more than `bytes_max`."""
         return self._filesystem.read_file(path, bytes_max + 1)
+
+    def read_many(self, paths: Sequence[str]) -> list[bytes | None]:
+        """Return the contents of small files; None for one that `read` has to read.
+
+        Args:
+            paths: At most `PATHS_AT_ONCE`.
+        """
+        return read_files(self._filesystem, paths)
 
     def exists(self, path: Path) -> bool:
         """Return whether there is a file."""

@@ -51,6 +51,22 @@ def canonical(fields: dict[str, Any]) -> bytes:
     return _CANONICAL.encode(fields).encode("ascii")
 
 
+def orjson_canonical(fields: dict[str, Any]) -> bytes:
+    """Return what orjson makes of these members; empty if it refuses them, or one may be null.
+
+    That is their canonical text, unless there are floats or characters beyond ASCII in it, and is
+    made in a tenth of the time. A checksum that fits it is right; one that does not may be.
+    """
+    if HAS_ORJSON:
+        try:
+            octets = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+        except TypeError:
+            return b""
+        # It also writes numbers so that JSON does not have.
+        return b"" if b"null" in octets else octets
+    return b""
+
+
 def load(content: bytes) -> Any:  # noqa: ANN401 - JSON is anything until it is checked
     """Return the value of a JSON text.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from appendlog.files.bulk_reads import PATHS_AT_ONCE
 from metadata.document import SCHEMA, Document, decode_with_schema, is_kind, read_fields
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentFormatError
@@ -86,8 +87,8 @@ class _Place(NamedTuple):
     file_name: str
 
 
-ShareOut = Callable[[Sequence[_Place], Callable[[_Place], None]], None]
-"""Calls a function for each place, in some threads at once; see `FileWorkers.share_out`."""
+ShareOut = Callable[[Sequence[Sequence[_Place]], Callable[[Sequence[_Place]], None]], None]
+"""Calls a function for each group, in some threads at once; see `FileWorkers.share_out`."""
 
 
 def load_documents(
@@ -156,11 +157,12 @@ class _Loading:
     def run(self) -> None:
         batch = self.report.unfinished_batch = read_redo(self._root, self._files)
         places = sorted({*self._places(), *(_place(path) for path in batch)})
+        groups = [places[at : at + PATHS_AT_ONCE] for at in range(0, len(places), PATHS_AT_ONCE)]
         if self._share_out is None:
-            for place in places:
-                self._visit(place)
+            for group in groups:
+                self._visit(group)
         else:
-            self._share_out(places, self._visit)
+            self._share_out(groups, self._visit)
         found = [self._found[place] for place in places if place in self._found]
         self.report.documents = [document for document, _ in found]
         self.report.earlier = [document for document, schema in found if schema < SCHEMA]
@@ -243,11 +245,16 @@ class _Loading:
             self._report_unreadable(place, str(cause), is_damage=False, cause=cause)
             return []
 
-    def _visit(self, place: _Place) -> None:
-        if place.file_name.endswith(TEMPORARY_SUFFIX):
-            self._remove_temporary(place)
-        elif place.file_name.endswith(DOCUMENT_SUFFIX):
-            self._read(place)
+    def _visit(self, group: Sequence[_Place]) -> None:
+        found = []
+        for place in group:
+            if place.file_name.endswith(TEMPORARY_SUFFIX):
+                self._remove_temporary(place)
+            elif place.file_name.endswith(DOCUMENT_SUFFIX):
+                found.append(place)
+        contents = self._files.read_many(["/".join((str(self._root), *each)) for each in found])
+        for place, content in zip(found, contents, strict=True):
+            self._read(place, content)
 
     def _remove_temporary(self, place: _Place) -> None:
         path = self._root.joinpath(*place)
@@ -259,10 +266,12 @@ class _Loading:
         else:
             self._removed.append(path)
 
-    def _read(self, place: _Place) -> None:
-        path = self._root.joinpath(*place)
+    def _read(self, place: _Place, content: bytes | None) -> None:
+        batch = self.report.unfinished_batch
         try:
-            content = self.report.unfinished_batch.get(path) or self._files.read(path)
+            if content is None or batch:
+                path = self._root.joinpath(*place)
+                content = batch.get(path) or content or self._files.read(path)
         except OSError as cause:
             # A directory or a dangling link in place of a file cannot be an intact document.
             is_damage = isinstance(cause, IsADirectoryError | FileNotFoundError)

@@ -32,7 +32,9 @@ _HASH_HEX_DIGITS: Final = 40
 # Upper-case letters are escaped: `Orders` would overwrite `orders` on a file system that ignores
 # case.
 _UNSAFE: Final = re.compile(rb"[^a-z0-9_.-]")
+_PLAIN: Final = re.compile(r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])\Z)[a-z0-9_-]{1,240}")
 _ENCODED: Final = re.compile(r"[a-z0-9_%-][a-z0-9_.%~-]{0,239}")
+_INCARNATION: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Device names on Windows, with any extension: `con.json` opens the console.
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)")
 
@@ -52,6 +54,9 @@ def encode_name(name: str) -> str:
     Raises:
         UnicodeEncodeError: `name` contains a surrogate that stands for no byte.
     """
+    if _PLAIN.fullmatch(name):
+        # So are most names, and a start encodes each of them several times.
+        return name
     raw = name.encode("utf-8", "surrogateescape")
     if not raw:
         return _EMPTY
@@ -85,6 +90,11 @@ def log_directory(storage_path: Path, vhost: str, queue: str, incarnation: UUID)
 def is_encoded_name(name: str) -> bool:
     """Return whether a file name may be a result of `encode_name`."""
     return _ENCODED.fullmatch(name) is not None
+
+
+def is_incarnation(text: str) -> bool:
+    """Return whether a text is a UUID in canonical spelling: the name of the directory of a log."""
+    return _INCARNATION.fullmatch(text) is not None
 
 
 @lru_cache(maxsize=256)

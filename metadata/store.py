@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from appendlog.files.read_ahead import READERS
+from appendlog.files.bulk_reads import READERS
 from metadata.batch import Batch
 from metadata.batch_files import carry_out
 from metadata.document import Document, encode_document

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import UUID
 
 from amqp_server.broker.declaring.queue_arguments import check_queue_arguments
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.protocol.methods import QueueDeclare
 from amqp_server.protocol.table_json import table_from_json
+from metadata.names import is_incarnation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,21 +49,17 @@ def value_of(body: Mapping[str, Any], name: str, kind: type[_Value]) -> _Value:
     return value
 
 
-def incarnation_of(body: Mapping[str, Any]) -> UUID:
-    """Return the incarnation in a document's body.
+def incarnation_of(body: Mapping[str, Any]) -> str:
+    """Return the incarnation in a document's body: the text of a UUID.
 
     Raises:
         InvalidDefinitionError: It is missing, or not a UUID in canonical spelling.
     """
     text = value_of(body, "incarnation", str)
-    try:
-        incarnation = UUID(text)
-    except ValueError:
-        incarnation = None
     # Another spelling would lead to another directory of the log.
-    if incarnation is None or str(incarnation) != text:
+    if not is_incarnation(text):
         raise InvalidDefinitionError(f"'incarnation' is {text!r}, expected a UUID")
-    return incarnation
+    return text
 
 
 def arguments_of(body: Mapping[str, Any]) -> Table:

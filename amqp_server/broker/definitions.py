@@ -6,6 +6,7 @@ import asyncio
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from amqp_server.broker.binding import BindingIdentity
 from amqp_server.broker.declaring.exchange_arguments import check_alternate
@@ -38,7 +39,6 @@ from metadata.removal import RemovedEntity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-    from uuid import UUID
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.policies.effective_policy import EffectivePolicy
@@ -299,10 +299,11 @@ def is_deletion_note(document: Document) -> bool:
     return document.body.get(_DELETED) is True
 
 
-def stored_incarnation(document: Document) -> UUID | None:
+def stored_incarnation(document: Document) -> str | None:
     """Return the incarnation in a document: of a queue, or of an exchange's hidden queue.
 
-    None if there is none, or not a valid one.
+    It is the text of a UUID, the name of the log's directory. None if there is none, or not a valid
+    one.
     """
     body = document.body
     try:
@@ -356,14 +357,14 @@ def queue_from(document: Document) -> QueueDefinition:
     """
     body = document.body
     if document.kind == EXCHANGES:
-        incarnation = incarnation_of(value_of(body, _DELAY_QUEUE, dict))
+        incarnation = UUID(incarnation_of(value_of(body, _DELAY_QUEUE, dict)))
         return QueueDefinition(DELAY_QUEUE_NAME, incarnation, False, {}, is_delay_queue=True)
     auto_delete = value_of(body, "auto_delete", bool)
     arguments = arguments_of(body)
     check_queue_values(document.vhost, document.name, arguments, auto_delete=auto_delete)
     is_paused = _PAUSED in body and value_of(body, _PAUSED, bool)
     return QueueDefinition(
-        document.name, incarnation_of(body), auto_delete, arguments, is_paused=is_paused
+        document.name, UUID(incarnation_of(body)), auto_delete, arguments, is_paused=is_paused
     )
 
 

@@ -46,7 +46,7 @@ def make_placeholder(
     incarnation = UUID(int=0)
     identity = LogIdentity(virtual_host.name, name, incarnation)
     settings = storage.settings({})
-    log, _ = storage.open_log(identity, settings, filesystem=_NoFiles())
+    log = storage.placeholder_log(identity, settings, _NoFiles())
     queue = Queue(
         virtual_host=virtual_host,
         name=name,

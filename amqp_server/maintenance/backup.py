@@ -251,7 +251,7 @@ class _Copy:
             incarnation = stored_incarnation(each)
             if incarnation is not None:
                 queue = DELAY_QUEUE_NAME if each.kind == EXCHANGES else each.name
-                log = log_directory(self._source, each.vhost, queue, incarnation)
+                log = log_directory(self._source, each.vhost, queue, UUID(incarnation))
                 named[document_path(root, each.kind, each.vhost, each.name)] = log
         return named
 

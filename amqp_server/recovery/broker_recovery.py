@@ -33,22 +33,24 @@ from amqp_server.recovery.queue_recovery import open_queue
 from amqp_server.recovery.start_report import QueueReport
 from amqp_server.recovery.vhost_recovery import recover_vhosts
 from amqp_server.upkeep.open_file_limit import refuse_start_without_files
-from appendlog import LogError
-from appendlog.files.read_ahead import READERS
+from appendlog import LogError, LogIdentity
+from appendlog.files.bulk_reads import READERS, READS_NATIVELY
+from appendlog.recovery.log_images import IMAGES_AT_ONCE
 from metadata.names import encode_name
 from metadata.paths import document_path
 from offsets import known_ends
 
 if TYPE_CHECKING:
+    import concurrent.futures
     from asyncio import Future
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from uuid import UUID
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.opened_log import OpenedLog
-    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.storing.storage import QueueStorage, UnopenedLog
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.recovery.group_recovery import RecoveredGroups
     from amqp_server.recovery.redo import QueueRedo
@@ -60,14 +62,24 @@ if TYPE_CHECKING:
 
     _Opened = tuple[OpenedLog, RecoveryReport]
     _Found = tuple[Document, QueueDefinition]
+    _Look = concurrent.futures.Future[list[UnopenedLog]]
 
 logger = logging.getLogger("amqp_server.recovery")
 
 FILES_LOGGED_MAX: Final = 20
 """Foreign files of one queue that the log line names; the recovery report lists the others."""
 
+OPENERS: Final = 1 if READS_NATIVELY else 2
+"""Threads that open logs.
+
+Without a kernel that has read them one waits for the disk while the other recovers. Otherwise two
+would only take the interpreter's lock from each other.
+"""
 QUEUES_AT_ONCE: Final = 64
-"""Queues that a worker opens before it hands them to the event loop."""
+"""Queues that a worker opens before it hands them to the event loop.
+
+The images of as many more are in memory: of all, 80 MiB in the worst case, and mostly 1 MiB.
+"""
 GROUPS_LOGGED_MAX = 10
 """Consumer groups of one stream that get a log line when the stream has lost their messages."""
 
@@ -276,31 +288,44 @@ async def _recover_queues(
     loop = asyncio.get_running_loop()
     ends = known_ends([*checkpoints.values(), *groups])
 
-    def open_all(found: Sequence[_Found]) -> list[_Opened | LogError]:
+    def open_all(found: Sequence[_Found], looks: Sequence[_Look]) -> list[_Opened | LogError]:
         return [
             _try_open(
                 broker.storage,
-                document,
+                unopened,
                 definition,
                 checkpoints.get(definition.incarnation),
                 redo.get(definition.incarnation),
                 ends.get(definition.incarnation, 0),
                 was_clean=was_clean,
             )
-            for document, definition in found
+            for unopened, definition in _looked_at(found, looks)
         ]
 
     found = _definitions(broker, documents, recovered)
-    with ThreadPoolExecutor(READERS, "recovery") as workers:
+    with (
+        ThreadPoolExecutor(READERS, "log images") as lookers,
+        ThreadPoolExecutor(OPENERS, "recovery") as workers,
+    ):
         batches = deque(
             found[at : at + QUEUES_AT_ONCE] for at in range(0, len(found), QUEUES_AT_ONCE)
         )
+        seen: deque[tuple[list[_Found], list[_Look]]] = deque()
         pending: deque[tuple[list[_Found], Future[list[_Opened | LogError]]]] = deque()
-        while batches or pending:
-            # No more of them: who has nothing to wait for only takes the interpreter's lock away.
-            while batches and len(pending) < READERS:
+
+        def look_ahead() -> None:
+            if batches:
                 batch = batches.popleft()
-                pending.append((batch, loop.run_in_executor(workers, open_all, batch)))
+                seen.append((batch, _begin_to_look(broker.storage, batch, lookers)))
+
+        for _ in range(OPENERS):
+            look_ahead()
+        while seen or pending:
+            while seen and len(pending) < OPENERS:
+                # What is opened next is read in the meantime.
+                look_ahead()
+                batch, looks = seen.popleft()
+                pending.append((batch, loop.run_in_executor(workers, open_all, batch, looks)))
             batch, opening = pending.popleft()
             for (document, definition), opened in zip(batch, await opening, strict=True):
                 _take_queue(broker, document, definition, opened, groups, recovered)
@@ -318,9 +343,42 @@ def _definitions(broker: Broker, documents: list[Document], recovered: Recovered
     return found
 
 
+def _begin_to_look(
+    storage: QueueStorage, found: Sequence[_Found], lookers: ThreadPoolExecutor
+) -> list[_Look]:
+    """Let other threads read what is in the logs of these queues, some logs each."""
+
+    def look_at(some: Sequence[_Found]) -> list[UnopenedLog]:
+        return storage.look_at(
+            [
+                (
+                    LogIdentity(document.vhost, definition.name, definition.incarnation),
+                    definition.storage_settings(storage),
+                )
+                for document, definition in some
+            ]
+        )
+
+    return [
+        lookers.submit(look_at, found[at : at + IMAGES_AT_ONCE])
+        for at in range(0, len(found), IMAGES_AT_ONCE)
+    ]
+
+
+def _looked_at(
+    found: Sequence[_Found], looks: Sequence[_Look]
+) -> Iterator[tuple[UnopenedLog, QueueDefinition]]:
+    """Yield the logs of these queues with their definitions, as soon as they are read."""
+    definitions = iter(found)
+    for look in looks:
+        for unopened in look.result():
+            _, definition = next(definitions)
+            yield unopened, definition
+
+
 def _try_open(
     storage: QueueStorage,
-    document: Document,
+    unopened: UnopenedLog,
     definition: QueueDefinition,
     checkpoint: QueueCheckpoint | None,
     redo: QueueRedo | None,
@@ -331,7 +389,7 @@ def _try_open(
     """Open one queue's log in a worker; return the error if that fails."""
     try:
         return open_queue(
-            storage, document, definition, checkpoint, redo, known_end, was_clean=was_clean
+            storage, unopened, definition, checkpoint, redo, known_end, was_clean=was_clean
         )
     except LogError as error:
         return error

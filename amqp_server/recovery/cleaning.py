@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from appendlog import FileSystem
     from metadata.document import Document
     from metadata.loading import LoadReport
+    from metadata.log_directories import FoundLogs
 
 logger = logging.getLogger("amqp_server.cleaning")
 
@@ -143,7 +144,12 @@ class Cleaning:
 
 
 def begin_cleaning(
-    storage_path: Path, report: LoadReport, filesystem: FileSystem, *, is_earlier_format: bool
+    storage_path: Path,
+    report: LoadReport,
+    filesystem: FileSystem,
+    logs: FoundLogs | None = None,
+    *,
+    is_earlier_format: bool,
 ) -> Cleaning:
     """Find what is to be removed, and reduce the load report to the rest; blocks.
 
@@ -152,10 +158,11 @@ def begin_cleaning(
         report: Its documents. Deleted ones are removed from it, missing ones are added to the
             unreadable ones.
         filesystem: All file operations; they change nothing.
+        logs: The logs, if they were listed and are as they were then.
         is_earlier_format: Whether deletions left no marks when the directory was written.
     """
     findings = check_consistency(
-        storage_path, report, filesystem, is_earlier_format=is_earlier_format
+        storage_path, report, filesystem, logs, is_earlier_format=is_earlier_format
     )
     findings.apply_to(report)
     return Cleaning(findings)

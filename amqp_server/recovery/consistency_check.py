@@ -40,11 +40,10 @@ from metadata.paths import DOCUMENT_SUFFIX, document_path
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-    from uuid import UUID
 
     from appendlog import FileSystem, LogIdentity
     from metadata.loading import LoadReport
-    from metadata.log_directories import LogDirectory
+    from metadata.log_directories import FoundLogs, LogDirectory
 
 DESCRIPTORS_MAX = 8
 """Files of orphaned logs that are open at the same time."""
@@ -126,7 +125,12 @@ class ConsistencyFindings:
 
 
 def check_consistency(
-    storage_path: Path, report: LoadReport, filesystem: FileSystem, *, is_earlier_format: bool
+    storage_path: Path,
+    report: LoadReport,
+    filesystem: FileSystem,
+    logs: FoundLogs | None = None,
+    *,
+    is_earlier_format: bool,
 ) -> ConsistencyFindings:
     """Compare the documents and the logs of a data directory; blocks.
 
@@ -134,10 +138,12 @@ def check_consistency(
         storage_path: The data directory.
         report: Its documents; not changed.
         filesystem: All file operations of the check.
+        logs: The logs, if they were listed already.
         is_earlier_format: Whether the directory has a format in which deletions left no marks and
             no notes. Then a file without an owner is as likely left by a deletion as by a loss.
     """
-    check = _Check(storage_path, report, filesystem, is_earlier_format=is_earlier_format)
+    found = find_logs(storage_path / LOGS_NAME, filesystem) if logs is None else logs
+    check = _Check(storage_path, report, filesystem, found, is_earlier_format=is_earlier_format)
     try:
         check.run()
     finally:
@@ -151,10 +157,10 @@ class _Check:
         storage_path: Path,
         report: LoadReport,
         filesystem: FileSystem,
+        found: FoundLogs,
         *,
         is_earlier_format: bool,
     ) -> None:
-        found = find_logs(storage_path / LOGS_NAME, filesystem)
         self.findings = ConsistencyFindings(foreign_paths=found.foreign_paths)
         self._root = storage_path / "metadata"
         self._filesystem = filesystem
@@ -183,7 +189,7 @@ class _Check:
 
     def run(self) -> None:
         self._find_vhosts()
-        marked = {each.incarnation for each in self._logs if each.is_deleted}
+        marked = {each.name for each in self._logs if each.is_deleted}
         for document in self._documents:
             if document.kind in (EXCHANGES, QUEUES) and self._is_in_vhost(document):
                 self._classify_entity(document, marked)
@@ -257,9 +263,9 @@ class _Check:
 
     # Queues and exchanges
 
-    def _classify_entity(self, document: Document, marked: set[UUID]) -> None:
+    def _classify_entity(self, document: Document, marked: set[str]) -> None:
         place = (document.kind, document.vhost, document.name)
-        if is_deletion_note(document) or stored_incarnation(document) in marked:
+        if is_deletion_note(document) or (marked and stored_incarnation(document) in marked):
             self.findings.deleted.append(document)
             self._deleted.add((document.kind, *_encoded(document)))
         else:
@@ -270,7 +276,7 @@ class _Check:
         claims = _Claims(self._live.values(), self._unreadable)
         findings = self.findings
         for log in self._logs:
-            is_claimed = log.incarnation in claims.incarnations
+            is_claimed = log.name in claims.incarnations
             is_rest = log.is_deleted or (log.is_empty and not is_claimed)
             if is_rest or log.encoded_vhost in self._deleted_vhosts:
                 findings.deleted_logs.append(log)
@@ -281,11 +287,13 @@ class _Check:
             elif not is_claimed:
                 self._classify_orphan(log, has_other_incarnation=_place(log) in claims.queues)
             else:
-                findings.queue_directories.add(str(log.path.parent))
+                findings.queue_directories.add(f"{log.root}/{log.encoded_queue}")
         for log in self._logs:
+            if not log.is_deleted:
+                continue
             place = (QUEUES, *_place(log))
             is_taken = _place(log) in claims.queues or place in self._missing
-            if log.is_deleted and not is_taken and not self._may_be(*place):
+            if not is_taken and not self._may_be(*place):
                 # Its definition is gone already: what still refers to the queue is to be removed as
                 # well.
                 self._deleted.add(place)
@@ -306,7 +314,7 @@ class _Check:
         elif has_other_incarnation or log.encoded_queue == _DELAY_QUEUE:
             reason = "no definition names this log, so it is kept"
             self.findings.missing.append(
-                UnreadableDocument(log.path, LOGS, log.encoded_vhost, str(log.incarnation), reason)
+                UnreadableDocument(log.path, LOGS, log.encoded_vhost, log.name, reason)
             )
         else:
             shown = repr(identity.queue) if identity else f"of the encoded name {log.encoded_queue}"
@@ -393,7 +401,7 @@ class _Check:
         self.findings.deleted.append(exchange)
         self.findings.unused.append(exchange)
         incarnation = stored_incarnation(exchange)
-        logs = [each for each in self._logs if each.incarnation == incarnation]
+        logs = [each for each in self._logs if each.name == incarnation]
         self.findings.unmarked_logs += logs
         self.findings.deleted_logs += logs
 
@@ -449,7 +457,7 @@ class _Claims:
     def __init__(
         self, documents: Iterable[Document], unreadable: Iterable[tuple[str, str, str]]
     ) -> None:
-        self.incarnations: set[UUID] = set()
+        self.incarnations: set[str] = set()
         self.queues: set[_Place] = set()
         self.vague_queues: set[_Place] = set()
         self.vague_exchanges = {vhost for kind, vhost, _ in unreadable if kind in (EXCHANGES, "")}

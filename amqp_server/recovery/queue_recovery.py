@@ -12,7 +12,6 @@ from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.rules.unloaded_attributes import AppendTimes, UnloadedAttributes
 from amqp_server.broker.storing.opened_log import OpenedLog
 from amqp_server.recovery.redo import carry_out_again
-from appendlog import LogIdentity
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
     from amqp_server.broker.definitions import QueueDefinition
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.rules.message_attributes import MessageAttributes
-    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.storing.storage import QueueStorage, UnopenedLog
     from amqp_server.recovery.redo import QueueRedo
     from appendlog import Log, RecoveryReport
-    from metadata.document import Document
     from offsets import QueueCheckpoint
 
 logger = logging.getLogger("amqp_server.queue_recovery")
@@ -34,7 +32,7 @@ logger = logging.getLogger("amqp_server.queue_recovery")
 
 def open_queue(
     storage: QueueStorage,
-    document: Document,
+    unopened: UnopenedLog,
     definition: QueueDefinition,
     checkpoint: QueueCheckpoint | None,
     redo: QueueRedo | None,
@@ -46,8 +44,8 @@ def open_queue(
 
     Args:
         storage: Opens the log.
-        document: Document of the queue, or of the exchange whose hidden queue it is.
-        definition: Parsed content of the document.
+        unopened: The log.
+        definition: Definition of the queue, or of the hidden queue of an exchange.
         checkpoint: The last known settlement.
         redo: Work of committed transactions for this queue; carried out when this returns.
         known_end: Offset below which the log was on the disk according to the checkpoints. Records
@@ -57,16 +55,14 @@ def open_queue(
     Raises:
         LogError: The log cannot be opened.
     """
-    identity = LogIdentity(document.vhost, definition.name, definition.incarnation)
-    settings = definition.storage_settings(storage)
     known_floor = checkpoint.ack_floor if checkpoint is not None else 0
-    log, report = storage.open_log(identity, settings, known_floor, known_end)
+    log, report = storage.open_log(unopened, known_floor, known_end)
     if known_end > report.end_offset:
         logger.error(
             "%s vhost=%s queue=%s path=%s log_end=%d known_end=%d lost_ranges=%s",
             "end of log missing" if report.segment_count else "log missing",
-            document.vhost,
-            document.name,
+            unopened.identity.vhost,
+            unopened.identity.queue,
             report.directory,
             report.end_offset,
             known_end,
@@ -84,7 +80,7 @@ def open_queue(
         delivered_watermark = log.log_end_offset
     opened = OpenedLog(
         log,
-        settings,
+        unopened.settings,
         settlement.ack_floor,
         settlement.ranges(),
         delivered_watermark,

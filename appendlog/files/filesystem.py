@@ -10,10 +10,10 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from appendlog.files.mapped_file import MappedFile
 from appendlog.files.open_files import OPEN_FILES
@@ -27,6 +27,12 @@ _DSYNC: Final[int] = getattr(os, "RWF_DSYNC", 0)
 _VECTOR_MAX: Final = 512  # buffers in one pwritev; Linux allows 1024
 _NO_DSYNC: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _F_FULLFSYNC: Final = 51  # macOS: its fsync does not reach the platter
+
+
+ResultT = TypeVar("ResultT")
+
+NATIVE_READS: Final = ("open", "pread", "size", "listdir", "scandir", "read_file")
+"""Operations that a kernel may replace where `FileSystem.reads_natively` says so."""
 
 
 class Room(NamedTuple):
@@ -57,15 +63,28 @@ class FileSystem:
     says whether it may; who says nothing forbids it.
     """
 
+    reads_natively: bool = True
+    """Whether a compiled kernel may list directories and read files itself.
+
+    It reports to `note_reads`. Whoever defines an operation of `NATIVE_READS` says whether it may;
+    who says nothing forbids it.
+    """
+
     def __init_subclass__(cls) -> None:
-        """See `writes_natively`."""
+        """See `writes_natively` and `reads_natively`."""
         super().__init_subclass__()
         if "writes_natively" not in vars(cls):
-            owners = [
-                next(vars(each) for each in cls.__mro__ if name in vars(each))
-                for name in ("pwrite", "pwritev")
-            ]
-            cls.writes_natively = all(owner.get("writes_natively", False) for owner in owners)
+            cls.writes_natively = cls._allows("writes_natively", "pwrite", "pwritev")
+        if "reads_natively" not in vars(cls):
+            cls.reads_natively = cls._allows("reads_natively", *NATIVE_READS)
+
+    @classmethod
+    def _allows(cls, permission: str, *operations: str) -> bool:
+        """Return whether all who define one of these operations permit a kernel to replace it."""
+        owners = [
+            next(vars(each) for each in cls.__mro__ if name in vars(each)) for name in operations
+        ]
+        return all(owner.get(permission, False) for owner in owners)
 
     def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Open a file, closed in child processes; do not wait for the other end of a pipe."""
@@ -117,6 +136,25 @@ class FileSystem:
         Args:
             written: See `note_pwrite`.
             seconds: See `note_pwrite`.
+        """
+
+    def run_natively(self, name: str, path: str, operation: Callable[[], ResultT]) -> ResultT:
+        """Run a kernel that makes operations on some files, and return its result.
+
+        Args:
+            name: Name of the system call that it makes most.
+            path: Path of the first file.
+            operation: Calls the kernel.
+        """
+        return operation()
+
+    def note_reads(self, count: int, octets: int, seconds: float) -> None:
+        """Take note of what a kernel has read, in any thread.
+
+        Args:
+            count: Number of reads.
+            octets: Number of octets that they returned.
+            seconds: Time that all of them took.
         """
 
     def fsync(self, descriptor: int) -> None:

@@ -87,13 +87,18 @@ def read_durable_end(
         data = filesystem.read_file(directory / END_FILE_NAME, last)
     except FileNotFoundError:
         return None
+    return newest_slot(data, incarnation)
+
+
+def newest_slot(data: bytes, incarnation: UUID) -> DurableEnd | None:
+    """Return the newest valid slot in the octets of an `end` file, or None if there is none."""
     found: DurableEnd | None = None
     for at in END_SLOT_POSITIONS:
         sums_at = at + END_SLOT_BYTES
         slot = decode_slot(data[at:sums_at], incarnation)
         if slot is not None and (found is None or slot.generation > found.generation):
             sums = decode_sums(data[sums_at : sums_at + END_SUMS_BYTES], slot.generation)
-            found = slot._replace(summary=sums)
+            found = DurableEnd(*slot[:-1], sums)
     return found
 
 

@@ -158,16 +158,17 @@ class ActiveIndex:
         interval_bytes: Minimum distance between entries.
 
     Attributes:
+        interval_bytes: Minimum distance between entries.
         due_position: Position in the segment from which a data chunk gets an entry.
         stored_count: Number of entries in the file.
         tail: Entries after those in the file; replaced as a whole once they are stored.
     """
 
-    __slots__ = ("_base_offset", "_interval_bytes", "due_position", "stored_count", "tail")
+    __slots__ = ("_base_offset", "due_position", "interval_bytes", "stored_count", "tail")
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self._base_offset = base_offset
-        self._interval_bytes = interval_bytes
+        self.interval_bytes = interval_bytes
         self.due_position = 0
         self.stored_count = 0
         self.tail = IndexTable.empty(base_offset)
@@ -182,9 +183,9 @@ class ActiveIndex:
             stored_count: Number of valid entries in the file, >= 1.
             last: Last valid entry.
         """
-        index = type(self)(self._base_offset, self._interval_bytes)
+        index = type(self)(self._base_offset, self.interval_bytes)
         index.stored_count = stored_count
-        index.due_position = last.position + self._interval_bytes
+        index.due_position = last.position + self.interval_bytes
         return index
 
     def add(self, offset: int, position: int, max_timestamp_ns: int) -> None:
@@ -193,7 +194,7 @@ class ActiveIndex:
             return
         if offset - self._base_offset > U32_MAX or position > U32_MAX:
             return
-        self.due_position = position + self._interval_bytes
+        self.due_position = position + self.interval_bytes
         self.tail.append(IndexEntry(offset, position, max_timestamp_ns))
 
     def store(self, filesystem: FileSystem, path: Path, salt: int) -> None:

@@ -7,7 +7,8 @@ searches forward for the next valid one. Memory: one window, or one chunk if tha
 from __future__ import annotations
 
 from array import array
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Self
 
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.chunk import ChunkHeader, own_header
@@ -16,6 +17,8 @@ from appendlog.layout.format import CHUNK_CRC_START, CHUNK_HEADER_BYTES, CHUNK_M
 from appendlog.layout.records import sum_chunks
 
 WINDOW_BYTES: Final = 1 << 20
+_NO_FILES: Final = FileSystem()
+_NO_FILE: Final = -1
 
 
 class SegmentScan:
@@ -44,6 +47,26 @@ class SegmentScan:
         self._window_bytes = window_bytes
         self._data = b""
         self._start = 0
+        self._headers: Mapping[int, bytes] = {}
+
+    @classmethod
+    def of_window(
+        cls, data: bytes, start: int, size: int, salt: int, headers: Mapping[int, bytes]
+    ) -> Self:
+        """Return a scan of octets that were read already: it reads no file, and finds no others.
+
+        Args:
+            data: The octets from `start` on, up to the end of the part to scan.
+            start: Position of the first one.
+            size: Size of the part to scan.
+            salt: Salt of the log.
+            headers: Headers of some chunks before `start`, by position.
+        """
+        scan = cls(_NO_FILES, _NO_FILE, size, salt)
+        scan._data = data
+        scan._start = start
+        scan._headers = headers
+        return scan
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes at `position`; fewer only at the end of the scanned part.
@@ -53,6 +76,8 @@ class SegmentScan:
         size = max(min(size, self._size - position), 0)
         at = position - self._start
         if size and (at < 0 or at + size > len(self._data)):
+            if self._descriptor == _NO_FILE:
+                return self._headers.get(position, b"")[:size]
             window = min(max(size, self._window_bytes), self._size - position)
             self._data = self._filesystem.read_all(self._descriptor, window, position)
             self._start = position

@@ -7,6 +7,7 @@ from appendlog import Append, FileSystem, Log, LogIdentity, LogOptions, Recovery
 from appendlog.files.descriptors import Descriptors
 from appendlog.layout.message import PERSISTENT, encode_message
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
+from appendlog.recovery.log_images import read_images
 
 IDENTITY = LogIdentity("/", "orders", uuid.UUID("8f14e45f-ceea-467f-a4d6-0b1c2d3e4f50"))
 SALT = IDENTITY.salt
@@ -35,12 +36,13 @@ def open_log(
     segment_bytes: int = 1 << 20,
     settled_floor: int = 0,
 ) -> tuple[Log, RecoveryReport]:
-    """Open a log whose descriptors are its own."""
+    """Open a log as the server does, with an image if it has one; its descriptors are its own."""
     options = LogOptions(
         segment_bytes=segment_bytes, index_interval_bytes=256, descriptors=Descriptors(4)
     )
     OPENED.append(options.descriptors)
-    return Log.open(directory, IDENTITY, options, filesystem, settled_floor)
+    (image,) = read_images(filesystem or FileSystem(), [directory])
+    return Log.open(directory, IDENTITY, options, filesystem, settled_floor, image=image)
 
 
 def append(log: Log, start: int, end: int, sync: bool = True, step: int = 3) -> None:

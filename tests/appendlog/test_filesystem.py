@@ -198,8 +198,8 @@ OPERATIONS: dict[str, tuple[str, tuple[object, ...]]] = {
     "sync_filesystem": ("syncfs", (Path("f"),)),
 }
 """Each single operation: the name of its system call, and arguments."""
-NO_WAITS = {"will_need", "wont_need", "note_pwrite", "note_pwritev", "refuses_dsync"}
-MADE_OF_OTHERS = {"write_all", "read_all", "write_file", "read_file", "remove_tree"}
+NO_WAITS = {"will_need", "wont_need", "note_pwrite", "note_pwritev", "note_reads", "refuses_dsync"}
+MADE_OF_OTHERS = {"run_natively", "write_all", "read_all", "write_file", "read_file", "remove_tree"}
 
 
 def test_each_operation_is_known_to_the_watch_or_is_made_of_others() -> None:

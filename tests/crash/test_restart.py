@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Connection, Exchange, Queue, Tx
 
-from amqp_server import start_and_stop
-from appendlog.files.read_ahead import READERS, ReadAhead
+from appendlog.files.bulk_reads import READS_NATIVELY
+from appendlog.recovery.log_recovery import RecoveredLog, recover
+from appendlog.recovery.segment_recovery import RecoveryContext
 from cli.exit_codes import EXIT_TRY_AGAIN
 from tests.amqp_client import connect
 from tests.conftest import StartServer
@@ -378,40 +379,26 @@ def test_a_start_on_a_port_in_use_leaves_a_clean_stop_clean(
         assert drain(client, "q") == flags(range(6), redelivered=False)
 
 
-@pytest.mark.skipif(READERS > 1, reason="without a compiled kernel nothing is read ahead")
-def test_a_start_reads_the_files_of_its_definitions_and_logs_ahead(
+@pytest.mark.skipif(not READS_NATIVELY, reason="without a compiled kernel there are no images")
+def test_a_start_opens_logs_that_are_as_they_were_by_their_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
-        for number in range(40):
+        for number in range(80):
             client.declare(f"q{number}")
             publish_confirmed(client, f"q{number}", range(2))
-    metadata, logs = (
-        sum(path.stat().st_size for path in (tmp_path / name).rglob("*") if path.is_file())
-        for name in ("metadata", "logs")
-    )
-    started: list[ReadAhead] = []
+    (torn,) = tmp_path.glob("logs/*/q40/*/*.log")
+    torn.write_bytes(torn.read_bytes() + b"torn")
+    recovered: list[str] = []
 
-    class Watched(ReadAhead):
-        """Reading ahead that the test can wait for."""
+    def watched(context: RecoveryContext) -> RecoveredLog:
+        recovered.append(context.identity.queue)
+        return recover(context)
 
-        def __init__(self) -> None:
-            super().__init__()
-            started.append(self)
-
-        def stop(self) -> None:
-            # What is asked for is what it reads, not whether it is faster than so small a start.
-            self.join()
-            super().stop()
-
-    monkeypatch.setattr(start_and_stop, "ReadAhead", Watched)
+    monkeypatch.setattr("appendlog.opening.recover", watched)
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()
-        assert drain(client, "q7") == flags(range(2), redelivered=False)
-    (ahead,) = started
-    # All but what lies beside the documents: the list of names.
-    beside = sum(
-        path.stat().st_size for path in (tmp_path / "metadata").iterdir() if path.is_file()
-    )
-    assert ahead.read_bytes == metadata - beside + logs
+        for queue in ("q7", "q40", "q79"):
+            assert drain(client, queue) == flags(range(2), redelivered=False)
+    assert recovered == ["q40"]

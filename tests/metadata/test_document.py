@@ -200,3 +200,10 @@ def test_a_document_too_deep_for_a_checksum_is_refused() -> None:
     content = signed().replace(b'"body":{}', b'"body":{"x":' + b"[" * 990 + b"]" * 990 + b"}")
     with pytest.raises(DocumentFormatError):
         decode_document(content)
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"-1e999"])
+def test_a_number_that_is_not_json_does_not_fit_the_checksum_of_null(number: bytes) -> None:
+    content = encode_document(Document("queues", "/", "a", {"limit": None}))
+    with pytest.raises(DocumentFormatError, match="checksum"):
+        decode_document(content.replace(b"null", number))

@@ -20,11 +20,14 @@ from pamqp.commands import Tx
 from amqp_server import start_and_stop
 from amqp_server.base.config import ServerConfig
 from amqp_server.base.errors import StartupError
+from amqp_server.recovery import stored_state
 from amqp_server.recovery.start_report_file import load_report
 from amqp_server.start_and_stop import RunningServer, recover_and_stop, start, try_recovery
 from amqp_server.upkeep.alarms import Reading
 from appendlog import FileSystem
 from appendlog.files.dry_run import DryRunFileSystem
+from metadata.names import LOGS_NAME
+from metadata.redo_file import REDO_NAME
 from tests.amqp_client import connect
 from tests.limits import HANG_SECONDS
 from tests.threaded_server import ThreadedServer
@@ -319,3 +322,30 @@ async def test_a_start_without_a_thread_for_the_disk_is_refused_in_one_line_or_d
     except StartupError:
         return
     await running.stop()
+
+
+class HungLogs(FileSystem):
+    """Does not answer when the directories of the logs are listed."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+
+    def scandir(self, path: Path) -> list[tuple[str, bool]]:
+        if path.name == LOGS_NAME:
+            assert self.answers.wait(HANG_SECONDS)
+        return super().scandir(path)
+
+
+async def test_damaged_definitions_refuse_a_start_although_the_listing_of_the_logs_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_state, "LISTING_SECONDS_MAX", 0.01)
+    assert await (await start(config(tmp_path))).stop()
+    (tmp_path / "metadata" / REDO_NAME).write_bytes(b"damaged")
+    files = HungLogs()
+    try:
+        async with asyncio.timeout(HANG_SECONDS):
+            with pytest.raises(StartupError, match="redo"):
+                await start(config(tmp_path), files)
+    finally:
+        files.answers.set()

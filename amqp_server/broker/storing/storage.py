@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.changed_queues import ChangedQueues
 from amqp_server.broker.counters.counted_channels import CountedChannels
@@ -30,6 +30,7 @@ from appendlog import (
     ReopenRequest,
 )
 from appendlog.opening import fresh_state
+from appendlog.recovery.log_images import read_images
 from metadata.log_directories import logs_of_vhost, remove_log
 from metadata.names import log_directory, queue_directory, spill_directory, vhost_directory
 from ring import PagePool, Ring
@@ -53,12 +54,31 @@ if TYPE_CHECKING:
         LogOptions,
         RecoveryReport,
     )
+    from appendlog.recovery.log_images import LogImage
     from offsets.settlement import Settlement
 
 logger = logging.getLogger("amqp_server.broker.storing.storage")
 
 RELIEF_SHARE = 0.8
 """Share of the allowed bytes that remains after the rings together held too much."""
+
+
+class UnopenedLog(NamedTuple):
+    """A log on the disk that is to be opened.
+
+    Attributes:
+        directory: Directory of the log.
+        identity: Virtual host, queue and incarnation of the log.
+        options: Options of the log.
+        settings: How the log is kept on the disk.
+        image: What is in the directory; None if the recovery has to read it.
+    """
+
+    directory: Path
+    identity: LogIdentity
+    options: LogOptions
+    settings: StorageSettings
+    image: LogImage | None
 
 
 class QueueStorage:
@@ -134,25 +154,45 @@ class QueueStorage:
         # The directory cannot exist. Looking for it would block the loop for each declare.
         return OpenedLog(Log(fresh_state(*place, self._filesystem)), settings)
 
+    def look_at(self, logs: Sequence[tuple[LogIdentity, StorageSettings]]) -> list[UnopenedLog]:
+        """Read what is in the directories of some logs, to open them; may block on the disk.
+
+        Args:
+            logs: Identity of each, and how it is kept on the disk; at most `IMAGES_AT_ONCE`.
+        """
+        places = [self._place(identity, settings) for identity, settings in logs]
+        images = read_images(self._filesystem, [directory for directory, _, _ in places])
+        return [
+            UnopenedLog(*place, settings, image)
+            for place, (_, settings), image in zip(places, logs, images, strict=True)
+        ]
+
     def open_log(
-        self,
-        identity: LogIdentity,
-        settings: StorageSettings,
-        settled_floor: int = 0,
-        known_end: int = 0,
-        filesystem: FileSystem | None = None,
+        self, unopened: UnopenedLog, settled_floor: int = 0, known_end: int = 0
     ) -> tuple[Log, RecoveryReport]:
         """Open or create a queue's log, and recover it; may block on the disk for a while.
 
         Args:
-            identity: Virtual host, queue and incarnation of the log.
-            settings: How the log is kept on the disk.
+            unopened: The log, from `look_at`.
             settled_floor: Floor of its checkpoint; recovery does not miss offsets below it.
             known_end: End in its checkpoint; offsets below it were on the disk.
-            filesystem: File system for this log alone; None means that of all logs.
         """
-        files = filesystem or self._filesystem
-        return Log.open(*self._place(identity, settings), files, settled_floor, known_end)
+        directory, identity, options, _, image = unopened
+        files = self._filesystem
+        return Log.open(directory, identity, options, files, settled_floor, known_end, image)
+
+    def placeholder_log(
+        self, identity: LogIdentity, settings: StorageSettings, filesystem: FileSystem
+    ) -> Log:
+        """Return an empty log that refuses every write.
+
+        Args:
+            identity: Virtual host, queue and incarnation of the log.
+            settings: How the log would be kept on the disk.
+            filesystem: Finds nothing, and refuses every write.
+        """
+        log, _ = Log.open(*self._place(identity, settings), filesystem)
+        return log
 
     def mark_of(self, log: Log) -> LogMark:
         """Return the deletion mark of a log."""

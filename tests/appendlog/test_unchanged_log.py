@@ -1,0 +1,323 @@
+"""The short way to open a log: taken where nothing has changed, and never to another result."""
+
+import os
+import random
+import shutil
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appendlog import Append, Descriptors, FileSystem, Log, LogIdentity, LogOptions, encode_chunk
+from appendlog.layout.message import PERSISTENT
+from appendlog.recovery import log_images
+from appendlog.recovery.known_sums import VERIFIED_BYTES
+from appendlog.recovery.log_images import LogImage, read_images
+from appendlog.recovery.log_recovery import RecoveredLog
+from appendlog.recovery.recovery_report import RecoveryReport
+from appendlog.recovery.segment_recovery import RecoveryContext
+from appendlog.recovery.unchanged_log import recover_unchanged
+from appendlog.segments.segment_writer import INDEX_GROUP_ENTRIES
+from tests.appendlog.builders import (
+    IDENTITY,
+    SALT,
+    append,
+    chunk,
+    cut,
+    flip,
+    message,
+    open_log,
+    read_all,
+)
+
+INTERVAL_BYTES = 256
+NOW_NS = 10**18
+
+
+needs_images = pytest.mark.skipif(
+    log_images._READ is None, reason="without a compiled kernel there are no images"
+)
+
+
+def image_of(directory: Path) -> LogImage | None:
+    (image,) = read_images(FileSystem(), [directory])
+    return image
+
+
+def short_way(
+    directory: Path, known_end: int = 0, identity: LogIdentity = IDENTITY
+) -> RecoveredLog | None:
+    """Return what the short way finds, which may be nothing; changes no file."""
+    image = image_of(directory)
+    if image is None:
+        return None
+    context = RecoveryContext(
+        directory,
+        identity,
+        FileSystem(),
+        Descriptors(1),
+        INTERVAL_BYTES,
+        RecoveryReport(directory),
+        0,
+        known_end,
+        NOW_NS,
+    )
+    return recover_unchanged(context, image)
+
+
+def opened(directory: Path, image: LogImage | None) -> dict[str, object]:
+    """Open a log, with an image or without; return all that can be seen of it, and its files."""
+    options = LogOptions(
+        segment_bytes=1 << 20,
+        index_interval_bytes=INTERVAL_BYTES,
+        descriptors=Descriptors(4),
+        time_ns=lambda: NOW_NS,
+    )
+    log, report = Log.open(directory, IDENTITY, options, image=image)
+    segments = [
+        (
+            each.name,
+            each.data_bytes,
+            each.size_bytes,
+            each.summary,
+            each.is_sealed,
+            each.is_whole,
+            # That of a sealed one is when it was opened.
+            each.begun_ns == NOW_NS,
+            None if each.index is None else (each.index.stored_count, list(each.index.tail)),
+        )
+        for each in log.segments
+    ]
+    seen: dict[str, object] = {
+        "report": asdict(report) | {"directory": None, "seconds": None},
+        "ends": (log.log_start_offset, log.log_end_offset, log.recovery_point),
+        "segments": segments,
+        "messages": read_all(log),
+    }
+    end = log.log_end_offset
+    append(log, end, end + 3)
+    seen["appended"] = read_all(log, end)
+    log.close()
+    seen["files"] = {each.name: each.read_bytes() for each in sorted(directory.iterdir())}
+    return seen
+
+
+def a_random_log(directory: Path, chance: random.Random) -> None:
+    log, _ = open_log(directory)
+    large = chance.random() < 0.3
+    for _ in range(chance.randint(1, 12)):
+        start = log.log_end_offset
+        stop = start + chance.randint(1, 400 if large else 40)
+        flags = chance.choice([0, PERSISTENT])
+        body_bytes = chance.choice([0, 900, 900, 20_000])
+        step = chance.choice([1, stop - start])
+        for first in range(start, stop, step):
+            messages = [message(number, body_bytes, flags) for number in range(first, first + step)]
+            data = encode_chunk(messages, first, None, 1_000 + first, None, SALT)
+            log.append(Append([data], first + step, sync=chance.random() < 0.5))
+        if chance.random() < 0.2:
+            log.append(Append([], log.log_end_offset + 7, sync=True))
+        if chance.random() < 0.05:
+            log.roll()
+    if chance.random() < 0.5:
+        log.close()
+
+
+def change(directory: Path, chance: random.Random) -> None:
+    """Change a file of a log, as a faulty disk or a person might."""
+    path = chance.choice(sorted(directory.iterdir()))
+    size = path.stat().st_size
+    near_end = max(size - 200, 0)
+    kind = chance.choice(["flip", "flip", "cut", "extend", "remove", "other", "old end"])
+    if kind == "flip" and size:
+        flip(path, chance.choice([chance.randrange(size), chance.randrange(near_end, size)]))
+    elif kind == "cut":
+        cut(path, chance.choice([chance.randint(0, size), chance.randint(near_end, size)]))
+    elif kind == "extend":
+        path.write_bytes(path.read_bytes() + bytes(chance.choice([1, 16, 100])))
+    elif kind == "remove":
+        path.unlink()
+    elif kind == "other":
+        name = chance.choice(["deleted", "notes.txt", f"{9:020d}.log", f"{9:020d}.index", ".x"])
+        (directory / name).write_bytes(bytes(chance.choice([0, 50])))
+    elif kind == "old end" and (directory / "end").exists():
+        # As if the newest slot had not reached the disk.
+        data = bytearray((directory / "end").read_bytes())
+        data[512:] = bytes(len(data[512:]))
+        (directory / "end").write_bytes(bytes(data))
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 2))
+def test_both_ways_find_the_same_log_whatever_was_changed(
+    tmp_path_factory: pytest.TempPathFactory, chance: random.Random, changes: int
+) -> None:
+    directory = tmp_path_factory.mktemp("log")
+    a_random_log(directory / "short", chance)
+    for _ in range(changes):
+        if any((directory / "short").iterdir()):
+            change(directory / "short", chance)
+    shutil.copytree(directory / "short", directory / "long")
+    short = opened(directory / "short", image_of(directory / "short"))
+    assert short == opened(directory / "long", None)
+
+
+@needs_images
+@pytest.mark.parametrize("size_bytes", [0, 5_000, VERIFIED_BYTES, 9 * VERIFIED_BYTES])
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_log_that_is_as_its_end_says_is_opened_by_its_image_alone(
+    tmp_path: Path, size_bytes: int, is_closed: bool
+) -> None:
+    log, _ = open_log(tmp_path)
+    append(log, 0, 3)
+    while log.size_bytes < size_bytes:
+        append(log, log.log_end_offset, log.log_end_offset + 3)
+    if is_closed:
+        log.close()
+    found = short_way(tmp_path)
+    assert found is not None
+    assert found.end_offset == log.log_end_offset
+    assert found.matches_end_file
+    assert [each.summary for each in found.segments] == log.summaries()
+    image = image_of(tmp_path)
+    assert image is not None
+    read_bytes = len(image.head) + len(image.foot) + len(image.index_part)
+    assert read_bytes < 2 * VERIFIED_BYTES + (8 << 10)
+
+
+@needs_images
+def test_of_large_chunks_only_headers_are_read_before_those_that_are_verified(
+    tmp_path: Path,
+) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=8 << 20)
+    for number in range(50):
+        data = encode_chunk([message(number, body_bytes=150_000)], number, None, 1_000, None, SALT)
+        log.append(Append([data], number + 1, sync=True))
+    found, image = short_way(tmp_path), image_of(tmp_path)
+    assert found is not None
+    assert image is not None
+    assert found.end_offset == 50
+    (segment,) = found.segments
+    assert segment.index is not None
+    # The file has the first group of entries, and the others are in memory.
+    assert segment.index.stored_count == INDEX_GROUP_ENTRIES
+    assert [entry.offset for entry in segment.index.tail] == list(range(INDEX_GROUP_ENTRIES, 50))
+    assert len(image.foot) < 2 * 150_000 + VERIFIED_BYTES
+
+
+def _torn(directory: Path) -> None:
+    (segment,) = directory.glob("*.log")
+    segment.write_bytes(segment.read_bytes() + b"torn")
+
+
+def _behind(directory: Path) -> None:
+    (segment,) = directory.glob("*.log")
+    segment.write_bytes(segment.read_bytes() + chunk(30, 33))
+
+
+def _sealed(directory: Path) -> None:
+    log, _ = open_log(directory)
+    log.roll()
+    log.close()
+    (directory / f"{30:020d}.log").unlink()
+
+
+def _two_segments(directory: Path) -> None:
+    log, _ = open_log(directory)
+    log.roll()
+    log.close()
+
+
+def _linked(directory: Path) -> None:
+    (segment,) = directory.glob("*.log")
+    segment.rename(directory.parent / "elsewhere")
+    segment.symlink_to(directory.parent / "elsewhere")
+
+
+def _piped(directory: Path) -> None:
+    (directory / "end").unlink()
+    os.mkfifo(directory / "end")
+
+
+def _marked(directory: Path) -> None:
+    (directory / "deleted").touch()
+
+
+def _damaged(directory: Path) -> None:
+    (segment,) = directory.glob("*.log")
+    flip(segment, segment.stat().st_size - 20)
+
+
+def _named_wrongly(directory: Path) -> None:
+    (segment,) = directory.glob("*.log")
+    segment.rename(directory / f"{3:020d}.log")
+
+
+def _without_end(directory: Path) -> None:
+    (directory / "end").unlink()
+
+
+@needs_images
+@pytest.mark.parametrize(
+    "change",
+    [
+        _torn,
+        _behind,
+        _sealed,
+        _two_segments,
+        _linked,
+        _piped,
+        _marked,
+        _damaged,
+        _named_wrongly,
+        _without_end,
+    ],
+)
+def test_anything_else_is_left_to_the_long_way(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    directory = tmp_path / "log"
+    log, _ = open_log(directory)
+    append(log, 0, 30)
+    log.close()
+    assert short_way(directory) is not None
+    change(directory)
+    assert short_way(directory) is None
+
+
+@needs_images
+def test_a_log_of_another_queue_or_below_its_checkpoint_is_left_to_the_long_way(
+    tmp_path: Path,
+) -> None:
+    log, _ = open_log(tmp_path)
+    append(log, 0, 30)
+    log.close()
+    other = LogIdentity("/", "other", uuid.uuid4())
+    renamed = LogIdentity("/", "renamed", IDENTITY.incarnation)
+    assert short_way(tmp_path, identity=other) is None
+    assert short_way(tmp_path, identity=renamed) is None
+    assert short_way(tmp_path, known_end=30) is not None
+    assert short_way(tmp_path, known_end=31) is None
+
+
+@needs_images
+def test_a_segment_whose_index_is_missing_is_short_only_if_all_of_it_is_verified(
+    tmp_path: Path,
+) -> None:
+    log, _ = open_log(tmp_path)
+    while log.size_bytes < VERIFIED_BYTES - 2_000:
+        append(log, log.log_end_offset, log.log_end_offset + 3)
+    log.close()
+    (index,) = tmp_path.glob("*.index")
+    index.unlink()
+    assert short_way(tmp_path) is not None
+    log, _ = open_log(tmp_path)
+    while log.size_bytes < VERIFIED_BYTES + 2_000:
+        append(log, log.log_end_offset, log.log_end_offset + 3)
+    log.close()
+    (index,) = tmp_path.glob("*.index")
+    index.unlink()
+    assert short_way(tmp_path) is None
