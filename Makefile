@@ -171,6 +171,7 @@ conformance: setup
 check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m tests.conformance.rabbitmq $(BIN)/python -m pytest tests/conformance
 	$(BIN)/python -m pytest tests/management/writes/rabbitmq_conversation.py
+	$(BIN)/python -m pytest tests/definitions/with_rabbitmq.py
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/tools_of_rabbitmq.py
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/beside_rabbitmq.py
 	$(BIN)/python -m pytest -s tests/cli/migrate/from_rabbitmq.py
