@@ -20,7 +20,7 @@
 #   docs         the pages as a site in build/site/; every link between them is checked
 #   check        lint, types, test
 #   check-long   check, and then what takes hours:
-#   long-search long-crash long-faults long-management long-pure
+#   long-search long-crash long-moving long-faults long-management long-pure
 #                its parts; a night has time for each of them
 
 SHELL := bash
@@ -58,6 +58,7 @@ PAGE := tests/management/page
 LONG_EXAMPLES ?= 5000
 KILL_ROUNDS ?= 500
 KILL_SEED ?= $(shell echo $$RANDOM)
+MOVING_ROUNDS ?= 50
 FAULT_OUTCOMES ?= 12
 FAULT_STRIDE ?= 1
 ROT_STRIDE ?= 1
@@ -70,8 +71,8 @@ KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/rou
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
-	check check-long long-search long-crash long-faults long-management long-pure java tools clients node programs prepare \
-	bytecode upgrade test-slices
+	check check-long long-search long-crash long-moving long-faults long-management long-pure java tools clients \
+	node programs prepare bytecode upgrade test-slices
 
 setup: $(COMPILED) $(INSTALLED)
 
@@ -171,6 +172,7 @@ conformance: setup
 check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m tests.conformance.rabbitmq $(BIN)/python -m pytest tests/conformance
 	$(BIN)/python -m pytest tests/management/writes/rabbitmq_conversation.py
+	$(BIN)/python -m pytest tests/definitions/with_rabbitmq.py
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/tools_of_rabbitmq.py
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/beside_rabbitmq.py
 	$(BIN)/python -m pytest -s tests/cli/migrate/from_rabbitmq.py
@@ -222,6 +224,7 @@ check: prepare
 check-long: check
 	$(MAKE) long-search
 	$(MAKE) long-crash
+	$(MAKE) long-moving
 	$(MAKE) long-faults
 	$(MAKE) long-management
 	$(MAKE) long-pure
@@ -246,6 +249,11 @@ long-search: setup programs
 long-crash: setup
 	$(call long,KILL_ROUNDS=$(KILL_ROUNDS) KILL_SEED=$(KILL_SEED) \
 		$(BIN)/python -m pytest -s --timeout=0 tests/crash)
+
+# Machines that die, with a gigabyte in a thousand queues on the volume that moves; skipped without root.
+long-moving: setup
+	$(call long,MOVING_ROUNDS=$(MOVING_ROUNDS) MOVING_SEED=$(KILL_SEED) MOVING_QUEUES=1000 \
+		MOVING_MEGABYTES=1000 $(BIN)/python -m pytest -s --timeout=0 tests/moving)
 
 # Every operation of the disk fails, every power cut has many outcomes, every byte is changed.
 long-faults: setup

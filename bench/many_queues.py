@@ -3,11 +3,12 @@
     python -m bench.many_queues [--queues 20000] [--messages 3] [--runs 3] [--cold]
     python -m bench.many_queues --queues 1000 --messages 2500 --body-bytes 4096     10 GB
 
-Declares durable queues and confirms some messages in each. Then it starts the server again and
-again: after a clean stop, and after SIGKILL under a load of publishes to all queues, in turn. It
-prints the seconds and the CPU seconds (user and system) until the server listens, the seconds from
-then to the first confirm, and those of each clean stop. After each start it counts the messages of
-some queues: if one that was confirmed is missing, the figures do not count.
+Declares durable queues, confirms some messages in each, and kills the server: the first start finds
+queues that no stop has tidied up. Then it starts the server again and again: after a clean stop,
+and after SIGKILL under a load of publishes to all queues, in turn. It prints the seconds and the
+CPU seconds (user and system) until the server listens, the seconds from then to the first confirm,
+and those of each clean stop. After each start it counts the messages of some queues: if one that
+was confirmed is missing, the figures do not count.
 """
 
 import itertools
@@ -41,6 +42,7 @@ _BLOCK_MESSAGES: Final = 100
 _UNCONFIRMED_MAX: Final = 20_000
 _LOAD_SECONDS: Final = 1.0
 
+_AFTER_FILL: Final = "start after SIGKILL, never stopped before"
 _AFTER_STOP: Final = "start after a clean stop"
 _AFTER_KILL: Final = "start after SIGKILL under load"
 _FIRST_CONFIRM: Final = "from then to the first confirm"
@@ -93,6 +95,9 @@ def main(
         directory = Path(name)
         with start_our_server("ours", directory) as server:
             _fill(server, queues, messages, body_bytes)
+            _kill(server)
+        with _started(directory, _AFTER_FILL, costs, empty_cache) as server:
+            _check(server, queues, messages)
         for _ in range(runs):
             with _started(directory, _AFTER_STOP, costs, empty_cache) as server:
                 _check(server, queues, messages)
@@ -183,7 +188,12 @@ def _kill_under_load(server: RunningBroker, queues: int, body_bytes: int) -> Non
             connection.send(_publishes(number, 1, body_bytes))
             while sent - window.settled > _UNCONFIRMED_MAX // 20:
                 window.feed(connection.receive())
-        os.kill(server.pid, signal.SIGKILL)
+        _kill(server)
+
+
+def _kill(server: RunningBroker) -> None:
+    assert server.pid is not None, "a server of ours has a process"
+    os.kill(server.pid, signal.SIGKILL)
 
 
 def _confirm_one(server: RunningBroker) -> None:

@@ -27,7 +27,7 @@ cdef extern from *:
     #define FOOT_BYTES 4096
     /* What is verified before the end of the last segment. */
     #define VERIFIED_BYTES (64 << 10)
-    /* From the last chunk whose place is known; beyond it there is no image. */
+    /* Behind the chunks that are passed; beyond it there is no image. */
     #define FOOT_BYTES_MAX (640 << 10)
     #define CHUNK_HEADER_BYTES 88
     #define CHUNK_PREFIX_BYTES 12
@@ -99,7 +99,8 @@ cdef extern from *:
         return is_read;
     }
 
-    /* Where the chunks begin that are to be verified: the last place before them in the index. */
+    /* Where the chunks begin that are to be verified: the last place before them in the index, or
+       that of the first chunk. Of a log without others, its very first octet. */
     static int64_t start_of_foot(const log_image *image)
     {
         int64_t from = image->log_bytes - VERIFIED_BYTES;
@@ -111,7 +112,7 @@ cdef extern from *:
             if (position < from)
                 return position;
         }
-        return 0;
+        return from > 0 ? CHUNK_PREFIX_BYTES + u32_at(image->head + 8) : 0;
     }
 
     /* Go on from the start of the foot over large chunks, and keep their headers. */
@@ -142,15 +143,14 @@ cdef extern from *:
             return 0;
         /* A disk that reads ahead by itself would read what nobody needs. */
         posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM);
-        image->foot_start = start_of_foot(image);
-        pass_chunks(file, image);
-        image->foot_bytes = size - image->foot_start;
-        if (image->index_bytes < 0 && size > VERIFIED_BYTES)
-            image->foot_bytes = 0; /* no place is known: all of it is to be read */
-        if (image->foot_bytes > 0 && image->foot_bytes <= FOOT_BYTES_MAX) {
-            image->head_bytes = size < HEAD_BYTES ? size : HEAD_BYTES;
-            is_read = read_whole(file, image->foot, image->foot_bytes, image->foot_start)
-                && read_whole(file, image->head, image->head_bytes, 0);
+        image->head_bytes = size < HEAD_BYTES ? size : HEAD_BYTES;
+        if (image->head_bytes >= CHUNK_PREFIX_BYTES
+            && read_whole(file, image->head, image->head_bytes, 0)) {
+            image->foot_start = start_of_foot(image);
+            pass_chunks(file, image);
+            image->foot_bytes = size - image->foot_start;
+            is_read = image->foot_bytes > 0 && image->foot_bytes <= FOOT_BYTES_MAX
+                && read_whole(file, image->foot, image->foot_bytes, image->foot_start);
         }
         close(file);
         return is_read;

@@ -15,7 +15,14 @@ from appendlog.layout.format import CHUNK_HEADER_BYTES, GAP_MARKER_BYTES
 from appendlog.layout.records import SUM_BASE_OFFSET, SUM_FIRST_TIMESTAMP, SUMS
 from appendlog.layout.summary import SegmentSummary
 from appendlog.segments.durable_end import DurableEnd
-from appendlog.segments.index import READ_BYTES_MAX, ActiveIndex, IndexEntry, IndexTable, map_index
+from appendlog.segments.index import (
+    INDEX_GROUP_ENTRIES,
+    READ_BYTES_MAX,
+    ActiveIndex,
+    IndexEntry,
+    IndexTable,
+    map_index,
+)
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment
 
@@ -80,10 +87,7 @@ def resumed_index(
     """
     position, _ = end
     known = first
-    if table is None:
-        if position > VERIFIED_BYTES:
-            return None
-    else:
+    if table is not None:
         stored_count = table.count_before(position)
         if stored_count:
             index = index.resumed(passed_over + stored_count, table[stored_count - 1])
@@ -92,7 +96,10 @@ def resumed_index(
             known = table[near_count - 1]
         elif passed_over:
             return None
-    return index if _checked_end(scan, known, position, index) == end else None
+    if _checked_end(scan, known, position, index) != end:
+        return None
+    # With so many entries there was a file, and somebody has removed it.
+    return None if table is None and len(index) >= 2 * INDEX_GROUP_ENTRIES else index
 
 
 def _checked_end(

@@ -24,6 +24,10 @@ from appendlog.layout.format import (
     U32_MAX,
 )
 
+INDEX_GROUP_ENTRIES: Final = 32
+"""Entries that are written at once for the active segment. A start after a crash goes on from the
+last one in the file, over the headers of chunks."""
+
 
 class IndexEntry(NamedTuple):
     """Place of a chunk in a segment.

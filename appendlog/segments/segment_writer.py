@@ -16,7 +16,6 @@ import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from appendlog.append import Append
 from appendlog.errors import LogFailedError
@@ -42,14 +41,11 @@ from appendlog.layout.summary import SegmentSummary, encode_footer
 from appendlog.options import LogOptions
 from appendlog.segments.append_clock import is_ahead
 from appendlog.segments.durable_end import DurableEndFile
-from appendlog.segments.index import ActiveIndex
+from appendlog.segments.index import INDEX_GROUP_ENTRIES, ActiveIndex
 from appendlog.segments.rollback import roll_back
 from appendlog.segments.segment import Segment, SegmentName
 from appendlog.segments.segment_write import WRITE_BUFFERS_MAX, SegmentWrite
 from appendlog.segments.written_pages import WrittenPages
-
-INDEX_GROUP_ENTRIES: Final = 32
-"""Minimum number of index entries that are written at once for the active segment."""
 
 
 class SegmentWriter:

@@ -25,8 +25,8 @@ from appendlog.files.counted_files import CountedFiles
 from appendlog.files.descriptors import Descriptors
 from appendlog.layout.format import GAP_SKIPPED
 from appendlog.layout.large_chunk import LargeChunk
+from appendlog.segments.index import INDEX_GROUP_ENTRIES
 from appendlog.segments.segment_write import WRITE_BUFFERS_MAX, SegmentWrite
-from appendlog.segments.segment_writer import INDEX_GROUP_ENTRIES
 from appendlog.segments.written_pages import STEP_BYTES
 from tests.appendlog.builders import (
     IDENTITY,

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from appendlog import Append, Descriptors, FileSystem, Log, LogIdentity, LogOptions, encode_chunk
 from appendlog.layout.message import PERSISTENT
+from appendlog.layout.segment_header import segment_header_bytes
 from appendlog.recovery import log_images
 from appendlog.recovery.known_sums import VERIFIED_BYTES
 from appendlog.recovery.log_images import LogImage, read_images
@@ -21,7 +22,7 @@ from appendlog.recovery.log_recovery import RecoveredLog
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.recovery.segment_recovery import RecoveryContext
 from appendlog.recovery.unchanged_log import recover_unchanged
-from appendlog.segments.segment_writer import INDEX_GROUP_ENTRIES
+from appendlog.segments.index import INDEX_GROUP_ENTRIES
 from tests.appendlog.builders import (
     IDENTITY,
     SALT,
@@ -49,7 +50,10 @@ def image_of(directory: Path) -> LogImage | None:
 
 
 def short_way(
-    directory: Path, known_end: int = 0, identity: LogIdentity = IDENTITY
+    directory: Path,
+    known_end: int = 0,
+    identity: LogIdentity = IDENTITY,
+    interval_bytes: int = INTERVAL_BYTES,
 ) -> RecoveredLog | None:
     """Return what the short way finds, which may be nothing; changes no file."""
     image = image_of(directory)
@@ -60,7 +64,7 @@ def short_way(
         identity,
         FileSystem(),
         Descriptors(1),
-        INTERVAL_BYTES,
+        interval_bytes,
         RecoveryReport(directory),
         0,
         known_end,
@@ -188,24 +192,31 @@ def test_a_log_that_is_as_its_end_says_is_opened_by_its_image_alone(
     assert read_bytes < 2 * VERIFIED_BYTES + (8 << 10)
 
 
-@needs_images
-def test_of_large_chunks_only_headers_are_read_before_those_that_are_verified(
-    tmp_path: Path,
-) -> None:
-    log, _ = open_log(tmp_path, segment_bytes=8 << 20)
-    for number in range(50):
+def large_chunks(directory: Path, count: int) -> Log:
+    log, _ = open_log(directory, segment_bytes=64 << 20)
+    for number in range(count):
         data = encode_chunk([message(number, body_bytes=150_000)], number, None, 1_000, None, SALT)
         log.append(Append([data], number + 1, sync=True))
+    return log
+
+
+@needs_images
+@pytest.mark.parametrize("count", [2, INDEX_GROUP_ENTRIES - 1, INDEX_GROUP_ENTRIES, 51])
+def test_of_large_chunks_only_headers_are_read_before_those_that_are_verified(
+    tmp_path: Path, count: int
+) -> None:
+    large_chunks(tmp_path, count)
     found, image = short_way(tmp_path), image_of(tmp_path)
     assert found is not None
     assert image is not None
-    assert found.end_offset == 50
+    assert found.end_offset == count
     (segment,) = found.segments
     assert segment.index is not None
-    # The file has the first group of entries, and the others are in memory.
-    assert segment.index.stored_count == INDEX_GROUP_ENTRIES
-    assert [entry.offset for entry in segment.index.tail] == list(range(INDEX_GROUP_ENTRIES, 50))
-    assert len(image.foot) < 2 * 150_000 + VERIFIED_BYTES
+    # The file has whole groups of entries, if any; the others are in memory.
+    stored = count // INDEX_GROUP_ENTRIES * INDEX_GROUP_ENTRIES
+    assert segment.index.stored_count == stored
+    assert [entry.offset for entry in segment.index.tail] == list(range(stored, count))
+    assert len(image.foot) < 150_000 + VERIFIED_BYTES
 
 
 def _torn(directory: Path) -> None:
@@ -304,20 +315,35 @@ def test_a_log_of_another_queue_or_below_its_checkpoint_is_left_to_the_long_way(
 
 
 @needs_images
-def test_a_segment_whose_index_is_missing_is_short_only_if_all_of_it_is_verified(
+def test_a_segment_without_index_is_short_if_it_cannot_have_had_a_group_of_entries(
     tmp_path: Path,
 ) -> None:
-    log, _ = open_log(tmp_path)
-    while log.size_bytes < VERIFIED_BYTES - 2_000:
-        append(log, log.log_end_offset, log.log_end_offset + 3)
+    for count, is_short in ((INDEX_GROUP_ENTRIES + 1, True), (3 * INDEX_GROUP_ENTRIES, False)):
+        directory = tmp_path / str(count)
+        large_chunks(directory, count).close()
+        (index,) = directory.glob("*.index")
+        index.unlink()
+        assert (short_way(directory) is not None) == is_short
+
+
+@needs_images
+def test_small_chunks_are_all_verified_up_to_the_bytes_that_an_image_may_have(
+    tmp_path: Path,
+) -> None:
+    options = LogOptions(descriptors=Descriptors(4), index_interval_bytes=1 << 20)
+    log, _ = Log.open(tmp_path, IDENTITY, options)
+    while log.size_bytes < 600_000:
+        append(log, log.log_end_offset, log.log_end_offset + 300)
+    found, image = short_way(tmp_path, interval_bytes=1 << 20), image_of(tmp_path)
+    assert found is not None
+    assert image is not None
+    assert image.index_bytes < 0
+    assert found.end_offset == log.log_end_offset
+    (segment,) = tmp_path.glob("*.log")
+    flip(segment, segment_header_bytes(IDENTITY) + 200)
+    assert short_way(tmp_path, interval_bytes=1 << 20) is None
+    flip(segment, segment_header_bytes(IDENTITY) + 200)
+    while log.size_bytes < 700_000:
+        append(log, log.log_end_offset, log.log_end_offset + 300)
+    assert image_of(tmp_path) is None
     log.close()
-    (index,) = tmp_path.glob("*.index")
-    index.unlink()
-    assert short_way(tmp_path) is not None
-    log, _ = open_log(tmp_path)
-    while log.size_bytes < VERIFIED_BYTES + 2_000:
-        append(log, log.log_end_offset, log.log_end_offset + 3)
-    log.close()
-    (index,) = tmp_path.glob("*.index")
-    index.unlink()
-    assert short_way(tmp_path) is None

@@ -15,8 +15,9 @@ def test_each_step_has_its_figure_and_nothing_is_lost(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     steps = [line.split(":")[0] for line in result.output.splitlines()]
     assert steps == [
-        "start after a clean stop",
+        "start after SIGKILL, never stopped before",
         "from then to the first confirm",
+        "start after a clean stop",
         "start after SIGKILL under load",
         "clean stop",
     ]

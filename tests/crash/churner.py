@@ -11,7 +11,6 @@ from tests.amqp_client import AmqpClient
 from tests.crash.ledger import Ledger
 from tests.crash.workers import Worker
 
-QUEUE = "brief"
 MESSAGES_MAX = 30
 
 
@@ -40,8 +39,11 @@ class Churner(Worker):
     """Fills a queue of its own, looks at it, and empties it in one of three ways.
 
     Attributes:
+        queue: Its queue.
         has_checked: Set when it has seen what the kill before has left.
     """
+
+    queue = "brief"
 
     def __init__(self, address: tuple[str, int], ledger: Ledger, seed: int, churn: Churn) -> None:
         self.churn = churn
@@ -51,7 +53,7 @@ class Churner(Worker):
     def work(self, client: AmqpClient) -> None:
         """Check what the kill before has left, then go on."""
         client.open_channel(confirms=True)
-        client.declare(QUEUE)
+        client.declare(self.queue)
         self.check(client)
         self.has_checked.set()
         while True:
@@ -65,7 +67,7 @@ class Churner(Worker):
         churn = self.churn
         client.open_channel(2)
         found = []
-        while (message := client.get(QUEUE, no_ack=False, channel=2)) is not None:
+        while (message := client.get(self.queue, no_ack=False, channel=2)) is not None:
             found.append(int(message.body.partition(b" ")[0]))
         client.call(Channel.Close(200, "done", 0, 0), Channel.CloseOk, 2)
         assert found == sorted(set(found)), f"disordered or twice: {found}"
@@ -82,7 +84,7 @@ class Churner(Worker):
         first = churn.next_number
         churn.next_number += self.chance.randrange(1, MESSAGES_MAX)
         for number in range(first, churn.next_number):
-            client.publish(b"%d " % number * 100, QUEUE)
+            client.publish(b"%d " % number * 100, self.queue)
         client.expect_confirmed()
         churn.confirmed += range(first, churn.next_number)
 
@@ -93,11 +95,11 @@ class Churner(Worker):
             return
         churn.asked_floor = churn.next_number
         if way == 1:
-            client.call(Queue.Purge(queue=QUEUE), Queue.PurgeOk)
+            client.call(Queue.Purge(queue=self.queue), Queue.PurgeOk)
         else:
-            client.call(Queue.Delete(queue=QUEUE), Queue.DeleteOk)
+            client.call(Queue.Delete(queue=self.queue), Queue.DeleteOk)
         churn.gone_floor = churn.next_number
         churn.rounds += 1
         churn.confirmed.clear()
         if way == 2:
-            client.declare(QUEUE)
+            client.declare(self.queue)

@@ -48,12 +48,15 @@ class Worker(ABC):
 
     def _run(self) -> None:
         try:
-            with connect(self._address) as client:
+            with self._connect() as client:
                 self.work(client)
         except (ConnectionLostError, ConnectionError):
             pass
         except Exception as error:  # noqa: BLE001 - raised again by join
             self._failure = error
+
+    def _connect(self) -> AmqpClient:
+        return connect(self._address)
 
     @abstractmethod
     def work(self, client: AmqpClient) -> None:

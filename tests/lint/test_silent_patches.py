@@ -6,7 +6,7 @@ from textwrap import indent
 
 import pytest
 
-from tests.lint.silent_patches import patches_of_repository, silent_patches
+from tests.lint.silent_patches import silent_patches
 
 IMPORTS = """\
 import sys
@@ -119,7 +119,3 @@ def test_methods_of_classes_are_looked_at() -> None:
     line = "def test(self):\n    time_slice.SLICE_SECOND = 0"
     source = f"{IMPORTS}class TestSlices:\n{indent(line, '    ')}\n"
     assert len(silent_patches(source)) == 1
-
-
-def test_no_test_and_no_measurement_patches_silently() -> None:
-    assert patches_of_repository() == []

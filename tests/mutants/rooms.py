@@ -433,6 +433,7 @@ NOT_RECORDED: Final = {
     "management/page": "its server is another process",
     "management/tools": "its server is another process",
     "management/writes": "its server is another process",
+    "moving": "its servers are other processes, on machines of their own",
     "mutants": "tests this",
     "oracle": "tests RabbitMQ",
     "parity": "is run for each bug in a kernel",

@@ -34,7 +34,7 @@ FAILED_MAX: Final = 5
 UNSTEADY_MAX: Final = 2
 SECONDS_MAX: Final = 600.0
 """Of all second looks together."""
-LOOKED_AT_ONCE: Final = frozenset({"crash", "faults", "oracle", "statemachine"})
+LOOKED_AT_ONCE: Final = frozenset({"crash", "faults", "moving", "oracle", "statemachine"})
 """Folders in which one failure is a lost message until the opposite is shown."""
 _MARK: Final = "SECOND_LOOK"
 
