@@ -5,9 +5,9 @@ The sensor is mostly the test's own; the thresholds, the task that looks and all
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from itertools import count, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pamqp import frame
@@ -18,7 +18,9 @@ from amqp_server.control.client import ask
 from amqp_server.testing.clock import TurnedClock
 from amqp_server.upkeep.alarms import Alarms, Reading
 from tests.amqp_client import AmqpClient, connect, describe
+from tests.conformance.polling import eventually
 from tests.conftest import StartServer
+from tests.servers import RunningServer
 from tests.system.watched import (
     CAN_BE_BLOCKED,
     FINE,
@@ -85,6 +87,13 @@ def test_free_memory_of_the_allocator_blocks_no_publisher(watched: Watched) -> N
         client.expect(Connection.Blocked, 0)
 
 
+def status_after(server: RunningServer, before: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the server's status if it has measured its memory since, or has raised an alarm."""
+    status: dict[str, Any] = ask(server.storage_path, "status")
+    has_looked = status["memory_bytes"] != before.get("memory_bytes")
+    return status if has_looked or status["alarms"] else None
+
+
 def test_the_memory_alarm_ends_when_the_memory_is_released(start_server: StartServer) -> None:
     """What the allocator keeps is above the watermark, and is free all the same.
 
@@ -97,7 +106,8 @@ def test_the_memory_alarm_ends_when_the_memory_is_released(start_server: StartSe
         client.open_channel(confirms=True)
         client.declare("p", durable=False)
         client.declare("kept", durable=False)
-        while not (seen := ask(server.storage_path, "status"))["alarms"]:
+        seen = ask(server.storage_path, "status")
+        while not seen["alarms"]:
             client.send_raw(
                 b"".join(
                     frame.marshal(
@@ -108,10 +118,10 @@ def test_the_memory_alarm_ends_when_the_memory_is_released(start_server: StartSe
             )
             # Each answer shows what the server has handled by then.
             assert client.ready_count("p") == 0
-            # The server looks once a second. What comes meanwhile must stay below one and a half
-            # watermarks, from where on memory that is free counts as taken.
-            if server.resident_bytes > watermark_bytes:
-                time.sleep(0.1)
+            # From one and a half watermarks on, memory that is free counts as taken: above the
+            # watermark, nothing more comes before the server has looked again.
+            is_above = server.resident_bytes > watermark_bytes
+            seen = eventually(partial(status_after, server, seen if is_above else {}))
         assert seen["alarms"] == ["memory"]
     with connect(server.address) as client:
         client.open_channel(confirms=True)
