@@ -67,7 +67,7 @@ HTTP_CONNECTIONS ?= 12000
 
 KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/routing/_*_c.pxd \
 	amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
-	appendlog/files/_*_c.pyx appendlog/flushing/_*_c.pyx \
+	appendlog/files/_*_c.pyx appendlog/flushing/_*_c.pyx appendlog/recovery/_*_c.pyx \
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
