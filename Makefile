@@ -184,7 +184,7 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	build/ansible/bin/python $(INSTALL) --group ansible
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/with_ansible.py
 	$(MAKE) $(DEPLOY)
-	$(BIN)/python -m pytest tests/deploy/with_linters.py
+	$(BIN)/python -m pytest tests/deploy/with_linters.py tests/deploy/with_pacemaker.py
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
 	$(BIN)/python -m pytest tests/java_client/classes_of_java_client.py
 	$(BIN)/python $(INSTALL) --group tools

@@ -211,6 +211,14 @@ def test_hadolint_has_nothing_to_say_about_the_dockerfile() -> None:
     assert _complaints("hadolint", "deploy/Dockerfile") == ""
 
 
+def test_shellcheck_has_nothing_to_say_about_the_scripts() -> None:
+    scripts = ["deploy/container-start", "deploy/volume/attach-volume"]
+    done = subprocess.run(
+        ["shellcheck", *scripts], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def test_the_manifest_has_the_schema_of_kubernetes() -> None:
     assert _complaints("kubernetes-validate", "--strict", "deploy/kubernetes.yaml") == ""
 
