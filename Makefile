@@ -17,6 +17,7 @@
 #   bench        the benchmark table beside RabbitMQ, twenty minutes, kept in bench/results/
 #   bench-quick  the same roughly, in two minutes; BROKERS=ours leaves RabbitMQ out
 #   upgrade      renews constraints.txt, the versions that all of this is installed with
+#   kubernetes   deploy/kubernetes.yaml, which the chart beside it renders
 #   docs         the pages as a site in build/site/; every link between them is checked
 #   check        lint, types, test
 #   check-long   check, and then what takes hours:
@@ -53,6 +54,7 @@ INSTALLED := .venv/.installed
 COMPILED := .venv/.compiled
 NODE := tests/interop/node
 PAGE := tests/management/page
+DEPLOY := build/deploy/.installed
 
 # Sizes of check-long, to be given on the command line of make for a shorter or a longer night.
 LONG_EXAMPLES ?= 5000
@@ -67,12 +69,12 @@ HTTP_CONNECTIONS ?= 12000
 
 KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/routing/_*_c.pxd \
 	amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
-	appendlog/files/_*_c.pyx appendlog/flushing/_*_c.pyx \
+	appendlog/files/_*_c.pyx appendlog/flushing/_*_c.pyx appendlog/recovery/_*_c.pyx \
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
 	check check-long long-search long-crash long-moving long-faults long-management long-pure java tools clients \
-	node programs prepare bytecode upgrade test-slices
+	node programs prepare bytecode upgrade test-slices kubernetes
 
 setup: $(COMPILED) $(INSTALLED)
 
@@ -181,10 +183,8 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	build/ansible/bin/python $(INSTALL_PIP)
 	build/ansible/bin/python $(INSTALL) --group ansible
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/with_ansible.py
-	$(BIN)/python -m venv build/deploy
-	build/deploy/bin/python $(INSTALL_PIP)
-	build/deploy/bin/python $(INSTALL) --group deploy
-	$(BIN)/python -m pytest tests/deploy/with_linters.py
+	$(MAKE) $(DEPLOY)
+	$(BIN)/python -m pytest tests/deploy/with_linters.py tests/deploy/with_pacemaker.py
 	$(BIN)/python -m pytest tests/docs/page_of_go.py tests/docs/page_of_java.py
 	$(BIN)/python -m pytest tests/java_client/classes_of_java_client.py
 	$(BIN)/python $(INSTALL) --group tools
@@ -206,6 +206,17 @@ bench: setup
 
 bench-quick: setup
 	$(BIN)/python -m bench table --quick $(if $(BROKERS),--brokers $(BROKERS))
+
+# Helm has 75 MB, and the linters want other releases of what the tests use.
+$(DEPLOY): pyproject.toml constraints.txt | setup
+	$(BIN)/python -m venv build/deploy
+	build/deploy/bin/python $(INSTALL_PIP)
+	build/deploy/bin/python $(INSTALL) --group deploy
+	touch $@
+
+kubernetes: $(DEPLOY)
+	build/deploy/bin/python -m tests.deploy.render_chart >build/kubernetes.yaml
+	mv build/kubernetes.yaml deploy/kubernetes.yaml
 
 # README and results beside docs/, as in the repository, so that links between them work in both.
 docs: setup

@@ -8,6 +8,7 @@ from typing import Final, Self
 from appendlog.append import Append
 from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
+from appendlog.files.found_files import FoundFiles
 from appendlog.identity import LogIdentity
 from appendlog.layout.compression import ChunkCompressor
 from appendlog.layout.large_chunk import joined_chunk
@@ -69,6 +70,7 @@ class Log:
         settled_floor: int = 0,
         known_end: int = 0,
         image: LogImage | None = None,
+        found_files: FoundFiles | None = None,
     ) -> tuple[Self, RecoveryReport]:
         """Open a log and recover it; a directory that does not exist is an empty log.
 
@@ -86,6 +88,8 @@ class Log:
             known_end: Offset below which everything is known to have been on the disk. Missing
                 offsets that are not settled are reported as lost, and never used again.
             image: What is in the directory, from `appendlog.recovery.log_images`, if it was read.
+            found_files: Knows whether the files are on the disk, if this process opens many logs,
+                and has not changed any of them yet.
 
         Returns:
             The log, and the report of its recovery.
@@ -102,6 +106,7 @@ class Log:
             settled_floor,
             known_end,
             image,
+            found_files,
         )
         log = cls(state)
         log._damaged_at_open = report.damaged_chunks

@@ -9,6 +9,7 @@ from typing import Final
 from appendlog.append import Append
 from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
+from appendlog.files.found_files import FoundFiles
 from appendlog.identity import LogIdentity
 from appendlog.layout.format import GAP_LOST
 from appendlog.options import LogOptions
@@ -144,8 +145,14 @@ class LogState:
             self.failed = failure
         return self.failed
 
-    def settle_recovery(self, recovered: RecoveredLog) -> None:
+    def settle_recovery(
+        self, recovered: RecoveredLog, found_files: FoundFiles | None = None
+    ) -> None:
         """Write the result of recovery to the disk, and continue after the lost offsets.
+
+        Args:
+            recovered: Result of the recovery.
+            found_files: See `Log.open`.
 
         Raises:
             LogFailedError: A file operation failed.
@@ -153,7 +160,8 @@ class LogState:
         if recovered.matches_end_file:
             return
         writer = self.writer
-        writer.mark_unsynced()
+        if not self._are_found_synced(recovered, found_files):
+            writer.mark_unsynced()
         if recovered.segments and recovered.segments[-1].is_sealed:
             writer.active = recovered.segments[-1]
             self.append(Append([], recovered.end_offset, sync=True, gap_reason=GAP_LOST))
@@ -174,6 +182,15 @@ class LogState:
         for segment in segments:
             self.options.mappings.evict(self.filesystem, segment.path)
             self.indexes.evict(segment)
+
+    def _are_found_synced(self, recovered: RecoveredLog, found_files: FoundFiles | None) -> bool:
+        """Return whether the files of the log are on the disk; may sync all of a file system."""
+        if found_files is None or not recovered.segments:
+            return False
+        try:
+            return found_files.are_synced(self.filesystem, self.directory)
+        except OSError as error:
+            raise self.fail(LogFailedError(self.directory, error)) from error
 
     def _take_created(self) -> None:
         self.segments.add(self.writer.created)

@@ -6,6 +6,7 @@ from pathlib import Path
 from appendlog.append import Append
 from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
+from appendlog.files.found_files import FoundFiles
 from appendlog.identity import LogIdentity
 from appendlog.layout.format import GAP_LOST
 from appendlog.log_state import LogState
@@ -14,7 +15,7 @@ from appendlog.recovery.log_images import LogImage
 from appendlog.recovery.log_recovery import RecoveredLog, recover
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.recovery.segment_recovery import RecoveryContext
-from appendlog.recovery.unchanged_log import recover_unchanged
+from appendlog.recovery.whole_log import recover_whole
 
 
 def open_state(
@@ -25,6 +26,7 @@ def open_state(
     settled_floor: int = 0,
     known_end: int = 0,
     image: LogImage | None = None,
+    found_files: FoundFiles | None = None,
 ) -> tuple[LogState, RecoveryReport]:
     """Recover a log and write the result to the disk; see `Log.open`.
 
@@ -45,13 +47,13 @@ def open_state(
         options.time_ns(),
     )
     try:
-        recovered = None if image is None else recover_unchanged(context, image)
+        recovered = None if image is None else recover_whole(context, image)
         if recovered is None:
             recovered = recover(context)
     except OSError as error:
         raise LogFailedError(directory, error) from error
     state = LogState(directory, identity, options, filesystem, recovered)
-    state.settle_recovery(recovered)
+    state.settle_recovery(recovered, found_files)
     return state, report
 
 

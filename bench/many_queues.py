@@ -5,7 +5,8 @@
 
 Declares durable queues, confirms some messages in each, and kills the server: the first start finds
 queues that no stop has tidied up. Then it starts the server again and again: after a clean stop,
-and after SIGKILL under a load of publishes to all queues, in turn. It prints the seconds and the
+after SIGKILL under a load of publishes to all queues, in turn, and after another one, with the
+`end` files of before the load, as a power cut leaves them. It prints the seconds and the
 CPU seconds (user and system) until the server listens, the seconds from then to the first confirm,
 and those of each clean stop. After each start it counts the messages of some queues: if one that
 was confirmed is missing, the figures do not count.
@@ -45,6 +46,7 @@ _LOAD_SECONDS: Final = 1.0
 _AFTER_FILL: Final = "start after SIGKILL, never stopped before"
 _AFTER_STOP: Final = "start after a clean stop"
 _AFTER_KILL: Final = "start after SIGKILL under load"
+_AFTER_POWER_CUT: Final = "start with the `end` files of before the load"
 _FIRST_CONFIRM: Final = "from then to the first confirm"
 _STOP: Final = "clean stop"
 
@@ -102,6 +104,11 @@ def main(
             with _started(directory, _AFTER_STOP, costs, empty_cache) as server:
                 _check(server, queues, messages)
                 _kill_under_load(server, queues, body_bytes)
+            with _started(directory, _AFTER_KILL, costs, empty_cache) as server:
+                _check(server, queues, messages)
+                ends = _end_files(directory)
+                _kill_under_load(server, queues, body_bytes, queues + _UNCONFIRMED_MAX // 20)
+                _put_back(ends)
             with _stopped_cleanly(directory, costs, empty_cache) as server:
                 _check(server, queues, messages)
     costs.show()
@@ -127,7 +134,7 @@ def _stopped_cleanly(
     directory: Path, costs: _Costs, empty_cache: Callable[[], None] | None
 ) -> Iterator[RunningBroker]:
     ended_before = _ended_cpu_seconds()
-    with _started(directory, _AFTER_KILL, costs, empty_cache) as server:
+    with _started(directory, _AFTER_POWER_CUT, costs, empty_cache) as server:
         yield server
         used = _cpu_seconds(server)
         begin = time.monotonic()
@@ -175,20 +182,33 @@ def _fill(server: RunningBroker, queues: int, messages: int, body_bytes: int) ->
             window.feed(connection.receive())
 
 
-def _kill_under_load(server: RunningBroker, queues: int, body_bytes: int) -> None:
-    """Publish to all queues in turn, and kill the server meanwhile."""
+def _kill_under_load(
+    server: RunningBroker, queues: int, body_bytes: int, least_messages: int = 0
+) -> None:
+    """Publish to all queues in turn, and kill the server after some messages at least."""
     assert server.pid is not None, "a server of ours has a process"
     with Connection(server.url, _CHANNEL) as connection:
         connection.select_confirms()
         window = ConfirmWindow()
         end = time.monotonic() + _LOAD_SECONDS
         for sent, number in enumerate(itertools.cycle(range(queues))):
-            if time.monotonic() >= end:
+            if time.monotonic() >= end and sent >= least_messages:
                 break
             connection.send(_publishes(number, 1, body_bytes))
             while sent - window.settled > _UNCONFIRMED_MAX // 20:
                 window.feed(connection.receive())
         _kill(server)
+
+
+def _end_files(directory: Path) -> dict[Path, bytes]:
+    """Return the contents of the `end` files, which are not synced."""
+    return {path: path.read_bytes() for path in directory.rglob("end") if path.is_file()}
+
+
+def _put_back(ends: dict[Path, bytes]) -> None:
+    """Let the `end` files be those of before: what was written since follows the ends they name."""
+    for path, content in ends.items():
+        path.write_bytes(content)
 
 
 def _kill(server: RunningBroker) -> None:

@@ -9,6 +9,7 @@ begins with the place of the value: `--port`, `AMQP_SERVER_PORT`, `server.toml: 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,11 @@ _OTHER_VARIABLES: Final = {
     f"{ENVIRONMENT_PREFIX}PURE_PYTHON",
     f"{ENVIRONMENT_PREFIX}REQUIRE_COMPILED",
 }
+_SERVICE_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://")
+_OF_A_SERVICE: Final = re.compile(
+    r"_SERVICE_(HOST|PORT(_\w+)?)\Z|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?\Z"
+)
+"""What Kubernetes adds to the name of a service, beside `_PORT`, in the environment of each pod."""
 _COMMAND: Final = "cli.settings.command"
 _FILES: Final = "cli.settings.files"
 _VARIABLES: Final = "cli.settings.variables"
@@ -79,8 +85,14 @@ class ServerOption(click.Option):
         return self.envvar
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        """Return the environment variable's value; an empty one counts as missing."""
-        return None if runs_subcommand(ctx) else super().resolve_envvar_value(ctx)
+        """Return the environment variable's value; an empty one counts as missing.
+
+        So does the address of a service of Kubernetes.
+        """
+        if runs_subcommand(ctx):
+            return None
+        value = super().resolve_envvar_value(ctx)
+        return None if value is not None and _is_service_address(self.variable, value) else value
 
 
 class AddressesOption(ServerOption):
@@ -252,16 +264,30 @@ def unknown_variables(ctx: click.Context, environment: Mapping[str, str]) -> lis
         environment: All environment variables.
     """
     known = {param.variable for param in ctx.command.params if isinstance(param, ServerOption)}
+    lines = [
+        f"environment variable {name} is the address of a Kubernetes service, and no setting: it is"
+        " ignored (`enableServiceLinks: false` in the pod leaves it out)"
+        for name in sorted(environment.keys() & known)
+        if _is_service_address(name, environment[name])
+    ]
     known |= _OTHER_VARIABLES
-    lines = []
     for name in sorted(environment.keys() - known):
-        if name.startswith(ENVIRONMENT_PREFIX):
+        is_of_a_service = _OF_A_SERVICE.search(name) or _is_service_address(name, environment[name])
+        if name.startswith(ENVIRONMENT_PREFIX) and not is_of_a_service:
             ends = [each.removeprefix(ENVIRONMENT_PREFIX) for each in sorted(known)]
             end = name.removeprefix(ENVIRONMENT_PREFIX).upper()
             near = difflib.get_close_matches(end, ends, n=1, cutoff=0.6)
             advice = f"did you mean {ENVIRONMENT_PREFIX}{near[0]}?" if near else "it is ignored"
             lines.append(f"environment variable {name} is no setting: {advice}")
     return lines
+
+
+def _is_service_address(name: str, value: str) -> bool:
+    """Return whether a variable is set by Kubernetes: it tells the pods where services are.
+
+    A service `amqp-server` sets AMQP_SERVER_PORT to such an address as tcp://10.0.0.7:5672.
+    """
+    return name.endswith("_PORT") and _SERVICE_ADDRESS.match(value) is not None
 
 
 def describe_place(ctx: click.Context, param: click.Parameter) -> str:

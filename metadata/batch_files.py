@@ -80,7 +80,7 @@ def carry_out(
                 new += (temporary, path)
             files.write_unsynced(temporary, content)
             files.rename(temporary, path)
-        files.sync_all(root)
+        files.sync_all(root, contents)
         if list_names is not None:
             list_names(contents)
     except OSError as error:

@@ -7,7 +7,7 @@ that tests can make any operation fail.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -89,9 +89,21 @@ class DocumentFiles:
         finally:
             self._filesystem.close(descriptor)
 
-    def sync_all(self, path: Path) -> None:
-        """Return when everything below a directory is on the disk."""
-        self._filesystem.sync_filesystem(path)
+    def sync_all(self, root: Path, paths: Collection[Path]) -> None:
+        """Return when some files, and all directories above them, are on the disk.
+
+        Args:
+            root: Directory that is above all of them, and on the disk itself.
+            paths: The files.
+        """
+        if self._filesystem.syncs_as_a_whole(root):
+            self._filesystem.sync_filesystem(root)
+            return
+        for path in paths:
+            self._filesystem.sync_file(path)
+        above = {each for path in paths for each in path.parents if each.is_relative_to(root)}
+        for directory in sorted(above, reverse=True):
+            self._filesystem.sync_directory(directory)
 
     def rename(self, source: Path, target: Path) -> None:
         """Replace `target` by `source` atomically; durable after `sync_directory`."""

@@ -242,6 +242,11 @@ class CountedFiles(FileSystem):
             super().sync_directory(path)
         self._note_sync(perf_counter() - began_seconds)
 
+    def syncs_as_a_whole(self, path: Path) -> bool:
+        """Return whether everything is on the disk after a `sync_filesystem`."""
+        with self._watched("stat", path):
+            return super().syncs_as_a_whole(path)
+
     def sync_filesystem(self, path: Path) -> None:
         """Sync everything on the file system of a directory to the disk, in one call."""
         began_seconds = perf_counter()
@@ -263,6 +268,11 @@ class CountedFiles(FileSystem):
         """Return the size of an open file in bytes."""
         with self._watched("fstat", descriptor):
             return super().size(descriptor)
+
+    def device(self, path: Path) -> int:
+        """Return the number of the file system of a file or directory."""
+        with self._watched("stat", path):
+            return super().device(path)
 
     def file_size(self, path: Path) -> int:
         """Return the size of a file in bytes."""

@@ -258,6 +258,17 @@ class DryRunFileSystem(FileSystem):
     def sync_directory(self, path: Path) -> None:
         """Do nothing."""
 
+    def device(self, path: Path) -> int:
+        """Return one number for all: a directory may be there in memory alone."""
+        return 0
+
+    def syncs_as_a_whole(self, path: Path) -> bool:
+        """Return True."""
+        return True
+
+    def sync_filesystem(self, path: Path) -> None:
+        """Do nothing."""
+
     def _add(self, path: Path, file: _File) -> None:
         self._files[path] = file
         self._added[path.parent].add(path.name)

@@ -8,6 +8,7 @@ All methods raise OSError; the caller translates it.
 
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from appendlog.files.mapped_file import MappedFile
+from appendlog.files.mounts import file_system_type
 from appendlog.files.open_files import OPEN_FILES
 
 FILE_MODE: Final = 0o600
@@ -27,7 +29,15 @@ _DSYNC: Final[int] = getattr(os, "RWF_DSYNC", 0)
 _VECTOR_MAX: Final = 512  # buffers in one pwritev; Linux allows 1024
 _NO_DSYNC: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _F_FULLFSYNC: Final = 51  # macOS: its fsync does not reach the platter
-
+_SYNCED_AS_A_WHOLE: Final = frozenset(
+    {"ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "tmpfs"}
+)
+"""File systems that a `syncfs` brings to the disk. One of FUSE only gets the pages of its files,
+and is not told to sync them; an overlay does not pass the errors of those below on; ext2 leaves the
+cache of the disk alone."""
+_REPORTS_SYNC_ERRORS: Final = (5, 17)
+"""Version of Linux from which on `syncfs` returns all errors. From 5.8 on it returns those of the
+files' pages, but not those of the journal and of the disk."""
 
 ResultT = TypeVar("ResultT")
 
@@ -181,6 +191,10 @@ class FileSystem:
         """Return the size of an open file in bytes."""
         return os.fstat(descriptor).st_size
 
+    def device(self, path: Path) -> int:
+        """Return the number of the file system of a file or directory."""
+        return path.stat().st_dev
+
     def file_size(self, path: Path) -> int:
         """Return the size of a file in bytes."""
         return path.stat().st_size
@@ -254,10 +268,20 @@ class FileSystem:
         finally:
             os.close(descriptor)
 
+    def syncs_as_a_whole(self, path: Path) -> bool:
+        """Return whether everything is on the disk after a `sync_filesystem` that has not failed.
+
+        That depends on the type of the file system, and on the version of the kernel.
+        """
+        if sys.platform != "linux" or _kernel_version() < _REPORTS_SYNC_ERRORS:
+            return False
+        return file_system_type(path) in _SYNCED_AS_A_WHOLE
+
     def sync_filesystem(self, path: Path) -> None:
         """Sync everything on the file system of a directory to the disk, in one call.
 
         It costs one wait for the disk, where a sync of each of thousands of files costs as many.
+        See `syncs_as_a_whole`.
         """
         # Imported here: few programs need it.
         import ctypes
@@ -266,8 +290,8 @@ class FileSystem:
         descriptor = OPEN_FILES.open(path, os.O_RDONLY | os.O_CLOEXEC, FILE_MODE)
         try:
             if sync is None:  # pragma: no cover - not on Linux
-                os.sync()
-            elif sync(descriptor) != 0:
+                raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(path))
+            if sync(descriptor) != 0:
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number), str(path))
         finally:
@@ -347,6 +371,19 @@ class FileSystem:
             else:
                 self.unlink(path / name)
         self.rmdir(path)
+
+    def sync_file(self, path: Path) -> None:
+        """Sync a file and all its attributes to the disk; its name may not be there yet."""
+        descriptor = self.open(path, os.O_RDONLY)
+        try:
+            self.fsync(descriptor)
+        finally:
+            self.close(descriptor)
+
+
+def _kernel_version() -> tuple[int, ...]:
+    """Return the first two numbers of the kernel's version."""
+    return tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2])
 
 
 def _scan(path: Path) -> list[tuple[str, bool]]:

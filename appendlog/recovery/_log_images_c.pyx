@@ -33,6 +33,10 @@ cdef extern from *:
     #define CHUNK_PREFIX_BYTES 12
     /* Of chunks from this size on, the headers lead to those that are to be verified. */
     #define LARGE_BYTES (4 << 10)
+    /* A slot of the `end` file. */
+    #define SLOT_BYTES 64
+    #define SLOT_DISTANCE 512
+    #define SLOT_MAGIC "AQLE"
     #define PASSED_MAX 64
     #define PASSED_BYTES (PASSED_MAX * CHUNK_HEADER_BYTES)
     #define BUFFER_BYTES \\
@@ -40,7 +44,7 @@ cdef extern from *:
 
     typedef struct {
         char log_name[NAME_BYTES];
-        int64_t log_bytes, index_bytes, foot_start, read_ahead;
+        int64_t log_bytes, index_bytes, foot_start, verified_start, read_ahead;
         char *end, *index, *head, *passed, *foot;
         Py_ssize_t end_bytes, index_read, head_bytes, passed_bytes, foot_bytes;
     } log_image;
@@ -50,6 +54,11 @@ cdef extern from *:
         const unsigned char *at = (const unsigned char *)octets;
 
         return at[0] | at[1] << 8 | at[2] << 16 | (int64_t)at[3] << 24;
+    }
+
+    static uint64_t u64_at(const char *octets)
+    {
+        return (uint64_t)u32_at(octets) | (uint64_t)u32_at(octets + 4) << 32;
     }
 
     static int has_suffix(const char *name, size_t length, const char *suffix)
@@ -80,6 +89,21 @@ cdef extern from *:
         return pread(file, into, count, at) == count;
     }
 
+    static int read_end(int directory, log_image *image)
+    {
+        int64_t size;
+        int file = open_regular(directory, "end", O_RDONLY, &size), is_read = 0;
+
+        if (file < 0)
+            return 0;
+        if (size <= END_BYTES) {
+            image->end_bytes = size;
+            is_read = read_whole(file, image->end, size, 0);
+        }
+        close(file);
+        return is_read;
+    }
+
     /* The header of the index, and its last entries. */
     static int read_index(int directory, const char *name, log_image *image)
     {
@@ -99,11 +123,28 @@ cdef extern from *:
         return is_read;
     }
 
+    /* The octets of the log that its `end` file says are on the disk; 0 if it says nothing. */
+    static uint64_t durable_bytes(const log_image *image)
+    {
+        uint64_t newest = 0, bytes = 0;
+        Py_ssize_t at;
+
+        for (at = 0; at + SLOT_BYTES <= image->end_bytes; at += SLOT_DISTANCE) {
+            const char *slot = image->end + at;
+
+            if (!memcmp(slot, SLOT_MAGIC, 4) && u64_at(slot + 8) >= newest) {
+                newest = u64_at(slot + 8);
+                bytes = u64_at(slot + 48);
+            }
+        }
+        return bytes;
+    }
+
     /* Where the chunks begin that are to be verified: the last place before them in the index, or
        that of the first chunk. Of a log without others, its very first octet. */
     static int64_t start_of_foot(const log_image *image)
     {
-        int64_t from = image->log_bytes - VERIFIED_BYTES;
+        int64_t from = image->verified_start;
         Py_ssize_t at;
 
         for (at = image->index_read - ENTRY_BYTES; at >= ENTRY_BYTES; at -= ENTRY_BYTES) {
@@ -118,7 +159,7 @@ cdef extern from *:
     /* Go on from the start of the foot over large chunks, and keep their headers. */
     static void pass_chunks(int file, log_image *image)
     {
-        int64_t from = image->log_bytes - VERIFIED_BYTES, position = image->foot_start, size;
+        int64_t from = image->verified_start, position = image->foot_start, size;
         char *header = image->passed;
 
         while (position && image->passed_bytes < PASSED_BYTES
@@ -138,9 +179,11 @@ cdef extern from *:
         /* As the log opens it later: one that may not be written is refused by its recovery. */
         int file = open_regular(directory, image->log_name, O_RDWR, &image->log_bytes), is_read = 0;
         int64_t size = image->log_bytes;
+        uint64_t durable = durable_bytes(image);
 
         if (file < 0)
             return 0;
+        image->verified_start = (durable < (uint64_t)size ? (int64_t)durable : size) - VERIFIED_BYTES;
         /* A disk that reads ahead by itself would read what nobody needs. */
         posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM);
         image->head_bytes = size < HEAD_BYTES ? size : HEAD_BYTES;
@@ -156,7 +199,7 @@ cdef extern from *:
         return is_read;
     }
 
-    /* Take note of the three names that a small log has; returns 0 for any other. */
+    /* Take note of the names that a small log has; returns 0 for any other. */
     static int note_names(int directory, log_image *image, char *index_name, int *has_end)
     {
         int copy = fcntl(directory, F_DUPFD_CLOEXEC, 0);
@@ -186,7 +229,7 @@ cdef extern from *:
         }
         is_small = is_small && !errno; /* not all names were read */
         closedir(listing);
-        return is_small && *has_end && *image->log_name;
+        return is_small && *image->log_name;
     }
 
     /* The first octets of a file into the page cache, and the last `foot`; returns how many. */
@@ -254,10 +297,9 @@ cdef extern from *:
     /* Returns whether the log has an image. */
     static int read_image(const char *path, log_image *image, char *buffer)
     {
-        int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), file;
+        int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         int is_read = 0, has_end = 0;
         char index_name[NAME_BYTES] = "";
-        int64_t size;
 
         memset(image, 0, sizeof *image);
         image->index_bytes = -1;
@@ -268,11 +310,8 @@ cdef extern from *:
         image->foot = image->passed + PASSED_BYTES;
         if (directory < 0)
             return 0;
-        if (note_names(directory, image, index_name, &has_end)
-            && (file = open_regular(directory, "end", O_RDONLY, &size)) >= 0) {
-            image->end_bytes = size;
-            is_read = size <= END_BYTES && read_whole(file, image->end, size, 0);
-            close(file);
+        if (note_names(directory, image, index_name, &has_end)) {
+            is_read = !has_end || read_end(directory, image);
             if (is_read && *index_name)
                 is_read = !memcmp(index_name, image->log_name, strlen(index_name) - 5)
                     && read_index(directory, index_name, image);
@@ -288,7 +327,7 @@ cdef extern from *:
 
     ctypedef struct log_image:
         char log_name[64]
-        int64_t log_bytes, index_bytes, foot_start, read_ahead
+        int64_t log_bytes, index_bytes, foot_start, verified_start, read_ahead
         char *end
         char *index
         char *head

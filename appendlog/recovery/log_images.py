@@ -1,7 +1,7 @@
 """Images of small logs: what is in their files, read many at a time, without the interpreter.
 
-A start opens every log. Most are small, and as their `end` files say: three files, whose octets
-show all that there is to know. To read them takes a dozen system calls, which cost several times as
+A start opens every log. Most are small, and whole: three files, whose octets show all that there is
+to know. To read them takes a dozen system calls, which cost several times as
 much if the interpreter makes them one by one: at each it gives its lock away and waits for it.
 """
 
@@ -32,8 +32,8 @@ class LogImage(NamedTuple):
         passed: Headers of large chunks, one after the other, from the last place that the index
             knows; they lead to `foot`.
         foot_start: Position of `foot`.
-        foot: Its last octets.
-        end: The `end` file.
+        foot: Its last octets, from before the place up to where it is on the disk for certain.
+        end: The `end` file; empty if there is none.
         index_bytes: Size of the index file; -1 if there is none.
         index_part: The header of the index file, and its last entries.
     """

@@ -193,8 +193,11 @@ class SegmentRecovery:
     def _scan_chunks(self, scan: SegmentScan, position: int, size: int) -> int:
         """Add up all chunks; return the position where the file is to end."""
         summary = self._segment.summary
+        interval_bytes = self._context.index_interval_bytes
         while position < size:
-            if (stop := self._add_stretch(scan, position)) > position:
+            stop = add_stretch(scan, position, summary, self._index, interval_bytes)
+            if stop > position:
+                self._segment.is_sealed = False
                 position = stop
                 continue
             chunk = scan.chunk_at(position, summary.end_offset)
@@ -223,22 +226,6 @@ class SegmentRecovery:
         self._keep_damage(position, damage_end)
         self._segment.is_sealed = False
         return damage_end
-
-    def _add_stretch(self, scan: SegmentScan, position: int) -> int:
-        """Add up the data chunks of one index interval; return the position after them.
-
-        `position` unchanged means that there are none: `_scan_chunks` then examines the place.
-        """
-        summary = self._segment.summary
-        sums = array("q", [0]) * SUMS
-        begin_before = position + self._context.index_interval_bytes
-        stop = scan.sum_chunks(position, begin_before, summary.end_offset, sums)
-        if stop > position:
-            self._segment.is_sealed = False
-            before_ns = summary.time_before(sums[SUM_FIRST_TIMESTAMP])
-            self._index.add(sums[SUM_BASE_OFFSET], position, before_ns)
-            summary.add_sums(sums)
-        return stop
 
     def _add(self, scan: SegmentScan, position: int, chunk: ChunkHeader) -> None:
         segment = self._segment
@@ -309,3 +296,34 @@ class SegmentRecovery:
             filesystem.fsync(copy)
         finally:
             filesystem.close(copy)
+
+
+def add_stretch(
+    scan: SegmentScan,
+    position: int,
+    summary: SegmentSummary,
+    index: ActiveIndex,
+    interval_bytes: int,
+) -> int:
+    """Add the whole data chunks of one index interval to a segment's sums and its index.
+
+    Args:
+        scan: Scan of the segment.
+        position: Position of the first chunk.
+        summary: Sums of the chunks before it.
+        index: Index of the chunks before it.
+        interval_bytes: Minimum distance of entries in the index.
+
+    Returns:
+        The position after them; `position` if something else is there.
+
+    Raises:
+        OSError: The segment cannot be read.
+    """
+    sums = array("q", [0]) * SUMS
+    stop = scan.sum_chunks(position, position + interval_bytes, summary.end_offset, sums)
+    if stop > position:
+        before_ns = summary.time_before(sums[SUM_FIRST_TIMESTAMP])
+        index.add(sums[SUM_BASE_OFFSET], position, before_ns)
+        summary.add_sums(sums)
+    return stop

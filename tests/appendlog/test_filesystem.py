@@ -195,11 +195,21 @@ OPERATIONS: dict[str, tuple[str, tuple[object, ...]]] = {
     "free_bytes": ("statfs", (Path("f"),)),
     "room": ("statfs", (Path("f"),)),
     "sync_directory": ("fsync", (Path("f"),)),
+    "device": ("stat", (Path("f"),)),
+    "syncs_as_a_whole": ("stat", (Path("f"),)),
     "sync_filesystem": ("syncfs", (Path("f"),)),
 }
 """Each single operation: the name of its system call, and arguments."""
 NO_WAITS = {"will_need", "wont_need", "note_pwrite", "note_pwritev", "note_reads", "refuses_dsync"}
-MADE_OF_OTHERS = {"run_natively", "write_all", "read_all", "write_file", "read_file", "remove_tree"}
+MADE_OF_OTHERS = {
+    "run_natively",
+    "write_all",
+    "read_all",
+    "write_file",
+    "read_file",
+    "sync_file",
+    "remove_tree",
+}
 
 
 def test_each_operation_is_known_to_the_watch_or_is_made_of_others() -> None:

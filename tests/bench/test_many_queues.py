@@ -19,5 +19,6 @@ def test_each_step_has_its_figure_and_nothing_is_lost(tmp_path: Path) -> None:
         "from then to the first confirm",
         "start after a clean stop",
         "start after SIGKILL under load",
+        "start with the `end` files of before the load",
         "clean stop",
     ]

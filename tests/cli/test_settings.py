@@ -378,3 +378,39 @@ def test_a_variable_that_is_no_setting_is_told_with_the_nearest_one() -> None:
             "did you mean AMQP_SERVER_STORAGE_PATH?",
             "environment variable AMQP_SERVER_ZZZZ is no setting: it is ignored",
         ]
+
+
+LINKS = {
+    "AMQP_SERVER_PORT": "tcp://10.96.0.7:5672",
+    "AMQP_SERVER_PORT_5672_TCP": "tcp://10.96.0.7:5672",
+    "AMQP_SERVER_PORT_5672_TCP_ADDR": "10.96.0.7",
+    "AMQP_SERVER_PORT_5672_TCP_PORT": "5672",
+    "AMQP_SERVER_PORT_5672_TCP_PROTO": "tcp",
+    "AMQP_SERVER_METRICS_PORT": "tcp://10.96.0.8:15692",
+    "AMQP_SERVER_METRICS_SERVICE_HOST": "10.96.0.8",
+    "AMQP_SERVER_SERVICE_HOST": "10.96.0.7",
+    "AMQP_SERVER_SERVICE_PORT": "5672",
+    "AMQP_SERVER_SERVICE_PORT_AMQP": "5672",
+    "AMQP_SERVER_TEAM_PORT": "tcp://10.96.0.9:5672",
+}
+"""What a pod of Kubernetes gets beside services `amqp-server` and `amqp-server-metrics`."""
+
+
+def test_a_kubernetes_service_with_the_name_of_the_server_sets_nothing(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = start()
+    for name, value in LINKS.items():
+        monkeypatch.setenv(name, value)
+    assert start() == without
+    with command.make_context("amqp-server", []) as ctx:
+        lines = unknown_variables(ctx, LINKS)
+    assert [line.split()[2] for line in lines] == ["AMQP_SERVER_METRICS_PORT", "AMQP_SERVER_PORT"]
+    assert all("Kubernetes service" in line for line in lines)
+
+
+def test_other_wrong_ports_of_the_environment_are_refused(
+    refuse: Refuse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AMQP_SERVER_PORT", "tcp:5672")
+    assert "AMQP_SERVER_PORT: 'tcp:5672' is not a valid integer" in refuse()

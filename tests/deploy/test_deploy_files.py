@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ VARIABLES = {option.variable for option in OPTIONS.values()} | {
     "RABBITMQ_DEFAULT_USER",
     "RABBITMQ_DEFAULT_PASS",
 }
-FILES = sorted(path for path in DEPLOY.iterdir() if path.is_file())
+CHART = DEPLOY / "kubernetes" / "amqp-server"
+FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 
 
 def default_port(option: str) -> int:
@@ -70,7 +72,7 @@ def manifests() -> dict[str, dict[str, Any]]:
     return {each["kind"]: each for each in found}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DEPLOY)))
 def test_variables_in_a_file_exist(path: Path) -> None:
     names = set(re.findall(r"\b((?:AMQP_SERVER|RABBITMQ)_[A-Z_]+)", path.read_text()))
     assert names <= VARIABLES
@@ -216,6 +218,21 @@ def test_the_manifest_of_kubernetes_fits_together() -> None:
     (claim,) = claims
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
     assert environment["AMQP_SERVER_STORAGE_PATH"].startswith(mounts[claim] + "/")
+    assert environment["AMQP_SERVER_ON_DISK_STALL"] == "exit"
+    for kind in ("PodDisruptionBudget", "NetworkPolicy"):
+        selector = found[kind]["spec"].get("selector") or found[kind]["spec"]["podSelector"]
+        assert selector["matchLabels"] == labels
+    rules = found["NetworkPolicy"]["spec"]["ingress"]
+    assert {port["port"] for rule in rules for port in rule["ports"]} == ports.keys()
+    account = found["ServiceAccount"]["metadata"]["name"]
+    assert stateful["template"]["spec"]["serviceAccountName"] == account
+
+
+def test_the_service_sets_no_variable_of_the_server() -> None:
+    """Kubernetes tells each pod the addresses of services, in variables with their names."""
+    service = manifests()["Service"]["metadata"]["name"].upper().replace("-", "_")
+    assert f"{service}_PORT" in VARIABLES
+    assert manifests()["StatefulSet"]["spec"]["template"]["spec"]["enableServiceLinks"] is False
 
 
 def test_the_probes_of_kubernetes_are_commands_and_ports() -> None:
@@ -227,6 +244,57 @@ def test_the_probes_of_kubernetes_are_commands_and_ports() -> None:
     assert container["readinessProbe"]["tcpSocket"]["port"] in names
     user = manifests()["StatefulSet"]["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
     assert ("USER", f"{user}:{user}") in instructions()
+
+
+def chart_file(name: str) -> Any:  # noqa: ANN401 - of YAML
+    return yaml.safe_load((CHART / name).read_text())
+
+
+def test_the_chart_has_the_version_of_the_server() -> None:
+    chart = chart_file("Chart.yaml")
+    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+    (container,) = manifests()["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"].endswith(f":{version}")
+
+
+def test_each_value_of_the_chart_has_a_default_and_a_type() -> None:
+    def names(node: dict[str, Any], above: str = "") -> set[str]:
+        found: set[str] = set()
+        for name, below in node["properties"].items():
+            found |= names(below, f"{above}{name}.") if "properties" in below else {above + name}
+        return found
+
+    def has(name: str) -> bool:
+        node = values
+        for part in name.split("."):
+            if part not in node:
+                return False
+            node = node[part]
+        return True
+
+    values = chart_file("values.yaml")
+    known = names(chart_file("values.schema.json"))
+    assert [name for name in sorted(known) if not has(name)] == []
+
+    def check(node: dict[str, Any], above: str = "") -> None:
+        for name, value in node.items():
+            path = above + name
+            if path not in known:
+                check(value, f"{path}.")
+
+    check(values)
+
+
+def test_the_settings_of_the_chart_are_those_of_the_server() -> None:
+    settings = chart_file("values.schema.json")["properties"]["settings"]
+    assert settings["propertyNames"]["enum"] == sorted(OPTIONS)
+    text = (CHART / "templates" / "_names.tpl").read_text()
+    own = yaml.safe_load(text.partition('"amqp-server.ownSettings" -}}')[2].partition("{{-")[0])
+    assert set(own) <= OPTIONS.keys()
+    template = (CHART / "templates" / "statefulset.yaml").read_text()
+    set_here = set(re.findall(r"- name: AMQP_SERVER_([A-Z_]+)", template))
+    assert {name.lower().replace("_", "-") for name in set_here} <= set(own)
 
 
 def start_container(tmp_path: Path, *arguments: str, **variables: str) -> tuple[int, str, str]:

@@ -40,13 +40,14 @@ def source_paths() -> frozenset[str]:
 
 @cache
 def source_words() -> frozenset[str]:
-    """Return every word of the sources without the tests, and of all paths."""
+    """Return every word of the sources and of deploy/, without the tests, and of all paths."""
     texts = [
         path.read_text()
         for room in ROOMS
         if room != "tests"
         for path in (REPOSITORY / room).rglob("*.py")
     ]
+    texts += [path.read_text() for path in (REPOSITORY / "deploy").rglob("*") if path.is_file()]
     return frozenset(re.findall(r"\w+", "\n".join([*texts, *source_paths()])))
 
 

@@ -65,6 +65,7 @@ class FaultyFileSystem(UnsyncedFileSystem):
         sync_gate: Syncs wait until it is set; set at first.
         sync_waiting: Set when a sync waits at the gate.
         read_bytes: Bytes read so far.
+        is_whole: Whether the file system can be synced as a whole.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class FaultyFileSystem(UnsyncedFileSystem):
         self.has_dsync = has_dsync and FileSystem.has_dsync
         self.failing_operations = failing_operations
         self.written_bytes = written_bytes
+        self.is_whole = True
         self.operations: list[str] = []
         self.changes: list[Change] | None = None
         self.sync_gate = threading.Event()
@@ -197,6 +199,9 @@ class FaultyFileSystem(UnsyncedFileSystem):
         self._pass_gate()
         with self._lock:
             self._change("sync_directory", path)
+
+    def syncs_as_a_whole(self, path: Path) -> bool:
+        return self.is_whole
 
     def sync_filesystem(self, path: Path) -> None:
         self._operation("sync_filesystem")

@@ -79,16 +79,35 @@ async def test_a_batch_syncs_the_file_system_once(tmp_path: Path) -> None:
     assert len(syncs) < 8
 
 
+async def test_a_batch_syncs_each_file_where_a_file_system_is_not_synced_as_a_whole(
+    tmp_path: Path,
+) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.is_whole = False
+    store = MetadataStore(tmp_path / "metadata", DocumentFiles(filesystem))
+    batch = store.open_batch()
+    for number in range(20):
+        batch.put(queue(str(number), number))
+    await batch.commit()
+    await batch.finished()
+    assert "sync_filesystem" not in filesystem.operations
+    assert filesystem.operations.count("fsync") >= 20
+
+
 @pytest.mark.crash
-@pytest.mark.parametrize("seed", [None, *range(4)])
+@pytest.mark.parametrize(
+    ("seed", "is_whole"),
+    [(None, True), (0, True), (1, True), (2, True), (3, True), (None, False), (4, False)],
+)
 async def test_a_power_cut_at_any_operation_leaves_all_or_nothing(
-    tmp_path: Path, seed: int | None
+    tmp_path: Path, seed: int | None, is_whole: bool
 ) -> None:
     seen = set()
     for stop_at in range(1000):
         top = tmp_path / str(stop_at)
         top.mkdir()
         filesystem = FaultyFileSystem(top)
+        filesystem.is_whole = is_whole
         store = await make_old(top / "metadata", filesystem)
         filesystem.fail_at = len(filesystem.operations) + stop_at
         filesystem.error = StoppedError()

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,27 @@ def test_the_format_is_found_without_registering_and_gives_the_rows(
     assert table_rows(table) == [
         {name: row[name] for name in names} for row in expected_rows(queue.location)
     ]
+
+
+def test_the_directories_of_several_brokers_are_one_frame(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As docs/availability.md says: offsets are each broker's own."""
+    counts = {"east": 30, "west": 20}
+    for name, count in counts.items():
+        stored = store_queue(tmp_path / name)
+        stored.append(plain_messages(count))
+        stored.close()
+    frames = [
+        spark.read.format("amqplog")
+        .option("subscribe", "orders")
+        .load(str(tmp_path / name))
+        .withColumn("broker", f.lit(name))
+        for name in counts
+    ]
+    orders = reduce(DataFrame.unionByName, frames)
+    found = orders.groupBy("broker").agg(f.count_distinct("offset")).collect()
+    assert {row[0]: row[1] for row in found} == counts
 
 
 def test_a_schema_prunes_and_counts(spark: SparkSession, queue: StoredQueue) -> None:

@@ -29,6 +29,7 @@ from appendlog import (
     RemoveSettledRequest,
     ReopenRequest,
 )
+from appendlog.files.found_files import FoundFiles
 from appendlog.opening import fresh_state
 from appendlog.recovery.log_images import read_images
 from metadata.log_directories import logs_of_vhost, remove_log
@@ -122,6 +123,7 @@ class QueueStorage:
         self._waiting_writes = WaitingWrites(turn)
         self._filesystem = filesystem
         self._directories = DurableDirectories(config.storage_path)
+        self._found_files = FoundFiles()
         # Most queues have no arguments: they share these.
         self._plain_settings = storage_settings({}, config)
         self._plain_options = self._plain_settings.log_options(
@@ -179,7 +181,16 @@ class QueueStorage:
         """
         directory, identity, options, _, image = unopened
         files = self._filesystem
-        return Log.open(directory, identity, options, files, settled_floor, known_end, image)
+        return Log.open(
+            directory,
+            identity,
+            options,
+            files,
+            settled_floor,
+            known_end,
+            image,
+            self._found_files,
+        )
 
     def placeholder_log(
         self, identity: LogIdentity, settings: StorageSettings, filesystem: FileSystem

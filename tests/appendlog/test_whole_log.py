@@ -1,10 +1,10 @@
-"""The short way to open a log: taken where nothing has changed, and never to another result."""
+"""The short way to open a log: taken where it is whole, and never to another result."""
 
 import os
 import random
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appendlog import Append, Descriptors, FileSystem, Log, LogIdentity, LogOptions, encode_chunk
+from appendlog.layout.chunk import encode_gap_marker
+from appendlog.layout.format import GAP_LOST
 from appendlog.layout.message import PERSISTENT
 from appendlog.layout.segment_header import segment_header_bytes
 from appendlog.recovery import log_images
@@ -21,14 +23,17 @@ from appendlog.recovery.log_images import LogImage, read_images
 from appendlog.recovery.log_recovery import RecoveredLog
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.recovery.segment_recovery import RecoveryContext
-from appendlog.recovery.unchanged_log import recover_unchanged
+from appendlog.recovery.whole_log import recover_whole
+from appendlog.segments.durable_end import DurableEndFile
 from appendlog.segments.index import INDEX_GROUP_ENTRIES
+from appendlog.segments.segment import SegmentName
 from tests.appendlog.builders import (
     IDENTITY,
     SALT,
     append,
     chunk,
     cut,
+    expected,
     flip,
     message,
     open_log,
@@ -70,7 +75,7 @@ def short_way(
         known_end,
         NOW_NS,
     )
-    return recover_unchanged(context, image)
+    return recover_whole(context, image)
 
 
 def opened(directory: Path, image: LogImage | None) -> dict[str, object]:
@@ -110,8 +115,10 @@ def opened(directory: Path, image: LogImage | None) -> dict[str, object]:
     return seen
 
 
-def a_random_log(directory: Path, chance: random.Random) -> None:
+def a_random_log(directory: Path, chance: random.Random) -> list[bytes]:
+    """Write a log; return the contents that its `end` file had."""
     log, _ = open_log(directory)
+    ends = []
     large = chance.random() < 0.3
     for _ in range(chance.randint(1, 12)):
         start = log.log_end_offset
@@ -127,8 +134,10 @@ def a_random_log(directory: Path, chance: random.Random) -> None:
             log.append(Append([], log.log_end_offset + 7, sync=True))
         if chance.random() < 0.05:
             log.roll()
+        ends.append((directory / "end").read_bytes())
     if chance.random() < 0.5:
         log.close()
+    return ends
 
 
 def change(directory: Path, chance: random.Random) -> None:
@@ -155,12 +164,31 @@ def change(directory: Path, chance: random.Random) -> None:
         (directory / "end").write_bytes(bytes(data))
 
 
+def cut_power(directory: Path, ends: Sequence[bytes], chance: random.Random) -> None:
+    """Leave the log as a power cut does: with an old `end` and an old index, or without them."""
+    end = directory / "end"
+    kind = chance.choice(["old", "old", "old", "empty", "missing"])
+    if kind == "old" and ends:
+        end.write_bytes(chance.choice(ends))
+    elif kind == "empty" and end.exists():
+        cut(end, 0)
+    else:
+        end.unlink(missing_ok=True)
+    for index in directory.glob("*.index"):
+        if chance.random() < 0.2:
+            index.unlink()
+        elif chance.random() < 0.3:
+            cut(index, 16 * chance.randint(0, index.stat().st_size // 16))
+
+
 @given(st.randoms(use_true_random=False), st.integers(0, 2))
 def test_both_ways_find_the_same_log_whatever_was_changed(
     tmp_path_factory: pytest.TempPathFactory, chance: random.Random, changes: int
 ) -> None:
     directory = tmp_path_factory.mktemp("log")
-    a_random_log(directory / "short", chance)
+    ends = a_random_log(directory / "short", chance)
+    if chance.random() < 0.5:
+        cut_power(directory / "short", ends, chance)
     for _ in range(changes):
         if any((directory / "short").iterdir()):
             change(directory / "short", chance)
@@ -190,6 +218,43 @@ def test_a_log_that_is_as_its_end_says_is_opened_by_its_image_alone(
     assert image is not None
     read_bytes = len(image.head) + len(image.foot) + len(image.index_part)
     assert read_bytes < 2 * VERIFIED_BYTES + (8 << 10)
+
+
+@needs_images
+@pytest.mark.parametrize("count", [10, 100, 2_000])
+@pytest.mark.parametrize("kind", ["old end", "no end", "empty end", "an end that promises nothing"])
+def test_a_log_with_whole_chunks_behind_its_end_is_opened_by_its_image_too(
+    tmp_path: Path, count: int, kind: str
+) -> None:
+    directory = tmp_path / "log"
+    log, _ = open_log(directory)
+    append(log, 0, 3)
+    append(log, 3, count - 3, step=100)
+    end = (directory / "end").read_bytes()
+    append(log, count - 3, count, step=1)
+    log.close()
+    if kind == "old end":
+        (directory / "end").write_bytes(end)
+    elif kind == "empty end":
+        cut(directory / "end", 0)
+    else:
+        (directory / "end").unlink()
+        if kind == "an end that promises nothing":
+            nothing = DurableEndFile(directory, IDENTITY.incarnation, 0)
+            nothing.write(FileSystem(), Descriptors(1), 0, SegmentName(0, 0), 0)
+    found = short_way(directory)
+    assert found is not None
+    assert found.end_offset == found.lost_end_offset == count
+    assert not found.matches_end_file
+    log, report = open_log(directory)
+    if kind == "old end":
+        assert 0 < report.scanned_bytes < 3 * len(chunk(0, 3))
+    assert log.recovery_point == count
+    assert read_all(log) == expected(0, count)
+    log.close()
+    again = short_way(directory)
+    assert again is not None
+    assert again.matches_end_file
 
 
 def large_chunks(directory: Path, count: int) -> Log:
@@ -224,9 +289,33 @@ def _torn(directory: Path) -> None:
     segment.write_bytes(segment.read_bytes() + b"torn")
 
 
-def _behind(directory: Path) -> None:
+def _torn_behind(directory: Path) -> None:
     (segment,) = directory.glob("*.log")
-    segment.write_bytes(segment.read_bytes() + chunk(30, 33))
+    segment.write_bytes(segment.read_bytes() + chunk(30, 33) + chunk(33, 36)[:-1])
+
+
+def _damaged_behind(directory: Path) -> None:
+    (segment,) = directory.glob("*.log")
+    data = chunk(30, 33)
+    segment.write_bytes(segment.read_bytes() + data[:-1] + bytes([data[-1] ^ 1]) + chunk(33, 36))
+
+
+def _noted_behind(directory: Path) -> None:
+    (segment,) = directory.glob("*.log")
+    note = encode_gap_marker(30, 33, GAP_LOST, 1_000, SALT)
+    segment.write_bytes(segment.read_bytes() + note + chunk(33, 36))
+
+
+def _other_order_behind(directory: Path) -> None:
+    (segment,) = directory.glob("*.log")
+    segment.write_bytes(segment.read_bytes() + chunk(33, 36) + chunk(30, 33))
+
+
+def _much_behind(directory: Path) -> None:
+    (segment,) = directory.glob("*.log")
+    data = b"".join(chunk(number, number + 300) for number in range(30, 15_030, 300))
+    segment.write_bytes(segment.read_bytes() + data)
+    assert len(data) > 640 << 10
 
 
 def _sealed(directory: Path) -> None:
@@ -267,8 +356,9 @@ def _named_wrongly(directory: Path) -> None:
     segment.rename(directory / f"{3:020d}.log")
 
 
-def _without_end(directory: Path) -> None:
-    (directory / "end").unlink()
+def _named_oddly(directory: Path) -> None:
+    (segment,) = directory.glob("*.log")
+    segment.rename(directory / f"{0:020d}-{0:010d}.log")
 
 
 @needs_images
@@ -276,7 +366,11 @@ def _without_end(directory: Path) -> None:
     "change",
     [
         _torn,
-        _behind,
+        _torn_behind,
+        _damaged_behind,
+        _noted_behind,
+        _other_order_behind,
+        _much_behind,
         _sealed,
         _two_segments,
         _linked,
@@ -284,7 +378,7 @@ def _without_end(directory: Path) -> None:
         _marked,
         _damaged,
         _named_wrongly,
-        _without_end,
+        _named_oddly,
     ],
 )
 def test_anything_else_is_left_to_the_long_way(
