@@ -253,8 +253,9 @@ def assemble(
         use_disk=use_disk,
         keeps_growing=policies.unknown,
     )
-    # Bytes left over from one read, then one whole publish as large as two frames.
-    read_buffer = bytearray(limits.read_buffer_bytes + 3 * config.frame_bytes_max)
+    # One read, behind what the read before it left over of a publish as large as two frames.
+    read_bytes_max = max(limits.read_buffer_bytes, limits.large_read_bytes)
+    read_buffer = bytearray(read_bytes_max + 3 * config.frame_bytes_max)
     read_view = memoryview(read_buffer)
     context = ServerContext(
         config=config,

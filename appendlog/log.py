@@ -277,25 +277,33 @@ class Log:
         return state.reads.read(offset, state.log_end_offset, max_bytes, max_records)
 
     def read_window(
-        self, offset: int, max_records: int, max_bytes: int = WINDOW_BYTES_MAX
+        self,
+        offset: int,
+        max_records: int,
+        max_bytes: int = WINDOW_BYTES_MAX,
+        large_bytes: int = 0,
     ) -> ReadResult:
         """Return the records of a piece of one file, from the one at `offset` on.
 
         For sequential reading without reading anything twice: a window ends between chunks. The
-        records are one part. If their segment is sealed, they lie in a mapping; a message that is
-        larger than the piece is read by copy, into a buffer of its own. They are in the page
+        records are one part. If their segment is sealed, they lie in a mapping. But a large message
+        is a part of its own: it is read by copy, into a buffer of its own. They are in the page
         cache, and their CRCs have been checked. Otherwise like `read`.
 
         Args:
             offset: First offset; below `log_start_offset` means the start of the log.
             max_records: Limit of records, >= 1.
             max_bytes: Approximate size of the piece in bytes: 64 KiB to 1 MiB.
+            large_bytes: Bytes of large messages that are read together if they come next, for a
+                reader that has just met one. 0: one, if it is larger than the piece.
 
         Raises:
             LogFailedError: A file cannot be read. The log itself does not fail because of this.
         """
         state = self._state
-        return state.reads.read_window(offset, state.log_end_offset, max_records, max_bytes)
+        return state.reads.read_window(
+            offset, state.log_end_offset, max_records, max_bytes, large_bytes
+        )
 
     def first_offset_at(self, timestamp_ns: int) -> int:
         """Return the lowest offset that was appended at or after a time.

@@ -20,6 +20,9 @@ FRAME_END: Final = 0xCE
 FRAME_OVERHEAD_BYTES: Final = 8
 """Bytes of a frame around its payload: type, channel and size before it, the end octet after it."""
 
+FRAME_BYTES_MAX: Final = 131_072
+"""Largest frame that is sent: what brokers and clients agree on unless told otherwise."""
+
 BASIC: Final = 60
 CONNECTION_CLOSE: Final = (10, 50)
 CHANNEL_CLOSE: Final = (20, 40)
@@ -98,6 +101,12 @@ def text_table(**fields: str) -> bytes:
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
     """Encode a frame with this payload."""
     return _FRAME_HEADER.pack(kind, channel, len(payload)) + payload + bytes((FRAME_END,))
+
+
+def body_pieces(body: bytes) -> list[bytes]:
+    """Return what each frame of a body has of it; an empty one has no frame."""
+    most = FRAME_BYTES_MAX - FRAME_OVERHEAD_BYTES
+    return [body[at : at + most] for at in range(0, len(body), most)]
 
 
 def method_frame(channel: int, class_id: int, method_id: int, arguments: bytes = b"") -> bytes:

@@ -53,6 +53,7 @@ class Limits:
             Above it a reply is dropped, and returned to its publisher if it was mandatory.
         read_buffer_bytes: Largest size of one read in bytes. Each connection is read once a turn,
             so publishers whose sockets hold more than this are read equally.
+        large_read_bytes: The same for a connection whose last read ended in a large frame.
         write_buffer_bytes_per_connection_max: Unsent bytes of one client; above it the broker stops
             reading its requests. (Deliveries stop earlier, at 1 MiB.)
         alarm_check_seconds: Seconds between two checks of memory and disk.
@@ -94,6 +95,7 @@ class Limits:
     unacked_messages_per_channel_max: int = 2_000_000
     waiting_reply_bytes_per_channel_max: int = 4 * MIB
     read_buffer_bytes: int = 128 * KIB
+    large_read_bytes: int = 512 * KIB
     write_buffer_bytes_per_connection_max: int = 4 * MIB
     alarm_check_seconds: float = 1.0
     unread_fraction_max: float = 0.25

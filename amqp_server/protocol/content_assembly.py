@@ -40,6 +40,8 @@ from appendlog.layout.message import (
 
 _BASIC_CLASS = int(ClassId.BASIC)
 _PUBLISH = BasicPublish.ids
+RESERVED_SHARE = 8
+"""Times its size that the first frame of a body reserves at most."""
 _LIST_AT = 14
 """Where the property list begins in a content header: after class, weight, size and flags."""
 
@@ -74,6 +76,10 @@ class AssemblyBudget:
         self.held_bytes = 0
         self._held_bytes_by_owner: dict[object, int] = {}
 
+    def has_room(self, count: int) -> bool:
+        """Return whether any connection may get some more bytes."""
+        return self.held_bytes + count <= self.bytes_max
+
     def take(self, owner: object, count: int) -> None:
         """Add bytes to what a connection holds.
 
@@ -105,9 +111,10 @@ class AssemblyBudget:
 class ContentAssembly:
     """Collects the header and body frames of one publish.
 
-    The frames are written behind each other into the message as it is stored. Its room grows by an
-    eighth at a time, with what has arrived: a header that announces a large body reserves nothing.
-    The complete message is that room itself, not a copy of it.
+    The frames are written behind each other into the message as it is stored. A header that
+    announces a large body reserves nothing. The first frame reserves the room of all, if it is an
+    eighth of the body or more; otherwise the room grows by an eighth at a time, with what has
+    arrived. The complete message is that room itself, not a copy of it.
 
     Args:
         method: The `basic.publish` that announced the content.
@@ -136,6 +143,8 @@ class ContentAssembly:
         self._message = BytesIO()
         self._missing_bytes = 0
         self._body_bytes = 0
+        # Of the body, what it has taken of the budget.
+        self._held_bytes = 0
 
     @property
     def message(self) -> bytes:
@@ -208,15 +217,32 @@ class ContentAssembly:
         assert self._properties is not None, "the header comes before the body"
         if len(payload) > self._missing_bytes:
             raise FrameError("content body frame exceeds remaining content size", *_PUBLISH)
-        self._budget.take(self._owner, len(payload))
+        if not self._held_bytes and self._missing_bytes <= RESERVED_SHARE * len(payload):
+            self._reserve()
+        arrived_bytes = self._body_bytes + len(payload)
+        if arrived_bytes > self._held_bytes:
+            self._budget.take(self._owner, arrived_bytes - self._held_bytes)
+            self._held_bytes = arrived_bytes
+        self._body_bytes = arrived_bytes
         self._missing_bytes -= len(payload)
-        self._body_bytes += len(payload)
         self._message.write(payload)
         return self._missing_bytes == 0
 
+    def _reserve(self) -> None:
+        """Make room for the whole body, if the budget has it.
+
+        Otherwise each of its frames may move to another place what came before it.
+        """
+        if self._budget.has_room(self._missing_bytes):
+            self._budget.take(self._owner, self._missing_bytes)
+            self._held_bytes = self._missing_bytes
+            front = self._message.getvalue()
+            self._message = BytesIO(bytes(len(front) + self._missing_bytes))
+            self._message.write(front)
+
     def release(self) -> None:
         """Release the body's bytes from the budget: it is complete or abandoned."""
-        self._budget.release(self._owner, self._body_bytes)
+        self._budget.release(self._owner, self._held_bytes)
 
 
 def _unreadable_header(payload: bytes, flags: int) -> FieldSyntaxError:

@@ -3,7 +3,7 @@
 `encode_chunk` copies its messages into one object, with a CRC over all of it. That is right for
 small messages. A large one, which twenty queues write at the same time, would be in memory
 twenty times, and its copy and CRC would hold the thread that encodes. This chunk keeps a view of
-the message; the thread that writes it computes the CRC.
+the message; its CRC is computed when it is written, by another thread if it is very large.
 
 The octets are those of `encode_chunk`: docs/log-format.md, sections 3 to 5.
 """
@@ -25,7 +25,7 @@ from appendlog.layout.format import (
 from appendlog.layout.message import message_borders
 from appendlog.layout.records import encode_chunk
 
-LARGE_MESSAGE_BYTES: Final = 1024 * 1024
+LARGE_MESSAGE_BYTES: Final = 256 * 1024
 """Bytes from which on a message is written this way; a smaller one is copied sooner."""
 
 _RECORD_BYTES: Final = Struct("<I")

@@ -1,4 +1,4 @@
-"""Reading one large message into a buffer of its own, without a copy out of a window.
+"""Reading a large message into a buffer of its own, without a copy out of a window.
 
 A message is one `bytes` object in memory. One that a walk finds in a window must be copied to
 become such an object, and a copy of a hundred megabytes holds the interpreter for as long as it
@@ -9,6 +9,7 @@ mapping could lose its pages during that time, and the event loop would wait for
 """
 
 from array import array
+from typing import Final
 
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.chunk import ChunkHeader, own_header
@@ -22,8 +23,10 @@ from appendlog.layout.format import (
     RECORD_HEADER_BYTES,
     TRANSACTION_ID_BYTES,
 )
-from appendlog.layout.records import ReadableBuffer
 from appendlog.segments.read_result import Records
+
+FRONT_BYTES_MAX: Final = CHUNK_HEADER_BYTES + TRANSACTION_ID_BYTES + RECORD_HEADER_BYTES
+"""Octets of a chunk before its first message, at most."""
 
 
 class LargeRecord:
@@ -81,26 +84,22 @@ class LargeRecord:
         )
 
 
-def find_large_record(
-    buffer: ReadableBuffer, start: int, end: int, salt: int
-) -> LargeRecord | None:
-    """Return the record whose chunk begins at `start` and passes `end`; None if there are several.
+def find_large_record(front: bytes, salt: int) -> LargeRecord | None:
+    """Return the only record of a chunk; None if it has several.
 
     It examines the beginning only: the read finds damage.
 
     Args:
-        buffer: Buffer with the beginning of the chunk.
-        start: Position of the chunk in the buffer.
-        end: Position after the last octet that was read.
+        front: The first `FRONT_BYTES_MAX` octets of the chunk.
         salt: Salt of the log.
     """
-    if end - start < CHUNK_HEADER_BYTES + TRANSACTION_ID_BYTES + RECORD_HEADER_BYTES:
+    if len(front) < FRONT_BYTES_MAX:
         return None
-    header = own_header(bytes(buffer[start : start + CHUNK_HEADER_BYTES]), salt, 0)
+    header = own_header(front[:CHUNK_HEADER_BYTES], salt, 0)
     if header is None or header.is_control or header.is_compressed or header.record_count != 1:
         return None
     front_bytes = CHUNK_HEADER_BYTES + RECORD_HEADER_BYTES
     if header.flags & FLAG_TRANSACTION:
         front_bytes += TRANSACTION_ID_BYTES
-    record = LargeRecord(header, bytes(buffer[start : start + front_bytes]))
+    record = LargeRecord(header, front[:front_bytes])
     return record if record.is_whole else None

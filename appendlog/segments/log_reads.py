@@ -87,7 +87,9 @@ class LogReads:
             self._read_segment(end, max_records, max_bytes, _WINDOWS_MAX, result)
         return result
 
-    def read_window(self, offset: int, end: int, max_records: int, max_bytes: int) -> ReadResult:
+    def read_window(
+        self, offset: int, end: int, max_records: int, max_bytes: int, large_bytes: int
+    ) -> ReadResult:
         """Return the records of one piece of a file; see `Log.read_window`.
 
         Raises:
@@ -95,7 +97,9 @@ class LogReads:
         """
         result = self._begin(offset, end)
         while result.next_offset < end and not result.parts:
-            self._read_segment(end, max_records, max_bytes, 1, result, whole_chunks=True)
+            self._read_segment(
+                end, max_records, max_bytes, 1, result, whole_chunks=True, large_bytes=large_bytes
+            )
         return result
 
     def first_offset_at(self, timestamp_ns: int, end: int) -> int:
@@ -128,6 +132,7 @@ class LogReads:
         result: ReadResult,
         *,
         whole_chunks: bool = False,
+        large_bytes: int = 0,
     ) -> None:
         """Read in the segment of the next offset; move to the next segment at its end."""
         segments = self._segments.snapshot
@@ -150,6 +155,7 @@ class LogReads:
                     result=result,
                     max_windows=max_windows,
                     whole_chunks=whole_chunks,
+                    large_bytes=large_bytes,
                 )
             )
         except OSError as error:

@@ -21,6 +21,7 @@ from appendlog.layout.format import (
     CHUNK_PREFIX,
     CHUNK_PREFIX_BYTES,
 )
+from appendlog.layout.large_chunk import LARGE_MESSAGE_BYTES
 from appendlog.layout.records import (
     WALK_END,
     WALK_FAULT,
@@ -28,7 +29,7 @@ from appendlog.layout.records import (
 )
 from appendlog.segments.chunk_walk import ChunkWalk, walk
 from appendlog.segments.damaged_range import DamagedRange, damage_reason
-from appendlog.segments.large_record import find_large_record
+from appendlog.segments.large_record import FRONT_BYTES_MAX, find_large_record
 from appendlog.segments.read_result import ReadResult, Records
 from appendlog.segments.read_windows import ReadWindow, read_window
 from appendlog.segments.scan import SegmentScan
@@ -55,8 +56,11 @@ class ReadRequest:
         likely_end: Estimated position of `until_offset`; the read stops there unless the estimate
             turns out to be wrong.
         max_windows: Maximum number of pieces of the file with records to read.
-        whole_chunks: Whether no chunk may be cut; then one chunk may exceed `max_bytes`. A message
-            that is alone in a chunk longer than a window gets a buffer of its own.
+        whole_chunks: Whether no chunk may be cut; then one chunk may exceed `max_bytes`. A large
+            message that is alone in its chunk gets a buffer of its own: if the chunk is longer than
+            a window, or if `large_bytes` is not 0.
+        large_bytes: Bytes of such messages, one behind the other, that are read as one piece; they
+            do not count for `max_bytes`. 0: one, and a window is read first.
         asked_offset: Offset where the read began.
         needed_bytes: Number of bytes to read at once, if a chunk is longer than a window.
     """
@@ -70,6 +74,7 @@ class ReadRequest:
     likely_end: int = 0
     max_windows: int = 1 << 62
     whole_chunks: bool = False
+    large_bytes: int = 0
     asked_offset: int = 0
     needed_bytes: int = 0
 
@@ -114,8 +119,9 @@ class ReadRequest:
         self.result.next_offset = header.end_offset
         self.result.add([records], 1, message_bytes)
         self.max_records -= 1
-        self.max_bytes -= message_bytes
-        self.max_windows -= 1
+        self.large_bytes -= message_bytes
+        if self.large_bytes <= 0:
+            self.max_windows = 0
 
 
 class SegmentReader:
@@ -211,7 +217,8 @@ class SegmentReader:
         """
         with self._borrow(request.segment) as descriptor:
             while not request.is_done:
-                self._read_window(request, descriptor)
+                if not self._read_large_record(request, descriptor):
+                    self._read_window(request, descriptor)
         return request.position
 
     def _read_window(self, request: ReadRequest, descriptor: int) -> None:
@@ -243,19 +250,32 @@ class SegmentReader:
         if found.status == WALK_END and walked < window_bytes:
             request.max_records = 0  # the walk reached a limit inside the window
         elif found.status == WALK_SHORT and is_cut:
-            if not walked and not self._take_large_record(request, window, descriptor):
+            front = bytes(window.buffer[window.start : window.start + FRONT_BYTES_MAX])
+            if not walked and not self._take_large_record(request, front, descriptor):
                 request.needed_bytes = _chunk_bytes(window)
                 request.likely_end = 0
         elif found.status in (WALK_SHORT, WALK_FAULT):
             self._skip_damage(request, descriptor)
 
-    def _take_large_record(self, request: ReadRequest, window: ReadWindow, descriptor: int) -> bool:
-        """Add the record whose chunk begins with a window; return False to walk over the chunk."""
+    def _read_large_record(self, request: ReadRequest, descriptor: int) -> bool:
+        """Add the record of the next chunk if it is large and large ones are wanted.
+
+        Otherwise its window would be read first, and then what is in it again.
+        """
+        if request.large_bytes <= 0 or request.needed_bytes:
+            return False
+        front = self._filesystem.read_all(descriptor, FRONT_BYTES_MAX, request.position)
+        request.result.read_bytes += len(front)
+        return self._take_large_record(request, front, descriptor)
+
+    def _take_large_record(self, request: ReadRequest, front: bytes, descriptor: int) -> bool:
+        """Add the record whose chunk begins with `front`; return False to walk over the chunk."""
         if not request.whole_chunks:
             return False
-        found = find_large_record(window.buffer, window.start, window.end, self._salt)
+        found = find_large_record(front, self._salt)
         if (
             found is None
+            or found.header.chunk_bytes <= min(request.window_bytes, LARGE_MESSAGE_BYTES)
             or not request.result.next_offset <= found.offset < request.until_offset
             or request.position + found.header.chunk_bytes > request.segment.data_bytes
         ):

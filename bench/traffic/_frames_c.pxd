@@ -129,7 +129,6 @@ cdef class DeliveryScanner:
         header_at=cython.Py_ssize_t,
         body_at=cython.Py_ssize_t,
         body_bytes=cython.Py_ssize_t,
-        announced=cython.Py_ssize_t,
         end=cython.Py_ssize_t,
         tag_at=cython.Py_ssize_t,
         rest=cython.Py_ssize_t,
@@ -137,17 +136,22 @@ cdef class DeliveryScanner:
     )
     cpdef Py_ssize_t scan(self, long long now_ns)
 
+    @cython.locals(octets=bytearray, left=cython.Py_ssize_t, size=cython.Py_ssize_t)
+    cdef Py_ssize_t _end_of(self, Py_ssize_t at, Py_ssize_t body_bytes) noexcept
+
     @cython.locals(at=cython.Py_ssize_t, i=cython.int)
     cdef void _acknowledge(self, Py_ssize_t tag_at)
 
     @cython.locals(
+        body_at=cython.Py_ssize_t,
         digits_at=cython.Py_ssize_t,
         tail_at=cython.Py_ssize_t,
         end=cython.Py_ssize_t,
+        left=cython.Py_ssize_t,
         digest=cython.ulonglong,
         serial=cython.ulonglong,
         number=cython.longlong,
         publisher=cython.longlong,
         phase=cython.longlong,
     )
-    cdef _verify(self, Py_ssize_t body_at, Py_ssize_t body_bytes, long long now_ns)
+    cdef _verify(self, Py_ssize_t at, Py_ssize_t body_bytes, long long now_ns)

@@ -325,25 +325,16 @@ class DeliveryScanner:
                 break
             if body_at + 7 > filled:
                 break
-            body_bytes = long_at(octets, body_at + 3)
-            announced = long_at(octets, header_at + 15)
-            end = body_at + 8 + body_bytes
-            if (
-                octets[body_at] != 3
-                or octets[body_at - 1] != _END
-                or announced != body_bytes
-                or end - at > len(octets)
-            ):
+            body_bytes = long_at(octets, header_at + 15)
+            end = self._end_of(body_at, body_bytes)
+            if octets[body_at - 1] != _END or end < 0 or end - at > len(octets):
                 self.fault_at = at
                 break
             if end > filled:
                 break
-            if octets[end - 1] != _END:
-                self.fault_at = at
-                break
             self._acknowledge(tag_at)
             self.last_tag = long_at(octets, tag_at) << 32 | long_at(octets, tag_at + 4)
-            self._verify(body_at + 7, body_bytes, now_ns)
+            self._verify(body_at, body_bytes, now_ns)
             count += 1
             at = end
         rest = filled - at
@@ -355,20 +346,46 @@ class DeliveryScanner:
         self.received += count
         return count
 
+    def _end_of(self, at: int, body_bytes: int) -> int:
+        """Return where the frames of a body end that begin at `at`; -1 if they are no such frames.
+
+        Of a body that has not arrived, it is the least position where it can end.
+        """
+        octets = self._octets
+        left = body_bytes
+        while left > 0 and at + 7 <= self.filled:
+            size = long_at(octets, at + 3)
+            if octets[at] != 3 or size > left or not size:
+                return -1
+            at += 8 + size
+            left -= size
+            if at <= self.filled and octets[at - 1] != _END:
+                return -1
+        return at if left == 0 else at + 8 + left
+
     def _acknowledge(self, tag_at: int) -> None:
         at = self.ack_bytes + 11
         for i in range(8):
             self._acks[at + i] = self._octets[tag_at + i]
         self.ack_bytes += ACK_BYTES
 
-    def _verify(self, body_at: int, body_bytes: int, now_ns: int) -> None:
+    def _verify(self, at: int, body_bytes: int, now_ns: int) -> None:
+        """Verify the body whose complete frames begin at `at`; the first one has the digits."""
+        body_at = at + 7
         digits_at = body_at + self._lead
         tail_at = digits_at + FIELD_DIGITS
-        end = body_at + body_bytes
+        end = body_at + long_at(self._octets, at + 3)
         if tail_at > end:
             self.corrupt += 1
             return
-        digest = crc32(self.view[body_at : digits_at + 32], crc32(self.view[tail_at:end]))
+        digest = crc32(self.view[tail_at:end])
+        left = body_bytes - (end - body_at)
+        while left > 0:
+            at = end + 1
+            end = at + 7 + long_at(self._octets, at + 3)
+            digest = crc32(self.view[at + 7 : end], digest)
+            left -= end - at - 7
+        digest = crc32(self.view[body_at : digits_at + 32], digest)
         if not is_hex(self._octets, digits_at + 32, digest):
             self.corrupt += 1
             return

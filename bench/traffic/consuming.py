@@ -19,6 +19,7 @@ from bench.traffic.frames import DeliveryScanner, SeenMessages
 from bench.worker import UNKNOWN, Counters, StartLine
 
 BUFFER_BYTES: Final = 1 << 18
+"""Size of a consumer's read buffer, unless its messages are larger."""
 _LOOK_SECONDS: Final = 0.02
 
 
@@ -33,6 +34,7 @@ class ConsumeOrder:
         publishers: Number of publishers.
         phase: Phase of the run, as in `PublishOrder`.
         lead: Octets before the digits in each body.
+        buffer_bytes: Size of each read buffer; more than the largest delivery.
         has_copies: Whether each queue gets all messages; if not, each message has one queue.
         idle_seconds: Longest wait for the next delivery after the publishers have finished.
     """
@@ -43,6 +45,7 @@ class ConsumeOrder:
     publishers: int
     phase: int
     lead: int = 0
+    buffer_bytes: int = BUFFER_BYTES
     has_copies: bool = False
     idle_seconds: float = IDLE_SECONDS_MAX
 
@@ -165,7 +168,9 @@ def consume_traffic(
             if order.has_copies:
                 seen = SeenMessages(order.publishers)
                 marks.append(seen)
-            scanner = DeliveryScanner(BUFFER_BYTES, CONSUME_CHANNEL, seen, order.phase, order.lead)
+            scanner = DeliveryScanner(
+                order.buffer_bytes, CONSUME_CHANNEL, seen, order.phase, order.lead
+            )
             readers.append(VerifyingReader(connection, scanner))
         start_line.wait()
         start_ns = time.monotonic_ns()

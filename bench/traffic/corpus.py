@@ -10,7 +10,16 @@ from random import Random
 from typing import Final
 from zlib import crc32
 
-from bench.amqp_frames import BASIC, BODY, HEADER, frame, method_frame, short_string
+from bench.amqp_frames import (
+    BASIC,
+    BODY,
+    FRAME_OVERHEAD_BYTES,
+    HEADER,
+    body_pieces,
+    frame,
+    method_frame,
+    short_string,
+)
 from bench.traffic.frames import FIELD_DIGITS, renew
 from bench.traffic.shape import (
     PLACEHOLDER,
@@ -31,12 +40,12 @@ class Corpus:
         count: Number of messages.
     """
 
-    def __init__(self, messages: Iterable[tuple[bytes, int]], *, lead: int = 0) -> None:
+    def __init__(self, messages: Iterable[tuple[bytes, bytes]], *, lead: int = 0) -> None:
         """Find the places that differ from message to message.
 
         Args:
-            messages: Frames of each publish, with the size of its body, which is the last frame.
-                Ids and timestamp are the placeholders of `shape`.
+            messages: Frames of each publish, with its body, which the last frames have. Ids and
+                timestamp are the placeholders of `shape`.
             lead: Octets before the FIELD_DIGITS zeros in each body.
 
         Raises:
@@ -45,17 +54,18 @@ class Corpus:
         self._octets = bytearray()
         self._messages: list[tuple[tuple[int, ...], int, int, int, int]] = []
         self._starts = [0]
-        for octets, body_bytes in messages:
-            self._add(octets, body_bytes, lead)
+        for octets, body in messages:
+            self._add(octets, body, lead)
         self.view = memoryview(self._octets)
         self.count = len(self._messages)
 
-    def _add(self, octets: bytes, body_bytes: int, lead: int) -> None:
+    def _add(self, octets: bytes, body: bytes, lead: int) -> None:
         start = len(self._octets)
-        body_at = len(octets) - 1 - body_bytes
+        frames_bytes = len(body) + len(body_pieces(body)) * FRAME_OVERHEAD_BYTES
+        body_at = len(octets) - frames_bytes + FRAME_OVERHEAD_BYTES - 1
         digits_at = body_at + lead
         if octets[digits_at : digits_at + FIELD_DIGITS] != _FIELD_PLACEHOLDER:
-            raise ValueError(f"a body of {body_bytes} octets without {FIELD_DIGITS} zeros in it")
+            raise ValueError(f"a body of {len(body)} octets without {FIELD_DIGITS} zeros in it")
         head = octets[:body_at]
         spots: list[int] = []
         for at in _find_all(head, PLACEHOLDER.encode()):
@@ -63,7 +73,7 @@ class Corpus:
         for at in _find_all(head, PLACEHOLDER_IN_UUID.encode()):
             spots += (start + at, 48, 4, start + at + 5, 0, 12)
         time_at = head.find(TIME_PLACEHOLDER)
-        tail = octets[digits_at + FIELD_DIGITS : -1]
+        tail = body[lead + FIELD_DIGITS :]
         self._messages.append(
             (
                 tuple(spots),
@@ -105,16 +115,16 @@ class Corpus:
 
 def encode_publish(
     channel: int, exchange: str, routing_key: str, properties: Properties, body: bytes
-) -> tuple[bytes, int]:
-    """Return the frames of one publish, and the size of its body."""
+) -> tuple[bytes, bytes]:
+    """Return the frames of one publish, and its body."""
     arguments = b"\0\0" + short_string(exchange) + short_string(routing_key) + b"\0"
     header = struct.pack(">HHQH", BASIC, 0, len(body), properties.flags) + properties.octets
     octets = (
         method_frame(channel, BASIC, 40, arguments)
         + frame(HEADER, channel, header)
-        + frame(BODY, channel, body)
+        + b"".join(frame(BODY, channel, piece) for piece in body_pieces(body))
     )
-    return octets, len(body)
+    return octets, body
 
 
 def new_body(random: Random, body_bytes: int) -> bytes:

@@ -67,7 +67,7 @@ class ServiceMessages:
         """Return the messages; their bodies have 64 MiB at most."""
         return Corpus(self._messages(Random(seed)))
 
-    def _messages(self, random: Random) -> Iterator[tuple[bytes, int]]:
+    def _messages(self, random: Random) -> Iterator[tuple[bytes, bytes]]:
         few = few_routing_keys(self.queues)
         room = _CORPUS_BYTES_MAX
         for i in range(self.count):
@@ -94,11 +94,11 @@ class RecordedMessages:
     """Publishes that a real client has sent.
 
     Attributes:
-        messages: Frames of each publish, with the size of its body.
+        messages: Frames of each publish, with its body.
         lead: Octets before the digits in each body.
     """
 
-    messages: tuple[tuple[bytes, int], ...]
+    messages: tuple[tuple[bytes, bytes], ...]
     lead: int
 
     def encode_corpus(self, seed: int) -> Corpus:

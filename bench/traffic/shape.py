@@ -30,7 +30,7 @@ class Sizes:
         median: Half of the bodies are smaller, in bytes.
         spread: Standard deviation of the size's natural logarithm.
         least: Smallest body, at least FIELD_DIGITS bytes.
-        most: Largest body; it has to fit one frame of 128 KiB.
+        most: Largest body.
     """
 
     median: int = 600

@@ -7,7 +7,7 @@ from bench.connection import Connection
 from bench.consumer import IDLE_SECONDS_MAX
 from bench.process_stats import ServerProbe
 from bench.running_broker import RunningBroker
-from bench.traffic.consuming import ConsumeOrder, ConsumeResult, consume_traffic
+from bench.traffic.consuming import BUFFER_BYTES, ConsumeOrder, ConsumeResult, consume_traffic
 from bench.traffic.figures import TrafficFigures
 from bench.traffic.message_source import MessageSource
 from bench.traffic.publishing import PublishOrder, PublishResult, publish_traffic
@@ -31,6 +31,7 @@ class TrafficRun:
         window: Most publishes without a confirm, for each publisher; 0 for no confirms.
         prefetch: Most deliveries without an ack, for each consumer; 0 for no acks.
         batch: Messages of one write.
+        buffer_bytes: Size of each consumer's read buffer.
         idle_seconds: Longest wait for a message that is missing.
     """
 
@@ -40,6 +41,7 @@ class TrafficRun:
     window: int
     prefetch: int
     batch: int = WRITE_MESSAGES
+    buffer_bytes: int = BUFFER_BYTES
     idle_seconds: float = IDLE_SECONDS_MAX
 
     def __call__(self, broker: RunningBroker, effort: TrafficEffort) -> TrafficFigures:
@@ -71,6 +73,7 @@ class TrafficRun:
             self.publishers,
             phase,
             self.source.lead,
+            self.buffer_bytes,
             has_copies=self._copies > 1,
             idle_seconds=self.idle_seconds,
         )

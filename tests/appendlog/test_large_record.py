@@ -7,7 +7,7 @@ import pytest
 
 from appendlog import Append, Chunk, LargeChunk, Log, ReadResult, encode_chunk
 from appendlog.layout.format import CHUNK_HEADER_BYTES, TRANSACTION_ID_BYTES
-from appendlog.segments.large_record import find_large_record
+from appendlog.segments.large_record import FRONT_BYTES_MAX, find_large_record
 from appendlog.segments.segment_reader import WINDOW_BYTES_MIN
 from tests.appendlog.builders import SALT, chunk, flip, message, open_log
 
@@ -71,6 +71,33 @@ def test_counts_and_bounds_are_those_of_a_walk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_sealed", [False, True], ids=["active", "sealed"])
+def test_large_messages_that_follow_each_other_are_read_together_up_to_a_bound(
+    tmp_path: Path, is_sealed: bool
+) -> None:
+    log, _ = open_log(tmp_path / "log", segment_bytes=1 << 24)
+    large = [message(number, BODY_BYTES) for number in range(1, 5)]
+    chunks: list[Chunk] = [chunk(0, 1)]
+    chunks += [LargeChunk(each, 1 + at, 1_500, SALT) for at, each in enumerate(large)]
+    log.append(Append([*chunks, chunk(5, 9, timestamp_ns=2_000)], 9, sync=True))
+    if is_sealed:
+        log.roll()
+    for large_bytes, offsets in (
+        (0, [1]),
+        (1, [1]),
+        (len(large[0]), [1]),
+        (len(large[0]) + 1, [1, 2]),
+        (3 * len(large[0]), [1, 2, 3]),
+        (1 << 30, [1, 2, 3, 4, 5, 6, 7, 8]),
+    ):
+        result = log.read_window(1, 100, WINDOW_BYTES_MIN, large_bytes)
+        assert [offset for part in result.parts for offset in part.offsets] == offsets
+        assert result.next_offset == offsets[-1] + 1
+        messages = [part.sole_message for part in result.parts]
+        assert messages[: len(large)] == large[: len(messages)]
+    log.close()
+
+
+@pytest.mark.parametrize("is_sealed", [False, True], ids=["active", "sealed"])
 @pytest.mark.parametrize("at", [20, CHUNK_HEADER_BYTES + 1, CHUNK_HEADER_BYTES + 50, BODY_BYTES])
 def test_damage_in_a_large_record_is_found_and_skipped(
     tmp_path: Path, at: int, is_sealed: bool
@@ -101,6 +128,6 @@ def test_damage_in_a_large_record_is_found_and_skipped(
     ids=["two records", "of another log", "short", "no chunk"],
 )
 def test_other_chunks_are_left_to_the_walk(octets: bytes) -> None:
-    assert find_large_record(octets, 0, len(octets), SALT) is None
-    whole = b"front" + encode_chunk([message(0, 200)], 0, None, 1, None, SALT)
-    assert find_large_record(whole, 5, len(whole), SALT) is not None
+    assert find_large_record(octets[:FRONT_BYTES_MAX], SALT) is None
+    whole = encode_chunk([message(0, 200)], 0, None, 1, None, SALT)
+    assert find_large_record(whole[:FRONT_BYTES_MAX], SALT) is not None

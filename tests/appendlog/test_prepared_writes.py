@@ -25,6 +25,7 @@ from appendlog.files.counted_files import CountedFiles
 from appendlog.files.descriptors import Descriptors
 from appendlog.layout.format import GAP_SKIPPED
 from appendlog.layout.large_chunk import LargeChunk
+from appendlog.segments import segment_writer
 from appendlog.segments.index import INDEX_GROUP_ENTRIES
 from appendlog.segments.segment_write import WRITE_BUFFERS_MAX, SegmentWrite
 from appendlog.segments.written_pages import STEP_BYTES
@@ -175,12 +176,6 @@ def with_index_entries_to_store(log: Log) -> Append:
     return synced(end, end + 3)
 
 
-def with_a_large_message(log: Log) -> Append:
-    """Its CRC takes time."""
-    append(log, 0, 3)
-    return Append([LargeChunk(message(3), 3, TIME_NS, SALT)], 4, sync=True)
-
-
 def with_closed_files(log: Log) -> Append:
     append(log, 0, 3)
     OPENED[-1].close()
@@ -199,7 +194,6 @@ def with_closed_files(log: Log) -> Append:
         for_another_segment,
         compressed,
         with_index_entries_to_store,
-        with_a_large_message,
         with_closed_files,
     ],
 )
@@ -218,6 +212,22 @@ def test_an_append_that_is_more_than_a_write_is_not_prepared(
     found = expected(0, end + 6)
     assert read_all(log).items() <= found.items()
     assert read_all(open_log(tmp_path)[0]) == read_all(log)
+
+
+def test_large_messages_are_prepared_unless_their_crcs_take_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, _ = open_log(tmp_path)
+    append(log, 0, 3)
+    large = [LargeChunk(message(number), number, 1_000 + number, SALT) for number in (3, 6)]
+    request = Append([large[0], chunk(4, 6), large[1]], 7, sync=True)
+    both_bytes = sum(map(len, large))
+    monkeypatch.setattr(segment_writer, "PREPARED_LARGE_BYTES_MAX", both_bytes - 1)
+    assert log.prepare(request) is None
+    monkeypatch.setattr(segment_writer, "PREPARED_LARGE_BYTES_MAX", both_bytes)
+    assert append_in_parts(log, request)
+    assert read_all(log) == expected(0, 7)
+    assert read_all(open_log(tmp_path)[0]) == expected(0, 7)
 
 
 def test_what_is_not_a_chunk_of_the_log_is_left_to_append(tmp_path: Path) -> None:

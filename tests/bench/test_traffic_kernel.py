@@ -6,11 +6,14 @@ from zlib import crc32
 
 import pytest
 
+from bench import amqp_frames
 from bench.amqp_frames import (
     BASIC,
     BODY,
+    FRAME_OVERHEAD_BYTES,
     HEADER,
     acknowledge,
+    body_pieces,
     frame,
     method_frame,
     parse_frames,
@@ -49,7 +52,7 @@ def delivery(tag: int, content: bytes, *, is_get: bool = False) -> bytes:
     return (
         method_frame(CHANNEL, BASIC, 71 if is_get else 60, arguments)
         + frame(HEADER, CHANNEL, header)
-        + frame(BODY, CHANNEL, content)
+        + b"".join(frame(BODY, CHANNEL, piece) for piece in body_pieces(content))
     )
 
 
@@ -90,6 +93,39 @@ def test_deliveries_are_counted_and_acked_however_they_are_cut(
     assert acks == b"".join(
         acknowledge(CHANNEL, tag)[:-2] + b"\0" + acknowledge(CHANNEL, tag)[-1:] for tag in tags
     )
+
+
+@pytest.mark.parametrize("step", [0, 7, 40])
+@pytest.mark.parametrize("changed", [None, 0, 60, 99])
+def test_a_body_in_several_frames_is_verified(
+    kernel: ModuleType, monkeypatch: pytest.MonkeyPatch, step: int, changed: int | None
+) -> None:
+    monkeypatch.setattr(amqp_frames, "FRAME_BYTES_MAX", 50 + FRAME_OVERHEAD_BYTES)
+    content = bytearray(body(0, 0, bytes(range(60))))
+    if changed is not None:
+        content[changed] ^= 1
+    assert [len(piece) for piece in body_pieces(bytes(content))] == [50, 50]
+    octets = delivery(1, bytes(content)) + delivery(2, body(0, 1))
+    scanner, _ = scan(kernel, octets, step=step)
+    assert counts(scanner) == (2, 0 if changed is None else 1, 0, 0)
+    assert scanner.filled == 0
+
+
+@pytest.mark.parametrize(
+    ("at", "octet"),
+    [(0, 2), (6, 0xFF), (57, 0), (58, 1)],
+    ids=["another frame", "longer than announced", "no end", "another second frame"],
+)
+def test_frames_that_are_not_those_of_the_body_are_found(
+    kernel: ModuleType, monkeypatch: pytest.MonkeyPatch, at: int, octet: int
+) -> None:
+    monkeypatch.setattr(amqp_frames, "FRAME_BYTES_MAX", 50 + FRAME_OVERHEAD_BYTES)
+    content = body(0, 0, bytes(60))
+    octets = bytearray(delivery(1, content))
+    body_at = len(octets) - len(content) - 2 * FRAME_OVERHEAD_BYTES
+    octets[body_at + at] = octet
+    scanner, _ = scan(kernel, bytes(octets))
+    assert scanner.fault_at == 0
 
 
 @pytest.mark.parametrize("at", [0, 15, 16, 31, 32, 39, 40, 43])

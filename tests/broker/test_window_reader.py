@@ -139,6 +139,23 @@ def test_a_failed_read_ahead_is_told_and_forgotten(log: Log) -> None:
     assert reader.read(end).messages()[0] == message(end, 300)
 
 
+def test_what_was_read_ahead_is_used_though_all_before_it_is_settled(log: Log) -> None:
+    reader = Reader(log)
+    end = len(reader.read(0))
+    reader.begin_ahead()
+    reader.windows.release_settled(end - 1)
+    assert reader.windows.get(0, 3) is not None
+    reader.windows.release_settled(end)
+    assert reader.windows.get(0, 3) is reader.windows.get(end, COUNT) is None
+    # The consumer asks for the next message before it has come: it is under way.
+    reader.begin(end)
+    reader.worker.run()
+    run = reader.windows.get(end, COUNT)
+    assert isinstance(run, MessageRun)
+    assert run.messages()[0] == message(end, 300)
+    assert (reader.ahead, reader.windows.reads, reader.worker.waiting) == (1, 2, [])
+
+
 def test_what_was_read_ahead_of_a_place_that_was_left_is_not_used(log: Log) -> None:
     reader = Reader(log)
     reader.read(0)

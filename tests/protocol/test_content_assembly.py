@@ -127,7 +127,7 @@ def test_unfinished_bodies_share_a_budget_and_give_it_back() -> None:
     other.take_header(header_payload(80))
     one.take_body(bytes(60))
 
-    with pytest.raises(ResourceError, match="hold 120 bytes, more than its share of the 100"):
+    with pytest.raises(ResourceError, match="hold 140 bytes, more than its share of the 100"):
         other.take_body(bytes(60))
 
     one.release()
@@ -150,6 +150,37 @@ def test_one_owner_that_fills_the_budget_leaves_the_others_their_share() -> None
 
     assert budget.held_bytes == 0
     budget.take("greedy", 100)
+
+
+@pytest.mark.parametrize(("bytes_max", "held_bytes"), [(80, 80), (79, 10)])
+def test_the_first_of_few_frames_reserves_the_room_of_all_if_there_is_any(
+    bytes_max: int, held_bytes: int
+) -> None:
+    budget = AssemblyBudget(bytes_max)
+    content = assembly(budget=budget)
+    frames = [bytes([number]) * 10 for number in range(8)]
+    content.take_header(header_payload(80))
+    assert budget.held_bytes == 0
+    content.take_body(frames[0])
+    assert budget.held_bytes == held_bytes
+    if bytes_max < 80:
+        content.release()
+        assert budget.held_bytes == 0
+        return
+    assert [content.take_body(each) for each in frames[1:]] == [False] * 6 + [True]
+    assert content.message.endswith(b"".join(frames))
+    assert content.message is content.message
+    assert budget.held_bytes == 80
+    content.release()
+    assert budget.held_bytes == 0
+
+
+def test_a_small_first_frame_reserves_nothing() -> None:
+    budget = AssemblyBudget(1 << 20)
+    content = assembly(budget=budget)
+    content.take_header(header_payload(81))
+    content.take_body(bytes(10))
+    assert budget.held_bytes == 10
 
 
 def test_a_body_takes_the_room_of_what_has_arrived_and_is_not_copied_at_the_end() -> None:

@@ -1,10 +1,12 @@
 """What a client sends before its login costs the server little memory for a short time."""
 
+from functools import partial
 from pathlib import Path
 
 from pamqp.commands import Connection
 
 from amqp_server.base.limits import Limits
+from amqp_server.connections.client_connection import LARGE_REST_BYTES, ClientConnection
 from amqp_server.connections.session.client_session import ClientSession
 from amqp_server.protocol.client_properties import KEPT_BYTES_MAX, VALUE_BYTES
 from amqp_server.protocol.methods import ConnectionStartOk
@@ -62,6 +64,10 @@ def test_a_login_that_is_too_long_is_refused(tmp_path: Path) -> None:
         )
 
 
+def has_left(connection: ClientConnection, rest: int) -> bool:
+    return len(connection.rest) == rest
+
+
 def test_of_a_client_that_is_not_logged_in_little_is_read_at_a_time(tmp_path: Path) -> None:
     limits = Limits()
     with ThreadedServer(tmp_path) as server, AmqpClient(server.address) as client:
@@ -81,3 +87,12 @@ def test_of_a_client_that_is_not_logged_in_little_is_read_at_a_time(tmp_path: Pa
         client.open_channel()
         (connection,) = server.connections
         assert server.call(room) == limits.read_buffer_bytes
+        # More at a time while large frames arrive; what is left over is the beginning of one.
+        for rest, read_bytes_max in (
+            (LARGE_REST_BYTES - 1, limits.read_buffer_bytes),
+            (LARGE_REST_BYTES, limits.large_read_bytes),
+        ):
+            octets = frame_octets(3, 1, bytes(LARGE_REST_BYTES))
+            client.send_raw(octets[len(connection.rest) : rest])
+            server.wait_until(partial(has_left, connection, rest))
+            assert server.call(room) == rest + read_bytes_max

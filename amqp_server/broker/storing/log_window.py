@@ -18,6 +18,10 @@ READ_RECORDS = 16_384
 """Messages read at a time."""
 SMALL_WINDOW_BYTES = 256 * 1024
 """Bytes of a window while many readers share the memory; otherwise 1 MiB."""
+LARGE_WINDOW_BYTES = 4 * 1024 * 1024
+"""Bytes of large messages that a queue's consumers read at a time, while there is memory. What a
+read costs beside its octets is several passes of the interpreter between two threads: one message
+of 1 MiB at a time, a queue that has fallen behind would never catch up."""
 WINDOW_SECONDS = 5.0
 """How long a window is used. The kernel may drop old pages of a mapping from memory, and the
 event loop must not wait for the disk."""
@@ -38,15 +42,25 @@ class LogWindow:
         end: Offset at which the next read begins.
         read_at_seconds: Time of arrival by the monotonic clock.
         held_bytes: Memory that the window uses.
+        ends_large: Whether the last message is a large one, as the next ones may be.
     """
 
-    __slots__ = ("_mapped", "_parts", "end", "held_bytes", "read_at_seconds", "start")
+    __slots__ = (
+        "_mapped",
+        "_parts",
+        "end",
+        "ends_large",
+        "held_bytes",
+        "read_at_seconds",
+        "start",
+    )
 
     def __init__(self, start: int, result: ReadResult) -> None:
         self.start = start
         self.end = result.next_offset
         self.read_at_seconds = time.monotonic()
         self._parts = result.parts
+        self.ends_large = bool(result.parts) and result.parts[-1].sole_message is not None
         self._mapped = [part.buffer for part in result.parts if isinstance(part.buffer, MappedFile)]
         self.held_bytes = _OBJECTS_BYTES + sum(_held_bytes(part) for part in result.parts)
 

@@ -302,9 +302,9 @@ class MessageStore:
                 if not self._is_journaled and self._spilling.is_delayed:
                     self._spilling.spill_delay.settled()
                     self._mark_resumed()
-        if self._reader.windows and ack_floor >= self._reader.end_offset:
-            # No consumer reads the window again, and it may keep a removed segment on the disk.
-            self._reader.clear()
+        if self._reader.windows:
+            # No consumer reads them again, and they may keep a removed segment on the disk.
+            self._reader.release_settled(ack_floor)
         # In a durable queue only the flusher frees slots.
         if self._overflow.count and not self._is_journaled:
             if self.gating_sequence > self.ring.cursor:

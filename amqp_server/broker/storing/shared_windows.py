@@ -12,7 +12,12 @@ import logging
 from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, Protocol
 
-from amqp_server.broker.storing.log_window import READ_RECORDS, SMALL_WINDOW_BYTES, LogWindow
+from amqp_server.broker.storing.log_window import (
+    LARGE_WINDOW_BYTES,
+    READ_RECORDS,
+    SMALL_WINDOW_BYTES,
+    LogWindow,
+)
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.window_budget import WindowBudget
@@ -59,6 +64,7 @@ class SharedWindows:
         # Dicts keep the order: the reader that asked first is served first.
         self._waiting: dict[WindowReader, int] = {}
         self._likely_records = 1
+        self._expects_large = False
 
     def __len__(self) -> int:
         """Return the number of windows."""
@@ -166,7 +172,10 @@ class SharedWindows:
 
         log = self._log
         if self._budget.has_room_ahead:
-            self._read_in_worker(lambda: log.read_window(offset, READ_RECORDS), arrived)
+            large_bytes = LARGE_WINDOW_BYTES if self._expects_large else 0
+            self._read_in_worker(
+                lambda: log.read_window(offset, READ_RECORDS, large_bytes=large_bytes), arrived
+            )
         else:
             # Many readers are at different positions: with smaller windows more of them fit.
             self._read_in_worker(
@@ -202,6 +211,7 @@ class SharedWindows:
         if before is not None:
             before.clear()
         window = self._windows[start] = _SharedWindow(self, start, result)
+        self._expects_large = window.ends_large
         insort(self._starts, start)
         # Expect only half of it, as the next window may be shorter: a reader that waits for
         # the wrong read waits twice.

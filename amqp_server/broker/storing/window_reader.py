@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.log_window import READ_RECORDS, LogWindow
+from amqp_server.broker.storing.log_window import LARGE_WINDOW_BYTES, READ_RECORDS, LogWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +48,8 @@ class WindowReader:
         self.windows: deque[LogWindow] = deque()
         self._is_reading = False
         self._is_closed = False
+        # Where the window begins that is read ahead; -1 if nobody waits for it any more.
+        self._awaited_offset = -1
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
@@ -108,10 +110,11 @@ class WindowReader:
         start = self.windows[0].end
 
         def done(result: ReadResult | Exception) -> None:
-            if not isinstance(result, Exception) and self.end_offset == start:
+            if not isinstance(result, Exception) and self._awaited_offset == start:
                 self._take(start, result)
             arrived()
 
+        self._awaited_offset = start
         self._read(start, done)
 
     async def until_read(self) -> None:
@@ -122,7 +125,20 @@ class WindowReader:
             await waiter
 
     def clear(self) -> None:
-        """Release the windows in memory."""
+        """Release the windows in memory: the reader goes on elsewhere, or later."""
+        self._awaited_offset = -1
+        self._release()
+
+    def release_settled(self, ack_floor: int) -> None:
+        """Release the windows if all that is in them is settled.
+
+        The consumer has answered before the next window has come, as it may if one large message is
+        all that a window has: that one is still awaited.
+        """
+        if self.windows and ack_floor >= self.end_offset:
+            self._release()
+
+    def _release(self) -> None:
         if self.windows:
             self.windows.clear()
             self._record_held()
@@ -150,7 +166,11 @@ class WindowReader:
             wake(self._waiters)
             done(result)
 
-        self._read_in_worker(lambda: self._log.read_window(start, READ_RECORDS), arrived)
+        expects_large = bool(self.windows) and self.windows[-1].ends_large
+        large_bytes = LARGE_WINDOW_BYTES if expects_large and self._budget.has_room_ahead else 0
+        self._read_in_worker(
+            lambda: self._log.read_window(start, READ_RECORDS, large_bytes=large_bytes), arrived
+        )
 
     def _take(self, start: int, result: ReadResult) -> None:
         if result.parts and not self._is_closed:

@@ -40,7 +40,7 @@ class _CeleryRun:
         return run(broker, effort)
 
 
-def record_tasks(url: BrokerUrl, seed: int, count: int) -> tuple[tuple[bytes, int], ...]:
+def record_tasks(url: BrokerUrl, seed: int, count: int) -> tuple[tuple[bytes, bytes], ...]:
     """Publish tasks with Celery through a proxy, and return the frames of each publish.
 
     The task's ids are placeholders, and so are the digits of its first argument.
@@ -79,8 +79,8 @@ def record_tasks(url: BrokerUrl, seed: int, count: int) -> tuple[tuple[bytes, in
     return publishes
 
 
-def _group(frames: list[Frame]) -> tuple[tuple[bytes, int], ...]:
-    """Return the frames of each publish, on our channel, and the size of its body."""
+def _group(frames: list[Frame]) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the frames of each publish, on our channel, and its body."""
     found = []
     for at, each in enumerate(frames):
         if each.method_id != _PUBLISH:
@@ -91,7 +91,7 @@ def _group(frames: list[Frame]) -> tuple[tuple[bytes, int], ...]:
         octets = b"".join(
             frame(part.kind, PUBLISH_CHANNEL, part.payload) for part in (each, header, body)
         )
-        found.append((octets, len(body.payload)))
+        found.append((octets, body.payload))
     return tuple(found)
 
 
