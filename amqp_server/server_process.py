@@ -24,7 +24,9 @@ from amqp_server.operator_signals import (
 )
 from amqp_server.service_manager import ServiceManager
 from amqp_server.start_and_stop import start
+from amqp_server.upkeep.allocator import keep_freed_memory
 from amqp_server.upkeep.open_file_limit import claim_open_files, refuse_start_without_files
+from amqp_server.upkeep.resource_sensor import available_memory_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -174,6 +176,7 @@ def run(config: ServerConfig, surroundings: Surroundings | None = None) -> int:
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     collector.start()
+    keep_freed_memory(available_memory_bytes(), os.environ)
     ignore_checkpoint_signal()
     try:
         config = claim_open_files(config)

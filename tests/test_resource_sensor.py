@@ -1,6 +1,5 @@
 """The sensor reads the memory of this process and the disk of this machine."""
 
-import ctypes
 import os
 import sys
 import threading
@@ -79,13 +78,6 @@ def test_the_least_limit_of_the_cgroups_around_is_the_memory_there_is(
     monkeypatch.setattr(resource_sensor, "_CGROUP", own)
 
     assert available_memory_bytes() == (expected or machine)
-
-
-@pytest.mark.skipif(
-    not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the C library has no malloc_trim"
-)
-def test_free_memory_is_asked_back_of_the_allocator() -> None:
-    assert resource_sensor._allocator_trim()() in (0, 1)
 
 
 def test_memory_is_read_while_the_disk_hangs(

@@ -6,7 +6,6 @@ they are the kernel's cache, which it takes back when needed.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amqp_server.upkeep.alarms import Reading
+from amqp_server.upkeep.allocator import QuietTimes, return_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +35,8 @@ Measured: 90 to 120 bytes in a server that has just started, less in one full of
 class ResourceSensor:
     """Measures this process and the file system of a directory.
 
-    Without /proc (macOS) memory counts as 0, so the memory alarm is never on.
+    When the process is quiet after work, it returns freed memory first. Without /proc (macOS)
+    memory counts as 0, so the memory alarm is never on.
 
     Args:
         directory: Directory whose file system is measured; must exist.
@@ -53,8 +54,8 @@ class ResourceSensor:
     ) -> None:
         self._memory_bytes_max = memory_bytes_max
         self._counted_bytes = counted_bytes
-        self._trim = _allocator_trim()
         self._free_space = _FreeSpace(directory)
+        self._quiet_times = QuietTimes()
 
     def read(self) -> Reading:
         """Measure memory and disk; takes little longer than `FREE_SPACE_SECONDS_MAX`.
@@ -62,9 +63,10 @@ class ResourceSensor:
         Raises:
             OSError: The directory's file system is away, or has never answered.
         """
+        self._quiet_times.look()
         memory_bytes = used_bytes = _own_memory_bytes()
         if memory_bytes > self._memory_bytes_max:
-            self._trim()
+            return_freed_memory()
             memory_bytes = _own_memory_bytes()
             blocks_bytes = sys.getallocatedblocks() * BLOCK_BYTES
             used_bytes = min(memory_bytes, blocks_bytes + self._counted_bytes())
@@ -154,11 +156,3 @@ def _cgroup_limit_files() -> Iterator[Path]:
     while group.is_relative_to(_CGROUP_ROOT):
         yield group / "memory.max"
         group = group.parent
-
-
-def _allocator_trim() -> Callable[[], object]:
-    """Return glibc's malloc_trim, which returns free memory to the system, or a no-op."""
-    if sys.platform != "linux":
-        return lambda: None
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    return (lambda: trim(0)) if trim is not None else (lambda: None)

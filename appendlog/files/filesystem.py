@@ -41,6 +41,8 @@ files' pages, but not those of the journal and of the disk."""
 
 ResultT = TypeVar("ResultT")
 
+NATIVE_WRITES: Final = ("pwrite", "pwritev", "wont_need")
+"""Operations that a kernel may replace where `FileSystem.writes_natively` says so."""
 NATIVE_READS: Final = ("open", "pread", "size", "listdir", "scandir", "read_file")
 """Operations that a kernel may replace where `FileSystem.reads_natively` says so."""
 
@@ -67,9 +69,9 @@ class FileSystem:
     has_dsync: bool = _DSYNC != 0
     """Whether a write can include its own sync; False after the kernel has refused it."""
     writes_natively: bool = True
-    """Whether a compiled kernel may make the system calls of `pwrite` and `pwritev` itself.
+    """Whether a compiled kernel may make the system calls of `NATIVE_WRITES` itself.
 
-    It reports each to `note_pwrite` or `note_pwritev`. Whoever defines one of these two methods
+    It reports writes to `note_pwrite` or `note_pwritev`. Whoever defines one of these operations
     says whether it may; who says nothing forbids it.
     """
 
@@ -84,7 +86,7 @@ class FileSystem:
         """See `writes_natively` and `reads_natively`."""
         super().__init_subclass__()
         if "writes_natively" not in vars(cls):
-            cls.writes_natively = cls._allows("writes_natively", "pwrite", "pwritev")
+            cls.writes_natively = cls._allows("writes_natively", *NATIVE_WRITES)
         if "reads_natively" not in vars(cls):
             cls.reads_natively = cls._allows("reads_natively", *NATIVE_READS)
 

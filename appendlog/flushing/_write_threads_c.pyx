@@ -14,6 +14,7 @@ from os import strerror
 
 cdef extern from *:
     """
+    #include <fcntl.h>
     #include <pthread.h>
     #include <semaphore.h>
     #include <signal.h>
@@ -71,11 +72,13 @@ cdef extern from *:
 
     enum:
         CLOCK_MONOTONIC
+        POSIX_FADV_DONTNEED
 
     int clock_gettime(int, timespec *) nogil
     long synced_pwritev(int, const iovec *, int, long long) nogil
     ssize_t pwrite(int, const void *, size_t, long long) nogil
     ssize_t write(int, const void *, size_t) nogil
+    int posix_fadvise(int, long long, long long, int) nogil
     int start_thread(pthread_t *, void *(*)(void *) noexcept nogil, void *)
     int pthread_join(pthread_t, void **) nogil
     int pthread_mutex_init(pthread_mutex_t *, void *)
@@ -104,6 +107,9 @@ cdef struct Job:
     size_t octets
     int slot_file
     long long slot_position
+    # Pages of the segment that the system need not keep; none if they have no octets.
+    long long unneeded_position
+    long long unneeded_octets
     Result data
     Result slot
     # Of each part, and then of the slot.
@@ -166,6 +172,9 @@ cdef void carry_out(Job *job) noexcept nogil:
         if job.slot.error != EINTR:
             break
     job.slot.nanoseconds = now() - began
+    if job.unneeded_octets > 0 and job.slot.written == slot.len:
+        # It is advice: a file system that does not take it keeps the pages.
+        posix_fadvise(job.file, job.unneeded_position, job.unneeded_octets, POSIX_FADV_DONTNEED)
 
 
 cdef void *run(void *argument) noexcept nogil:
@@ -246,6 +255,9 @@ cdef class WriteThreads:
             job.octets = write.octets
             job.slot_file = write.end.descriptor
             job.slot_position = write.slot_position
+            start, end = write.unneeded
+            job.unneeded_position = start
+            job.unneeded_octets = end - start
             for buffer in buffers:
                 PyObject_GetBuffer(buffer, &job.buffers[filled], PyBUF_SIMPLE)
                 job.parts[filled].iov_base = job.buffers[filled].buf

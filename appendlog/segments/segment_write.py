@@ -1,6 +1,7 @@
 """The usual append: one synced write at the end of a segment, then one of the `end` file."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -11,15 +12,16 @@ from appendlog.files.filesystem import FileSystem
 
 WRITE_BUFFERS_MAX: Final = 64
 """Maximum number of buffers in a prepared write: it is prepared without a pause."""
+NO_PAGES: Final = (0, 0)
 _NUMBERS: Final = count()
 
 
 class SegmentWrite:
     """An append that one thread has prepared, so that another one has only to write it.
 
-    The thread that writes needs no state of the log: it makes two system calls, on files that are
-    open. `write` makes them; a compiled kernel may, and calls `note_written`. Afterwards the thread
-    that has prepared it completes or abandons it.
+    The thread that writes needs no state of the log: it makes two system calls, or three, on files
+    that are open. `write` makes them; a compiled kernel may, and calls `note_written`. Afterwards
+    the thread that has prepared it completes or abandons it.
 
     Args:
         filesystem: File operations of the log.
@@ -32,6 +34,8 @@ class SegmentWrite:
         position: Where to write them.
         slot: What to write to the `end` file once they are on the disk.
         slot_position: Where to write that.
+        unneeded: Where pages of the segment begin and end that the kernel need not keep, once both
+            are written; equal if there are none.
 
     Attributes:
         number: Differs from that of every other write of the process.
@@ -56,6 +60,7 @@ class SegmentWrite:
         "slot",
         "slot_error",
         "slot_position",
+        "unneeded",
     )
 
     def __init__(
@@ -70,6 +75,7 @@ class SegmentWrite:
         position: int,
         slot: bytes,
         slot_position: int,
+        unneeded: tuple[int, int] = NO_PAGES,
     ) -> None:
         self.filesystem = filesystem
         self.path = path
@@ -81,6 +87,7 @@ class SegmentWrite:
         self.position = position
         self.slot = slot
         self.slot_position = slot_position
+        self.unneeded = unneeded
         self.number = next(_NUMBERS)
         self.error: Exception | None = None
         self.slot_error: Exception | None = None
@@ -106,6 +113,12 @@ class SegmentWrite:
             return
         if written != len(self.slot):
             self.slot_error = self._shortened(written)
+            return
+        start, end = self.unneeded
+        if start < end:
+            # A kernel or file system that takes no advice keeps the pages.
+            with suppress(OSError):
+                filesystem.wont_need(self.segment.descriptor, start, end - start)
 
     def note_written(
         self,

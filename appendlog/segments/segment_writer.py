@@ -45,7 +45,7 @@ from appendlog.segments.durable_end import DurableEndFile
 from appendlog.segments.index import INDEX_GROUP_ENTRIES, ActiveIndex
 from appendlog.segments.rollback import roll_back
 from appendlog.segments.segment import Segment, SegmentName
-from appendlog.segments.segment_write import WRITE_BUFFERS_MAX, SegmentWrite
+from appendlog.segments.segment_write import NO_PAGES, WRITE_BUFFERS_MAX, SegmentWrite
 from appendlog.segments.written_pages import WrittenPages
 
 PREPARED_LARGE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -110,7 +110,7 @@ class SegmentWriter:
         self._foreign_files = foreign_files
         self._pages = WrittenPages()
         # Pages to evict, found by an append that touched no file: `[start, end)` of the segment.
-        self._unneeded_pages: tuple[int, int] | None = None
+        self._unneeded_pages = NO_PAGES
         # Such an append has added index entries that are to be stored.
         self._is_index_due = False
         self.active = active
@@ -187,8 +187,8 @@ class SegmentWriter:
     def prepare(self, append: Append) -> SegmentWrite | None:
         """Return what there is to write if an append is only that: a synced write, and its slot.
 
-        Touches no file and does not wait. Nothing else may be done with the log before `complete`
-        or `abandon`.
+        With it go pages that were found before and need not stay in the cache. Touches no file and
+        does not wait. Nothing else may be done with the log before `complete` or `abandon`.
 
         Returns:
             None if the append has to be made by `append`: because it begins or ends a segment,
@@ -206,7 +206,6 @@ class SegmentWriter:
             or not 0 < len(append.chunks) <= WRITE_BUFFERS_MAX
             or self._is_index_due
             or self._new_header
-            or self._unneeded_pages is not None
         ):
             return None
         try:
@@ -256,6 +255,7 @@ class SegmentWriter:
             segment.size_bytes,
             slot,
             slot_position,
+            self._unneeded_pages,
         )
 
     def complete(self, write: SegmentWrite) -> None:
@@ -275,6 +275,7 @@ class SegmentWriter:
         if write.slot_error is not None:
             raise LogFailedError(self._end_file.path, write.slot_error) from write.slot_error
         self.end_offset = write.append.end_offset
+        self._unneeded_pages = NO_PAGES
         if segment.size_bytes >= self._pages.due_position:
             self._find_unneeded_pages(segment, write.append.settled_floor)
 
@@ -336,8 +337,8 @@ class SegmentWriter:
         start, end = self._pages.unneeded(self.end_offset, segment.size_bytes, settled_floor)
         if start < end:
             # Those that were found before, and are not evicted yet, end where these start.
-            before = self._unneeded_pages
-            self._unneeded_pages = start if before is None else before[0], end
+            before, before_end = self._unneeded_pages
+            self._unneeded_pages = before if before < before_end else start, end
 
     def _evict_pages(self, segment: Segment) -> None:
         """Advise the kernel to drop the pages found.
@@ -345,9 +346,9 @@ class SegmentWriter:
         Only after a sync: otherwise the kernel would first write the pages to the disk. A kernel or
         file system that ignores the advice keeps them.
         """
-        if self._unneeded_pages is not None:
-            start, end = self._unneeded_pages
-            self._unneeded_pages = None
+        start, end = self._unneeded_pages
+        if start < end:
+            self._unneeded_pages = NO_PAGES
             with (
                 suppress(OSError),
                 self._descriptors.borrow(self._filesystem, segment.path) as descriptor,

@@ -379,7 +379,7 @@ def test_a_slot_that_was_taken_in_part_fails_the_log(tmp_path: Path) -> None:
         append_in_parts(log, synced(3, 6))
 
 
-def test_unneeded_pages_are_evicted_by_the_next_append_that_may_wait(tmp_path: Path) -> None:
+def test_unneeded_pages_are_evicted_by_the_next_prepared_append(tmp_path: Path) -> None:
     class Advised(FileSystem):
         def __init__(self) -> None:
             self.evicted: list[tuple[int, int]] = []
@@ -396,13 +396,32 @@ def test_unneeded_pages_are_evicted_by_the_next_append_that_may_wait(tmp_path: P
         append_in_parts(log, request)
         end += 2_000
     assert filesystem.evicted == []
-    settled = Append([chunk(end, end + 3)], end + 3, sync=True, settled_floor=end)
-    if append_in_parts(log, settled):
-        end += 3
-        settled = Append([chunk(end, end + 3)], end + 3, sync=True, settled_floor=end)
-        assert not append_in_parts(log, settled)
-    assert filesystem.evicted
-    assert append_in_parts(log, synced(end + 3, end + 6))
+    for first in range(end, end + 9, 3):
+        settled = Append([chunk(first, first + 3)], first + 3, sync=True, settled_floor=first)
+        assert append_in_parts(log, settled)
+    ((start, size),) = filesystem.evicted
+    assert start == 0
+    assert 0 < size <= log.size_bytes
+
+
+def test_a_file_system_that_takes_no_advice_is_asked_once_for_pages(tmp_path: Path) -> None:
+    class Refusing(FileSystem):
+        def __init__(self) -> None:
+            self.refused: list[int] = []
+
+        def wont_need(self, descriptor: int, position: int, size: int) -> None:
+            self.refused.append(position)
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    filesystem = Refusing()
+    log, _ = open_log(tmp_path, filesystem, segment_bytes=1 << 30)
+    append(log, 0, 1)
+    for number in range(1, 12):
+        body = message(number, body_bytes=600 << 10)
+        octets = encode_chunk([body], number, None, 1_000 + number, None, SALT)
+        assert append_in_parts(log, Append([octets], number + 1, sync=True, settled_floor=number))
+    assert len(set(filesystem.refused)) == len(filesystem.refused) > 2
+    assert log.failed is None
 
 
 def test_no_pages_that_were_found_are_forgotten(tmp_path: Path) -> None:
@@ -458,6 +477,10 @@ def test_operations_of_its_own_keep_a_file_system_from_the_kernel() -> None:
         def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
             return super().pwrite(descriptor, data, position)
 
+    class Advising(FileSystem):
+        def wont_need(self, descriptor: int, position: int, size: int) -> None:
+            super().wont_need(descriptor, position, size)
+
     class Other(FileSystem):
         def fsync(self, descriptor: int) -> None:
             super().fsync(descriptor)
@@ -470,6 +493,7 @@ def test_operations_of_its_own_keep_a_file_system_from_the_kernel() -> None:
         pass
 
     assert not Further.writes_natively
+    assert not Advising.writes_natively
     assert not WithMixed.writes_natively
     assert Other.writes_natively
 

@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import mmap
 import os
 import resource
 import subprocess
@@ -12,6 +13,7 @@ import weakref
 from collections.abc import Iterator
 from multiprocessing.connection import wait
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
@@ -22,7 +24,7 @@ from appendlog.files.descriptors import Borrowed
 from appendlog.files.filesystem import FileSystem
 from appendlog.flushing.bell import Bell
 from appendlog.flushing.write_threads import WriteThreads, write_threads
-from appendlog.segments.segment_write import SegmentWrite
+from appendlog.segments.segment_write import NO_PAGES, SegmentWrite
 from tests.appendlog.system_threads import thread_statuses
 from tests.limits import HANG_SECONDS
 
@@ -59,6 +61,7 @@ class Bench:
         position: int = 0,
         slot: bytes = b"slot",
         filesystem: FileSystem | None = None,
+        unneeded: tuple[int, int] = NO_PAGES,
     ) -> SegmentWrite:
         filesystem = filesystem or FileSystem()
         return SegmentWrite(
@@ -72,6 +75,7 @@ class Bench:
             position,
             slot,
             512,
+            unneeded,
         )
 
     def take(self, count: int) -> list[SegmentWrite]:
@@ -152,6 +156,63 @@ def test_a_file_that_cannot_be_synced_with_the_write_asks_for_another_way(bench:
     bench.take(1)
     assert (write.error, write.is_refused) == (None, True)
     assert not filesystem.has_dsync
+
+
+def is_cached(file: int, position: int) -> bool:
+    """Return whether the kernel has a page of a file in memory."""
+    try:
+        os.preadv(file, [bytearray(1)], position, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Bench]:
+    """Files that are not in memory: only there pages can leave the cache."""
+    with TemporaryDirectory(dir="/var/tmp") as directory:
+        bench = Bench(Path(directory))
+        yield bench
+        bench.close()
+
+
+def test_pages_that_need_not_stay_leave_the_cache(on_disk: Bench) -> None:
+    bench = on_disk
+    segment, end = bench.file("segment"), bench.file("end")
+    pages = bytes(64 * mmap.PAGESIZE)
+    bench.threads.submit(bench.write(segment, end, pages))
+    bench.take(1)
+    try:
+        assert is_cached(segment, 0)
+        os.posix_fadvise(segment, 0, len(pages), os.POSIX_FADV_DONTNEED)
+        leave = not is_cached(segment, 0)
+    except OSError as error:
+        pytest.skip(f"this file system does not say what it has cached: {error}")
+    if not leave:
+        pytest.skip("this file system keeps all pages")
+    assert os.pread(segment, 1, 0)
+    for number, position in enumerate((len(pages), len(pages) + 1)):
+        assert is_cached(segment, 0)
+        unneeded = (0, len(pages)) if number else NO_PAGES
+        bench.threads.submit(bench.write(segment, end, b"x", position=position, unneeded=unneeded))
+        bench.take(1)
+    assert not is_cached(segment, 0)
+
+
+def test_pages_of_a_write_that_fails_stay(on_disk: Bench) -> None:
+    bench = on_disk
+    segment, end = bench.file("segment"), bench.file("end")
+    (pages, position) = bytes(64 * mmap.PAGESIZE), 64 * mmap.PAGESIZE
+    bench.threads.submit(bench.write(segment, end, pages))
+    bench.take(1)
+    write = bench.write(segment, -1, b"x", position=position, unneeded=(0, position))
+    bench.threads.submit(write)
+    bench.take(1)
+    assert write.slot_error is not None
+    try:
+        assert is_cached(segment, 0)
+    except OSError as error:
+        pytest.skip(f"this file system does not say what it has cached: {error}")
 
 
 def limited() -> None:
