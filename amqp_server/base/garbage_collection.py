@@ -12,8 +12,8 @@ too. The youngest objects are walked after a few milliseconds of work, and all t
 as soon as walking them costs a few milliseconds.
 
 An object that dies after it was frozen must not be in a cycle, or its memory is lost. That is why
-queues, connections and their parts refer to each other in one direction only, or weakly. The test
-`tests/system/test_freed_at_once.py` shows it.
+queues, connections and their parts refer to each other in one direction only: the owner passes
+itself to the methods of its parts. The test `tests/system/test_freed_at_once.py` shows it.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from amqp_server.broker.events.channel_events import report_channel_closed, repo
 from amqp_server.broker.firehose.traced_messages import traced_messages
 from amqp_server.broker.job import Job
 from amqp_server.broker.merged_ranges import merged
+from amqp_server.broker.publishing.publish_answers import PublishAnswers
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.storing.message_run import messages_of
@@ -35,7 +36,7 @@ from amqp_server.protocol.large_delivery import (
     content_of,
     deliveries_of,
 )
-from amqp_server.protocol.methods import BasicAck, BasicGetOk, ack_frame, method_frame
+from amqp_server.protocol.methods import BasicAck, BasicGetOk, method_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -93,7 +94,7 @@ class Channel:
         self.counters = ChannelCounters(
             client.name, number, virtual_host, broker.storage.counted_channels
         )
-        self.publishing = Publishing(self)
+        self.publishing = Publishing(self, self._publish_answers())
         self.reply_consumer: ReplyConsumer | None = None
         self._delivered_tag = 0
         # Messages from basic.get that are not acknowledged.
@@ -158,9 +159,9 @@ class Channel:
         """Send a method without content on this channel."""
         self.client.write(method_frame(self.number, method))
 
-    def confirm(self, delivery_tag: int, *, multiple: bool) -> None:
-        """Send a `basic.ack` for publishes of the client."""
-        self.client.write(ack_frame(self.number, delivery_tag, multiple=multiple))
+    def _publish_answers(self) -> PublishAnswers:
+        """Return what tells the client what became of its publishes."""
+        return PublishAnswers(self.number, self.client)
 
     def reply(self, method: Method) -> None:
         """Send a reply, after the replies to earlier methods on the same connection."""
@@ -213,10 +214,6 @@ class Channel:
             return iter(())
         copies = traced_messages(messages)
         return firehose.trace_deliveries(self, queue_name, copies, redelivered=redelivered)
-
-    def write(self, octets: Octets) -> None:
-        """Send frames; those of a large message are not copied together."""
-        self.client.write(octets)
 
     def deliver_replies(self, consumer_tag: bytes, messages: list[bytes]) -> None:
         """Send direct replies; the client does not acknowledge them."""

@@ -13,7 +13,6 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.storing.window_reader import wake
 from offsets.settlement import Settlement
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 _NOTHING_DELIVERED: Final = Settlement()
 
 
-class LoadingMessages(QueuePart["QueuePort"]):
+class LoadingMessages:
     """The recovered messages of one queue that are not ready yet. The event loop owns it.
 
     Args:
@@ -47,7 +46,6 @@ class LoadingMessages(QueuePart["QueuePort"]):
     """
 
     def __init__(self, queue: QueuePort, opened: OpenedLog, attributes: MessageAttributes) -> None:
-        super().__init__(queue)
         self.unread: UnloadedAttributes | None = opened.unread
         self.is_loading = opened.unread is not None
         self.delivered_end = opened.delivered_watermark
@@ -61,7 +59,7 @@ class LoadingMessages(QueuePart["QueuePort"]):
         self._waiters: list[asyncio.Future[None]] = []
         self._is_abandoned = False
         if self.unread is None:
-            self.make_ready(self.count)
+            self.make_ready(queue.ready, self.count)
             self._forget()
 
     def redelivered_ranges(self) -> list[tuple[int, int]]:
@@ -73,14 +71,14 @@ class LoadingMessages(QueuePart["QueuePort"]):
         if self.unread is not None:
             self._attributes.put_before(self.unread.attributes)
 
-    def make_ready(self, count: int) -> bool:
-        """Make the next `count` messages ready; return whether there are more."""
+    def make_ready(self, order: ReadyOrder, count: int) -> bool:
+        """Make the next `count` messages ready in a queue's order; return whether more are left."""
         while self._ranges and count > 0:
             start, stop = self._ranges.popleft()
             end = min(start + count, stop)
             if end < stop:
                 self._ranges.appendleft((end, stop))
-            requeue_recovered(self._queue.ready, start, end, self._delivered)
+            requeue_recovered(order, start, end, self._delivered)
             self.count -= end - start
             count -= end - start
         return bool(self._ranges)
@@ -93,20 +91,20 @@ class LoadingMessages(QueuePart["QueuePort"]):
             if low < end and start < high
         ]
 
-    def purge(self) -> Iterator[int]:
+    def purge(self, queue: QueuePort) -> Iterator[int]:
         """Settle the messages that are not ready yet, a range in each step; return how many."""
-        while self._ranges and not self._queue.is_deleted:
+        while self._ranges and not queue.is_deleted:
             start, end = self._ranges.popleft()
-            self._queue.settle(start, end)
+            queue.settle(start, end)
             self.count -= end - start
             yield end - start
 
-    def finish(self) -> None:
+    def finish(self, queue: QueuePort) -> None:
         """Let the queue deliver: all messages are ready."""
         self.unread = None
         self.is_loading = False
         self._forget()
-        self._queue.wake()
+        queue.wake()
         wake(self._waiters)
 
     def abandon(self) -> None:

@@ -114,6 +114,8 @@ class Queue:
         changed_in: Generation of its last change; `ChangedQueues` sets it.
         attributes_in: Generation of the last change of what seldom changes; likewise.
         number: Number of the queue in reports of changes; 0 before the first.
+        rewrites_tried: Live records of its segments when they were rewritten last, by base offset;
+            see `Compactor`.
     """
 
     makes_persistent = False
@@ -123,6 +125,7 @@ class Queue:
     changed_in = 0
     attributes_in = 0
     number = 0
+    rewrites_tried: dict[int, int] | None = None
     _incoming = _FROM_NO_CLIENT
     _incoming_pairs: dict[CountedExchange, IncomingPair] | None = None
     _delivery_pairs: dict[DeliveryPair, None] | None = None
@@ -217,14 +220,14 @@ class Queue:
     def subscriptions(self) -> Subscriptions:
         """Subscriptions that have consumers: of a stream, a group, or browsers."""
         if self._subscriptions is None:
-            self._subscriptions = Subscriptions(self, self._turn)
+            self._subscriptions = Subscriptions(self._turn)
         return self._subscriptions
 
     @property
     def forced_removal(self) -> ForcedRemoval:
         """Drops unsettled messages whose segment is too old."""
         if self._forced_removal is None:
-            self._forced_removal = ForcedRemoval(self)
+            self._forced_removal = ForcedRemoval()
         return self._forced_removal
 
     @property
@@ -578,7 +581,7 @@ class Queue:
         """
         self._turn.mark(self)
         if self._forced_removal is not None:
-            ranges = self._forced_removal.drop_returned(ranges)
+            ranges = self._forced_removal.drop_returned(self, ranges)
         if not ranges:
             return
         counts = self.delivery_counts
@@ -617,7 +620,7 @@ class Queue:
 
     def _purge(self, end: int) -> Iterator[int]:
         try:
-            yield from self.loading.purge()
+            yield from self.loading.purge(self)
             at = self.settlement.ack_floor
             while at < end and not self.is_deleted:
                 to = min(at + PURGE_STEP_OFFSETS, end)

@@ -1,9 +1,14 @@
-"""Interface of a queue for its parts, and their reference to it, which does not keep it alive."""
+"""Interface of a queue for its parts.
+
+A queue passes itself to the methods of its parts that need it. If both referred to each other, they
+would be garbage in a cycle once the queue is deleted. Only the garbage collector frees such
+objects. It stops the event loop for that, and it never looks at the queues that were there at the
+start.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
-from weakref import ref
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from amqp_server.broker.counters.vhost_counters import VhostCounters
@@ -57,29 +62,3 @@ class QueuePort(Protocol):
 
     def wake(self) -> None:
         """Take a turn: there is something to do."""
-
-
-PortT_co = TypeVar("PortT_co", covariant=True)
-
-
-class QueuePart(Generic[PortT_co]):
-    """Base class of the parts of a queue that only the queue itself uses.
-
-    A queue and a part that refer to each other would be garbage in a cycle once the queue is
-    deleted. Only the garbage collector frees such objects. It stops the event loop for that, and it
-    never looks at the queues that were there at the start.
-
-    Args:
-        queue: Queue that owns the part, and that alone calls it; `PortT_co` is what the part sees.
-    """
-
-    __slots__ = ("_queue_ref",)
-
-    def __init__(self, queue: PortT_co) -> None:
-        self._queue_ref = ref(queue)
-
-    @property
-    def _queue(self) -> PortT_co:
-        queue = self._queue_ref()
-        assert queue is not None, "only the queue itself uses its parts"
-        return queue

@@ -25,7 +25,6 @@ import asyncio
 import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol, assert_never
-from weakref import WeakSet, ref
 
 from amqp_server.protocol.framing import (
     AckRun,
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.client import Client
     from amqp_server.protocol.framing import Event
 
 logger = logging.getLogger("amqp_server.parked_publishes")
@@ -138,8 +138,9 @@ class ParkedBudget:
 class ParkedPublishes:
     """Parked events of one connection.
 
+    Its session passes itself to each method: a reference back would make both garbage in a cycle.
+
     Args:
-        publisher: The connection's session.
         bytes_max: Bytes that this connection may park.
         budget: Bytes that all connections have parked; shared with them.
 
@@ -149,12 +150,10 @@ class ParkedPublishes:
         held_bytes: Bytes parked now.
     """
 
-    def __init__(self, publisher: Publisher, bytes_max: int, budget: ParkedBudget) -> None:
+    def __init__(self, bytes_max: int, budget: ParkedBudget) -> None:
         self.is_watching = False
         self.is_blocked = False
         self.held_bytes = 0
-        # The session owns this object: a reference back would make both garbage in a cycle.
-        self._publisher_ref = ref(publisher)
         self._bytes_max = bytes_max
         self._budget = budget
         self._reason = ""
@@ -163,21 +162,17 @@ class ParkedPublishes:
         self._events: dict[int, list[Event]] = {}
         # Methods that wait on a channel beside publishes: later methods may depend on them.
         self._methods: defaultdict[int, set[bytes]] = defaultdict(set)
-        self._closing_channels: WeakSet[Channel] = WeakSet()
+        # Channels whose close has waited long enough; their numbers may be used again.
+        self._closing_channels: dict[int, Channel] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
-
-    @property
-    def _publisher(self) -> Publisher:
-        publisher = self._publisher_ref()
-        assert publisher is not None, "only the session itself uses its parked publishes"
-        return publisher
 
     # The alarm
 
-    def raise_alarm(self, reason: str, *, refuses_confirmed: bool) -> None:
+    def raise_alarm(self, publisher: Publisher, reason: str, *, refuses_confirmed: bool) -> None:
         """Park publishes from now on.
 
         Args:
+            publisher: The session.
             reason: Text of the connection.blocked that the client gets when it publishes.
             refuses_confirmed: Whether publishes on channels with confirms are answered with
                 basic.nack when there is no room to park more.
@@ -188,53 +183,51 @@ class ParkedPublishes:
         self._reason = reason
         self._refuses = refuses_confirmed
         if not refuses_confirmed:
-            self._stop_refusing()
+            _stop_refusing(publisher)
         if self._is_full:
-            self._make_room()
+            self._make_room(publisher)
 
-    def lift_alarm(self) -> None:
+    def lift_alarm(self, publisher: Publisher) -> None:
         """Handle the parked events, in their order, before any event that arrives now."""
         self.is_watching = False
         self._closing_channels.clear()
-        self._stop_refusing()
+        _stop_refusing(publisher)
         if self.is_blocked:
             self.is_blocked = False
-            logger.info("connection unblocked peer=%s", self._publisher.name)
-            if self._publisher.capability("connection.blocked"):
-                self._publisher.write(method_frame(0, ConnectionUnblocked()))
-        self._release(list(self._events))
-
-    def _stop_refusing(self) -> None:
-        for channel in self._publisher.channels.values():
-            channel.publishing.is_refusing = False
+            logger.info("connection unblocked peer=%s", publisher.name)
+            if publisher.capability("connection.blocked"):
+                publisher.write(method_frame(0, ConnectionUnblocked()))
+        self._release(publisher, list(self._events))
 
     # Events
 
-    def parks(self, event: Event) -> bool:
+    def parks(self, publisher: Publisher, event: Event) -> bool:
         """Park an event if it has to wait; return whether it has to."""
         number = event.channel
-        channel = self._publisher.channels.get(number)
+        channel = publisher.channels.get(number)
         if number in self._events:
             if self._passes(channel, event):
                 return False
-        elif not self._begins_to_wait(channel, event):
+        elif not self._begins_to_wait(publisher, channel, event):
             return False
-        self._park(number, event)
+        self._park(publisher, number, event)
         return True
 
-    def _begins_to_wait(self, channel: Channel | None, event: Event) -> bool:
+    def _begins_to_wait(self, publisher: Publisher, channel: Channel | None, event: Event) -> bool:
         """Return whether this event is the first to be parked on its channel, or on channel 0."""
         if event.channel == 0:
             return bool(self._events) and event.identity == ConnectionClose.identity
-        if channel is None or channel in self._closing_channels or channel.publishing.is_refusing:
+        if channel is None or channel.publishing.is_refusing:
             return False
-        if self._publisher.awaits_content(channel.number):
+        if self._closing_channels.get(channel.number) is channel:
+            return False
+        if publisher.awaits_content(channel.number):
             # The message began before the alarm: methods that pass must not split its content.
             return False
         if event.identity != BasicPublish.identity or isinstance(event, _CONTENT_FRAMES):
             return False
         if not self.is_blocked:
-            self._block()
+            self._block(publisher)
         return True
 
     def _passes(self, channel: Channel | None, event: Event) -> bool:
@@ -249,13 +242,13 @@ class ParkedPublishes:
             return waiting is None or TxSelect.identity not in waiting
         return waiting is None and event.identity in _PASSING_IDS
 
-    def _block(self) -> None:
+    def _block(self, publisher: Publisher) -> None:
         self.is_blocked = True
-        logger.warning("connection blocked peer=%s reason=%s", self._publisher.name, self._reason)
-        if self._publisher.capability("connection.blocked"):
-            self._publisher.write(method_frame(0, ConnectionBlocked(reason=self._reason)))
+        logger.warning("connection blocked peer=%s reason=%s", publisher.name, self._reason)
+        if publisher.capability("connection.blocked"):
+            publisher.write(method_frame(0, ConnectionBlocked(reason=self._reason)))
 
-    def _park(self, number: int, event: Event) -> None:
+    def _park(self, publisher: Publisher, number: int, event: Event) -> None:
         self._events.setdefault(number, []).append(event)
         parked_bytes = cost_bytes(event)
         self.held_bytes += parked_bytes
@@ -265,71 +258,72 @@ class ParkedPublishes:
         close_id = ChannelClose.identity if number else ConnectionClose.identity
         if event.identity == close_id and number not in self._timers:
             self._timers[number] = asyncio.get_running_loop().call_later(
-                CLOSE_WAIT_SECONDS, self._end_close_wait, number
+                CLOSE_WAIT_SECONDS, self._end_close_wait, publisher, number
             )
         if self._is_full:
-            self._make_room()
+            self._make_room(publisher)
 
     @property
     def _is_full(self) -> bool:
         is_over = self._budget.held_bytes > self._budget.bytes_max
         return self.held_bytes > (0 if is_over else self._bytes_max)
 
-    def _make_room(self) -> None:
+    def _make_room(self, publisher: Publisher) -> None:
         if self._refuses:
             for number in list(self._events):
-                channel = self._publisher.channels.get(number)
+                channel = publisher.channels.get(number)
                 if channel is not None and channel.publishing.confirms is not None:
                     channel.publishing.is_refusing = True
-                    self._release([number])
+                    self._release(publisher, [number])
         if self._is_full:
-            self._publisher.pause_reading(_FULL)
+            publisher.pause_reading(_FULL)
 
     # The end of waiting
 
-    def _end_close_wait(self, number: int) -> None:
+    def _end_close_wait(self, publisher: Publisher, number: int) -> None:
         """Handle what is parked before a close that has waited long enough."""
         if number == 0:
-            self.handle_all()
+            self.handle_all(publisher)
             return
-        channel = self._publisher.channels.get(number)
+        channel = publisher.channels.get(number)
         if channel is not None:
-            self._closing_channels.add(channel)
-        self._release([number])
+            self._closing_channels[number] = channel
+        self._release(publisher, [number])
 
-    def handle_all(self) -> None:
+    def handle_all(self, publisher: Publisher) -> None:
         """Handle everything that is parked: the connection is about to close."""
         self._is_closing = True
         self.is_watching = False
-        self._release(list(self._events))
+        self._release(publisher, list(self._events))
 
-    def _release(self, numbers: list[int]) -> None:
+    def _release(self, publisher: Publisher, numbers: list[int]) -> None:
         """Handle the parked events of some channels; those of channel 0 come last."""
         events: list[Event] = []
         for number in sorted(numbers, key=lambda number: number == 0):
             events += self._take(number)
         if not self._is_full:
-            self._publisher.resume_reading(_FULL)
+            publisher.resume_reading(_FULL)
         if events:
-            self._publisher.handle_again(events)
+            publisher.handle_again(events)
 
-    def forget(self, number: int) -> None:
+    def forget(self, publisher: Client, number: int) -> None:
         """Drop the parked events of a channel that was closed with an error."""
         if self._take(number) and not self._is_full:
-            self._publisher.resume_reading(_FULL)
+            publisher.resume_reading(_FULL)
 
-    def end(self) -> None:
+    def end(self, name: str) -> None:
         """Drop all parked events: the client is gone."""
         dropped = sum(map(_message_count, [e for each in self._events.values() for e in each]))
         if dropped:
             logger.warning(
                 "publishes dropped peer=%s count=%d reason=%s",
-                self._publisher.name,
+                name,
                 dropped,
                 f"connection lost while {self._reason}",
             )
         for number in list(self._events):
             self._take(number)
+        self._closing_channels.clear()
         self.is_watching = False
         self._is_closing = True
 
@@ -343,6 +337,11 @@ class ParkedPublishes:
         self.held_bytes -= freed_bytes
         self._budget.held_bytes -= freed_bytes
         return events
+
+
+def _stop_refusing(publisher: Publisher) -> None:
+    for channel in publisher.channels.values():
+        channel.publishing.is_refusing = False
 
 
 def _message_count(event: Event) -> int:

@@ -8,8 +8,8 @@ queues up behind. Every other method is handled only when no reply waits.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakMethod
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from amqp_server.protocol.methods import (
     ExchangeBind,
@@ -51,19 +51,23 @@ class Reply(NamedTuple):
     send: Callable[[], None]
 
 
+class ReplyOwner(Protocol):
+    """What handles the requests of one client."""
+
+    def resume_handling(self) -> None:
+        """Go on with what waits: replies were sent."""
+
+
 class ReplyQueue:
     """Replies that are still to be sent to one client.
 
-    Args:
-        moved: Method of the owner, called after waiting replies were sent.
+    Its owner passes itself when it waits: a reference back would make both garbage in a cycle.
 
     Attributes:
         waiting: Replies that wait, in order; only this queue changes it.
     """
 
-    def __init__(self, moved: Callable[[], None]) -> None:
-        # The session owns this queue: a reference back would make both garbage in a cycle.
-        self._moved = WeakMethod(moved)
+    def __init__(self) -> None:
         self.waiting: deque[Reply] = deque()
         self._is_ended = False
 
@@ -75,10 +79,17 @@ class ReplyQueue:
             not self._is_ended and len(self.waiting) < WAITING_MAX and event.identity in _CHANGE_IDS
         )
 
-    def wait(self, after: asyncio.Future[Any], send: Callable[[], None], identity: bytes) -> None:
+    def wait(
+        self,
+        owner: ReplyOwner,
+        after: asyncio.Future[Any],
+        send: Callable[[], None],
+        identity: bytes,
+    ) -> None:
         """Send a reply after `after` is done and all earlier replies are sent.
 
         Args:
+            owner: Goes on then.
             after: Future that the request waits for.
             send: Sends its reply.
             identity: Of the request, as in `Method.identity`. If it changes no definition, `admits`
@@ -87,7 +98,7 @@ class ReplyQueue:
         """
         self._is_ended = self._is_ended or identity not in _CHANGE_IDS
         self.waiting.append(Reply(after, send))
-        after.add_done_callback(self._advance)
+        after.add_done_callback(partial(self._advance, owner))
 
     def put(self, send: Callable[[], None]) -> None:
         """Send a reply after all earlier ones; at once if none waits."""
@@ -107,7 +118,7 @@ class ReplyQueue:
             if reply.after is not None:
                 reply.after.cancel()
 
-    def _advance(self, _: asyncio.Future[Any]) -> None:
+    def _advance(self, owner: ReplyOwner, _: asyncio.Future[Any]) -> None:
         sent = 0
         while self.waiting and ((after := self.waiting[0].after) is None or after.done()):
             # Remove it only after it is sent: replies that sending causes must not overtake it.
@@ -115,5 +126,5 @@ class ReplyQueue:
             self.waiting.popleft()
             sent += 1
         self._is_ended = self._is_ended and bool(self.waiting)
-        if sent and (moved := self._moved()) is not None:
-            moved()
+        if sent:
+            owner.resume_handling()

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.inner_client import InnerClient
 from amqp_server.broker.job import done_in_turns
+from amqp_server.broker.publishing.publish_answers import PublishAnswers
 from amqp_server.broker.rights import AnswerAwaited
 from amqp_server.control.protocol import ControlError, ErrorKind
 from amqp_server.control.requesting_user import refusal, requesting_user, rights_in
 from amqp_server.operations.applied import Applied
 from amqp_server.protocol.errors import AmqpError
-from amqp_server.protocol.methods import BasicNack
 from appendlog import LogError
 from metadata.errors import MetadataError
 from offsets import OffsetsError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from amqp_server.access.access_control import AccessControl
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.client import Client
     from amqp_server.broker.rights import Rights
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.virtual_host import VirtualHost
@@ -52,6 +53,36 @@ class Got(NamedTuple):
     left: int
 
 
+class KeptAnswers(PublishAnswers):
+    """What a command hears about the one message that it publishes.
+
+    Attributes:
+        is_returned: Whether the message has come back.
+        confirmed: Ends with the confirm: whether the server has taken the message.
+    """
+
+    __slots__ = ("confirmed", "is_returned")
+
+    def __init__(self, number: int, client: Client) -> None:
+        super().__init__(number, client)
+        self.is_returned = False
+        self.confirmed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def confirm(self, delivery_tag: int, *, multiple: bool) -> None:
+        """Keep that the message was taken."""
+        if not self.confirmed.done():
+            self.confirmed.set_result(True)
+
+    def refuse(self, delivery_tag: int, *, multiple: bool) -> None:
+        """Keep that the message was refused."""
+        if not self.confirmed.done():
+            self.confirmed.set_result(False)
+
+    def give_back(self, messages: list[bytes]) -> None:
+        """Keep that the message has come back."""
+        self.is_returned = True
+
+
 class CommandChannel(Channel):
     """A channel of one command. The event loop owns it.
 
@@ -63,16 +94,14 @@ class CommandChannel(Channel):
 
     Attributes:
         got: Message of the last `basic.get`; None if the queue had none.
-        is_returned: Whether a mandatory message has come back.
-        confirmed: Ends with the confirm of the first publish: whether the server has taken it.
+        answers: What became of the first publish.
     """
 
     def __init__(self, name: str, vhost: VirtualHost, broker: Broker, rights: Rights) -> None:
         client = InnerClient(name, requesting_user.get(), rights)
+        self.answers = KeptAnswers(1, client)
         super().__init__(1, client, vhost, broker)
         self.got: Got | None = None
-        self.is_returned = False
-        self.confirmed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._name = name
 
     async def carry_out(self, operation: Callable[[], Operation[ResultT]]) -> ResultT:
@@ -121,21 +150,14 @@ class CommandChannel(Channel):
         await done_in_turns(self.broker.turn, self.client.task_queue, steps, self._name)
 
     def send(self, method: Method) -> None:
-        """Keep that a publish was refused; other methods have no reader."""
-        if isinstance(method, BasicNack) and not self.confirmed.done():
-            self.confirmed.set_result(False)
-
-    def confirm(self, delivery_tag: int, *, multiple: bool) -> None:
-        """Keep that a publish was confirmed."""
-        if not self.confirmed.done():
-            self.confirmed.set_result(True)
+        """Do nothing: methods have no reader."""
 
     def reply(self, method: Method) -> None:
         """Do nothing: the result of a change is its reply, and notices have no reader."""
 
-    def write(self, octets: Octets) -> None:
-        """Note that a message has come back; nothing else has content."""
-        self.is_returned = True
+    def _publish_answers(self) -> KeptAnswers:
+        """Return what keeps the answers instead of sending them."""
+        return self.answers
 
     def encode_get_ok(
         self, message: Messages | LargeMessage, *, redelivered: bool, left: int

@@ -116,11 +116,11 @@ async def commit(
                 raise
             offsets.check_seek(offset, *valid)
 
-    def move(groups: Groups, offset: int) -> None:
+    def move(stream: Queue, groups: Groups, offset: int) -> None:
         try:
-            groups.commit(group, offset)
+            groups.commit(stream, group, offset)
         except RegressingCommitError:
-            groups.seek(group, offset, force=True)
+            groups.seek(stream, group, offset, force=True)
 
     logs = find_logs(broker, vhost, queue, shards)
     return await _move(checkpointer, logs, group, to, check, move)
@@ -144,8 +144,8 @@ async def seek(
             groups.get(group).check_unused(force=force)
         offsets.check_seek(offset, *valid)
 
-    def move(groups: Groups, offset: int) -> None:
-        groups.seek(group, offset, force=force)
+    def move(stream: Queue, groups: Groups, offset: int) -> None:
+        groups.seek(stream, group, offset, force=force)
 
     logs = find_logs(broker, vhost, queue, shards)
     return await _move(checkpointer, logs, group, to, check, move)
@@ -212,7 +212,7 @@ async def _move(
     group: str,
     to: str,
     check: Callable[[Groups, GroupOffsets, int, tuple[int, int]], None],
-    move: Callable[[Groups, int], None],
+    move: Callable[[Queue, Groups, int], None],
 ) -> list[Row]:
     """Move a group to a position in each log; return rows, with `committed_before` in each.
 
@@ -238,7 +238,7 @@ async def _move(
         rows = []
         for (shard, queue), offset in zip(logs, offsets, strict=True):
             before = group_row(queue, shard, group)
-            move(groups_of(queue), offset)
+            move(queue, groups_of(queue), offset)
             after = group_row(queue, shard, group)
             rows.append(after | {"committed_before": before.get("committed")})
     await _make_durable(checkpointer, f"group '{group}' is moved")

@@ -149,7 +149,7 @@ async def _publish(
                 yield from channel.publishing.select_confirms()
                 yield from (
                     channel.publishing.publish_run(
-                        payload, run.messages, run.checked_flags, run.shared_flags
+                        channel, payload, run.messages, run.checked_flags, run.shared_flags
                     )
                     or ()
                 )
@@ -158,8 +158,8 @@ async def _publish(
                 deque(channel.counters.end(), maxlen=0)
 
         await channel.take(steps())
-    is_taken = await channel.confirmed
-    return {"routed": not channel.is_returned, "confirmed": is_taken}
+    is_taken = await channel.answers.confirmed
+    return {"routed": not channel.answers.is_returned, "confirmed": is_taken}
 
 
 _BASIC: Final = (60, 0)

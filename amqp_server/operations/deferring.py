@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar
 
 from amqp_server.broker.rights import AnswerAwaited, when_answered
+from amqp_server.operations.applied import Applied
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.consumer import ConsumedQueue
     from amqp_server.broker.pending_deletions import PendingDeletion
-    from amqp_server.operations.applied import Applied, AppliedSteps, Operation
+    from amqp_server.operations.applied import AppliedSteps, Operation
     from amqp_server.protocol.methods import Method
 
 MethodT = TypeVar("MethodT", bound="Method")
@@ -78,4 +78,6 @@ def completed(
     operation: Operation[ResultT] | None,
 ) -> Generator[None, None, Applied[ResultT] | None]:
     """Take the steps of a change, if it has any, and return it."""
-    return (yield from operation) if isinstance(operation, Generator) else operation
+    if operation is None or isinstance(operation, Applied):
+        return operation
+    return (yield from operation)

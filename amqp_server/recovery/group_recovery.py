@@ -66,7 +66,9 @@ class RecoveredGroups:
         for queue in restored:
             if queue.groups is not None:
                 for checkpoint in self._by_queue.get(queue.incarnation, ()):
-                    queue.groups.restore(checkpoint, queue.opened_end, was_clean=self.was_clean)
+                    queue.groups.restore(
+                        queue, checkpoint, queue.opened_end, was_clean=self.was_clean
+                    )
         return restored
 
     def leads(self, queue: Queue) -> bool:

@@ -85,9 +85,9 @@ async def _load(queue: Queue) -> None:
     loading.take_over_attributes()
     is_more = True
     while is_more:
-        is_more = loading.make_ready(READY_AT_ONCE)
+        is_more = loading.make_ready(queue.ready, READY_AT_ONCE)
         await asyncio.sleep(0)
-    loading.finish()
+    loading.finish(queue)
     logger.info(
         "queue loaded vhost=%s queue=%s messages=%d seconds=%.3f",
         queue.virtual_host.name,

@@ -13,7 +13,6 @@ import logging
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
 
 from appendlog import CompactRequest
 
@@ -76,8 +75,6 @@ class Compactor:
         self._offered: dict[Queue, Settled] = {}
         self._waiting: deque[tuple[Queue, CompactRequest]] = deque()
         self._under_way: CompactRequest | None = None
-        # By queue and base offset: live records at the last attempt, which did not pay off.
-        self._tried: WeakKeyDictionary[Queue, dict[int, int]] = WeakKeyDictionary()
 
     @property
     def is_idle(self) -> bool:
@@ -100,7 +97,7 @@ class Compactor:
             return
         offered, self._offered = self._offered, {}
         looks = [
-            (queue, settled, queue.store.log.segments[:-1], dict(self._tried.get(queue, {})))
+            (queue, settled, queue.store.log.segments[:-1], dict(queue.rewrites_tried or {}))
             for queue, settled in offered.items()
             if not (queue.is_deleted or queue.is_failed)
         ]
@@ -134,7 +131,9 @@ class Compactor:
             queue, request = self._waiting.popleft()
             if queue.is_deleted or queue.is_failed:
                 continue
-            tried = self._tried.setdefault(queue, {})
+            tried = queue.rewrites_tried
+            if tried is None:
+                tried = queue.rewrites_tried = {}
             tried[request.segment.base_offset] = _length(request.live)
             first = queue.store.log.log_start_offset
             for base in [base for base in tried if base < first]:

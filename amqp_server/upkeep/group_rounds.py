@@ -24,7 +24,7 @@ class GroupRounds:
     def __init__(self) -> None:
         self.states: list[GroupState] = []
         self.removed: list[tuple[UUID, str]] = []
-        self._taken: list[tuple[Groups, GroupsRound]] = []
+        self._taken: list[tuple[Queue, Groups, GroupsRound]] = []
 
     def __len__(self) -> int:
         """Return the number of groups to write or remove."""
@@ -41,7 +41,7 @@ class GroupRounds:
         if queue.groups is None:
             return
         taken = queue.groups.take_dirty(every=every)
-        self._taken.append((queue.groups, taken))
+        self._taken.append((queue, queue.groups, taken))
         if taken.groups:
             # The checkpoint will name the queue's groups: they must be removed with the queue, even
             # if it is deleted during this write.
@@ -54,5 +54,5 @@ class GroupRounds:
 
     def carry_over(self) -> None:
         """Return the collected groups to the next round: this one could not be written."""
-        for groups, taken in self._taken:
-            groups.carry_over(taken)
+        for queue, groups, taken in self._taken:
+            groups.carry_over(queue, taken)

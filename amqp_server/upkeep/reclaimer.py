@@ -161,7 +161,7 @@ class Reclaimer:
         end = forced_end(log.segments, policy, now_ns)
         if end <= log.log_start_offset:
             return 0
-        queue.forced_removal.drop_below(end)
+        queue.forced_removal.drop_below(queue, end)
         return min(end, self._floor(queue, kept_from))
 
     async def _keep_within_total(

@@ -157,7 +157,7 @@ class StreamScenario:
             begun = self.now()
             if not queue.settlement.ack_floor <= offset <= queue.visible_end:
                 return
-            queue.groups.seek(group, offset, force=True)
+            queue.groups.seek(queue, group, offset, force=True)
             self.history.groups.setdefault(group, []).append(Place(offset, begun))
 
     def forget(self, group: str) -> None:

@@ -179,7 +179,7 @@ class GroupMachine(RuleBasedStateMachine):
         is_used = any(member.group == name for member in self.members)
         if is_used and not force:
             return
-        self._groups().seek(name, offset, force=force)
+        self._groups().seek(self._queue(), name, offset, force=force)
         self._moved(group, offset)
 
     @rule(name=st.sampled_from(GROUPS), at=anything)
@@ -193,7 +193,7 @@ class GroupMachine(RuleBasedStateMachine):
         later = [each for each, time in enumerate(self.times_ns) if time >= timestamp_ns]
         expected = max(later[0] if later else len(self.bodies), self.log_start)
         assert max(offset, self.log_start) == expected
-        self._groups().seek(name, expected, force=True)
+        self._groups().seek(self._queue(), name, expected, force=True)
         self._moved(group, expected)
 
     @rule(name=st.sampled_from(GROUPS), at=anything)
@@ -203,7 +203,7 @@ class GroupMachine(RuleBasedStateMachine):
             return
         end = len(self.bodies)
         offset = group.floor + at % (end - group.floor + 1)
-        self._groups().commit(name, offset)
+        self._groups().commit(self._queue(), name, offset)
         group.settled |= set(range(group.start, offset))
         group.outstanding = {each for each in group.outstanding if each >= offset}
         self._look()

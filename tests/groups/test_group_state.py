@@ -14,6 +14,7 @@ from pamqp.commands import Basic, Channel, Queue
 
 from amqp_server.base.clock import SystemClock
 from amqp_server.base.time_slice import TimeSlice
+from amqp_server.broker.queue import Queue as BrokerQueue
 from amqp_server.broker.subscriptions.delivery_marks import MARKS_MAX, DeliveryMarks
 from amqp_server.broker.subscriptions.group import Group, GroupStats
 from amqp_server.broker.subscriptions.groups import Groups
@@ -49,8 +50,12 @@ def publish(server: InlineServer, publisher: InlineClient) -> None:
     server.loop.pass_time(1)
 
 
+def stream_of(server: InlineServer) -> BrokerQueue:
+    return server.server.broker.vhosts["/"].queues[STREAM]
+
+
 def groups_of(server: InlineServer) -> Groups:
-    groups = server.server.broker.vhosts["/"].queues[STREAM].groups
+    groups = stream_of(server).groups
     assert groups is not None
     return groups
 
@@ -93,7 +98,10 @@ def test_lag_in_bytes_is_of_the_files_that_are_still_to_be_read(server: InlineSe
     groups = groups_of(server)
     segments = server.server.broker.vhosts["/"].queues[STREAM].store.log.segments
     whole = sum(each.data_bytes - each.header_bytes for each in segments)
-    sizes = [groups.seek("g", offset, force=False).stats().lag_bytes for offset in range(11)]
+    sizes = [
+        groups.seek(stream_of(server), "g", offset, force=False).stats().lag_bytes
+        for offset in range(11)
+    ]
     assert sizes[0] == whole
     assert sizes[10] == 0
     assert all(more > less for more, less in itertools.pairwise(sizes))
@@ -133,11 +141,11 @@ def test_marks_of_deliveries_are_few_and_never_say_that_one_is_older_than_it_is(
 
 def test_a_commit_beside_members_takes_them_on(server: InlineServer) -> None:
     consumer = member(server, 3)
-    groups_of(server).commit("g", 5)
+    groups_of(server).commit(stream_of(server), "g", 5)
     with pytest.raises(RegressingCommitError):
-        groups_of(server).commit("g", 4)
+        groups_of(server).commit(stream_of(server), "g", 4)
     with pytest.raises(GroupOffsetOutOfRangeError):
-        groups_of(server).commit("g", 11)
+        groups_of(server).commit(stream_of(server), "g", 11)
     assert [each.offset for each in consumer.collect()] == [0, 1, 2]
     consumer.client.send(Basic.Ack(1), Basic.Nack(3, multiple=True, requeue=True))
     server.settle()
@@ -150,8 +158,8 @@ def test_a_seek_beside_members_needs_force_and_old_answers_give_credit_only(
 ) -> None:
     consumer = member(server, 3)
     with pytest.raises(GroupInUseError):
-        groups_of(server).seek("g", 1, force=False)
-    groups_of(server).seek("g", 1, force=True)
+        groups_of(server).seek(stream_of(server), "g", 1, force=False)
+    groups_of(server).seek(stream_of(server), "g", 1, force=True)
     server.settle()
     assert [each.offset for each in consumer.collect()] == [0, 1, 2]
     consumer.client.send(Basic.Ack(1), Basic.Nack(2, requeue=True), Basic.Reject(3, requeue=False))
@@ -164,14 +172,14 @@ def test_a_seek_beside_members_needs_force_and_old_answers_give_credit_only(
 def test_a_group_that_is_deleted_is_gone_after_a_restart(
     server: InlineServer, tmp_path: Path
 ) -> None:
-    groups_of(server).commit("g", 5)
+    groups_of(server).commit(stream_of(server), "g", 5)
     server.checkpoint()
     groups_of(server).delete("g")
     with pytest.raises(UnknownGroupError):
         groups_of(server).delete("g")
     server.checkpoint()
     # Nothing of it may come from an older round.
-    groups_of(server).seek("h", 3, force=False)
+    groups_of(server).seek(stream_of(server), "h", 3, force=False)
     server.stop()
     with InlineServer(tmp_path / "data") as again:
         assert groups_of(again).names() == ["h"]
@@ -183,17 +191,17 @@ def test_a_group_that_is_deleted_is_gone_after_a_restart(
 def test_a_group_begun_again_between_two_rounds_is_the_new_one(
     server: InlineServer, tmp_path: Path
 ) -> None:
-    groups_of(server).commit("g", 5)
+    groups_of(server).commit(stream_of(server), "g", 5)
     server.checkpoint()
     groups_of(server).delete("g")
-    groups_of(server).seek("g", 2, force=False)
+    groups_of(server).seek(stream_of(server), "g", 2, force=False)
     server.stop()
     with InlineServer(tmp_path / "data") as again:
         assert group_of(again).offsets.committed == 2
 
 
 def test_the_groups_of_a_deleted_stream_are_forgotten(server: InlineServer, tmp_path: Path) -> None:
-    groups_of(server).commit("g", 5)
+    groups_of(server).commit(stream_of(server), "g", 5)
     server.checkpoint()
     client = server.connect()
     client.call(Queue.Delete(queue=STREAM))
@@ -209,7 +217,7 @@ def test_the_groups_of_a_deleted_stream_are_forgotten(server: InlineServer, tmp_
 def test_the_groups_of_a_stream_that_goes_while_they_are_looked_at_are_forgotten(
     server: InlineServer, tmp_path: Path
 ) -> None:
-    groups_of(server).commit("g", 5)
+    groups_of(server).commit(stream_of(server), "g", 5)
     broker = server.server.broker
     queue = broker.vhosts["/"].queues[STREAM]
     yield_if_due = TimeSlice.yield_if_due
@@ -234,7 +242,7 @@ def test_the_loop_goes_on_between_the_groups_that_are_looked_at(
 ) -> None:
     queue = server.server.broker.vhosts["/"].queues[STREAM]
     for number in range(5):
-        groups_of(server).commit(f"g{number}", 1)
+        groups_of(server).commit(stream_of(server), f"g{number}", 1)
     monkeypatch.setattr("amqp_server.base.time_slice.SLICE_SECONDS", 0.0)
     turns = 0
 

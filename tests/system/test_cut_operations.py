@@ -242,7 +242,7 @@ def test_what_was_parked_counts_as_memory_until_it_is_handled(watched: Watched) 
         watched.server.wait_until(lambda: parked.held_bytes > 10_000)
 
         def lift_alarm() -> int:
-            parked.lift_alarm()
+            parked.lift_alarm(session)
             return connection.held_bytes
 
         assert watched.server.call(lift_alarm) > 10_000

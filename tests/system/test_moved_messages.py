@@ -137,7 +137,7 @@ def test_what_is_removed_as_too_old_meanwhile_does_not_come_back(tmp_path: Path)
             await asyncio.sleep(0)
             assert source.ready_count == 1
             # Offsets 0 to 2, as for a segment that is above `x-force-remove-after`.
-            source.forced_removal.drop_below(3)
+            source.forced_removal.drop_below(source, 3)
             return await handing
 
         done = server.run(hand_over_while_old_segments_go)

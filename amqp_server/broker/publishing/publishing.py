@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, Protocol
-from weakref import ref
 
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue_each
@@ -23,12 +22,6 @@ from amqp_server.broker.publishing.publish_batch import (
 )
 from amqp_server.broker.publishing.publish_checks import RequestingChannel, checked
 from amqp_server.broker.transactions.transaction import DeferredPublish
-from amqp_server.protocol.constants import ReplyCode
-from amqp_server.protocol.large_delivery import content_of
-from amqp_server.protocol.methods import (
-    BasicNack,
-    BasicReturn,
-)
 from amqp_server.protocol.property_octets import HEADERS
 
 if TYPE_CHECKING:
@@ -39,6 +32,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.counters.publish_pair import PublishPair
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.publishing.confirms import Barrier, Share
+    from amqp_server.broker.publishing.publish_answers import PublishAnswers
     from amqp_server.broker.publishing.publish_batch import Group
     from amqp_server.broker.publishing.publish_targets import PublishTarget, PublishTargets
     from amqp_server.broker.publishing.target_queue import TargetQueue
@@ -50,8 +44,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.errors import AmqpError
-    from amqp_server.protocol.large_delivery import Octets
-    from amqp_server.protocol.methods import Method
 
 STEP_KEYS: Final = 16
 """Routing keys that are looked up in one step, if their routes are known."""
@@ -107,15 +99,6 @@ class PublishingChannel(RequestingChannel, Protocol):
     def transaction(self) -> Transaction | None:
         """Transaction that defers publishes; None unless the client selected them."""
 
-    def send(self, method: Method) -> None:
-        """Send a method without content on this channel."""
-
-    def confirm(self, delivery_tag: int, *, multiple: bool) -> None:
-        """Send a `basic.ack` for publishes of the client."""
-
-    def write(self, octets: Octets) -> None:
-        """Send frames; those that are in pieces are not copied together."""
-
 
 class Publishing:
     """The publishes of one channel, and their confirms and returns.
@@ -128,8 +111,11 @@ class Publishing:
     the channel's next frame. Between two steps other clients are served, so a queue may disappear.
     A short publish takes one step, at once: then a method returns None, not the steps left.
 
+    The channel passes itself to each publish: a reference back would make both garbage in a cycle.
+
     Args:
         channel: Channel that publishes.
+        answers: Tells the client what became of its publishes.
 
     Attributes:
         confirms: Confirms of the channel; None until the client selects them.
@@ -137,11 +123,10 @@ class Publishing:
         is_refusing: Whether every publish is answered with `basic.nack`, if confirms are on.
     """
 
-    def __init__(self, channel: PublishingChannel) -> None:
+    def __init__(self, channel: PublishingChannel, answers: PublishAnswers) -> None:
         self.confirms: PublisherConfirms | None = None
         self.is_refusing = False
-        # The channel owns this object: a reference back would make both garbage in a cycle.
-        self._channel_ref = ref(channel)
+        self._answers = answers
         self._virtual_host = channel.virtual_host
         self._counters = channel.counters
         # Of publishes to the exchange that was used last.
@@ -156,12 +141,6 @@ class Publishing:
         self._visits_max = channel.broker.config.limits.route_visits_max
         self._message_targets = MessageTargets(channel.virtual_host, channel.broker, channel.client)
 
-    @property
-    def _channel(self) -> PublishingChannel:
-        channel = self._channel_ref()
-        assert channel is not None, "only an open channel publishes and gets confirms"
-        return channel
-
     def close(self) -> None:
         """Forget the publishes that are not confirmed yet."""
         self.confirms = None
@@ -175,11 +154,17 @@ class Publishing:
                 self.confirms = PublisherConfirms()
 
     def publish_run(
-        self, method_payload: bytes, messages: list[bytes], checked_flags: int, message_flags: int
+        self,
+        channel: PublishingChannel,
+        method_payload: bytes,
+        messages: list[bytes],
+        checked_flags: int,
+        message_flags: int,
     ) -> Iterator[None] | None:
         """Route and enqueue messages that share one publish frame.
 
         Args:
+            channel: The channel.
             method_payload: Payload of that frame.
             messages: Messages, in the order in which they were published.
             checked_flags: Flags of the properties to look at; see `framing.checked_flags_of`.
@@ -200,7 +185,7 @@ class Publishing:
         fault, singly = None, False
         if checked_flags:
             singly = bool(checked_flags & HEADERS)
-            messages, fault = checked(messages, checked_flags, self._channel)
+            messages, fault = checked(messages, checked_flags, channel)
         target = self._targets.find_known(method_payload)
         if (
             target is None
@@ -210,17 +195,18 @@ class Publishing:
             or self._virtual_host.firehose is not None
         ):
             pairs = zip(repeat(method_payload), messages, strict=False)
-            steps = self._route(pairs, message_flags, singly=singly)
+            steps = self._route(channel, pairs, message_flags, singly=singly)
             return steps if fault is None else chain(steps, self._raise(method_payload, fault))
-        if not target.queues and self._channel.transaction is None:
+        if not target.queues and channel.transaction is None:
             # A direct reply, or nobody takes them: nothing is put anywhere.
             self._record(((target, messages),), [], [], target.exchange)
             return None
-        steps = self._put(((target, messages),), message_flags)
+        steps = self._put(channel, ((target, messages),), message_flags)
         return None if next(steps, _DONE) is _DONE else chain((None,), steps)
 
     def publish_batch(
         self,
+        channel: PublishingChannel,
         method_payloads: Sequence[bytes],
         messages: list[bytes],
         checked_flags: int,
@@ -242,9 +228,9 @@ class Publishing:
         fault, singly = None, False
         if checked_flags:
             singly = bool(checked_flags & HEADERS)
-            messages, fault = checked(messages, checked_flags, self._channel)
+            messages, fault = checked(messages, checked_flags, channel)
         pairs = zip(method_payloads, messages, strict=fault is None)
-        steps = self._route(pairs, message_flags, singly=singly)
+        steps = self._route(channel, pairs, message_flags, singly=singly)
         if fault is not None:
             return chain(steps, self._raise(method_payloads[len(messages)], fault))
         if singly or self._asks_for_rights:
@@ -304,16 +290,14 @@ class Publishing:
         """Confirm or refuse every publish whose result became known since the last call."""
         if self.confirms is None:
             return
-        channel = self._channel_ref()
-        assert channel is not None, "only an open channel gets confirms"
         resolved = self.confirms.resolved_tag
         for tag, refused in self.confirms.release():
             multiple = tag > resolved + 1
             resolved = tag
             if refused:
-                channel.send(BasicNack(delivery_tag=tag, multiple=multiple, requeue=False))
+                self._answers.refuse(tag, multiple=multiple)
             else:
-                channel.confirm(tag, multiple=multiple)
+                self._answers.confirm(tag, multiple=multiple)
 
     def refuse_confirms(self, queue: TargetQueue) -> None:
         """Refuse the publishes that are not safe in a queue whose log has failed."""
@@ -332,11 +316,17 @@ class Publishing:
     # The target of each message
 
     def _route(
-        self, pairs: Iterator[tuple[bytes, bytes]], flags: int, *, singly: bool
+        self,
+        channel: PublishingChannel,
+        pairs: Iterator[tuple[bytes, bytes]],
+        flags: int,
+        *,
+        singly: bool,
     ) -> Iterator[None]:
         """Find where messages go, then put them there.
 
         Args:
+            channel: The channel.
             pairs: Payloads of publish frames, each with a message; a run has one payload.
             flags: Flags octet that all messages have; `HAS_HEADERS` may differ.
             singly: Whether each message may go to more than the target of its frame.
@@ -345,7 +335,7 @@ class Publishing:
             AmqpError: A message cannot be routed; those before it were enqueued.
         """
         batch = PublishBatch()
-        is_deferred = self._channel.transaction is not None
+        is_deferred = channel.transaction is not None
         looks_ahead = not (singly or is_deferred)
         recent = self._recent_now() if looks_ahead else {}
         run, target, is_single = b"", None, False
@@ -356,7 +346,7 @@ class Publishing:
                 if target is None or payload is not run:
                     if is_single:
                         # It goes in no later than if it had come alone.
-                        yield from self._trace_and_put(batch.take(), flags)
+                        yield from self._trace_and_put(channel, batch.take(), flags)
                     if searched >= STEP_KEYS and self._broker.turn.time_slice.is_over:
                         searched = 0
                         yield
@@ -373,18 +363,18 @@ class Publishing:
                     batch.add(*(yield from self._message_targets.find(target, message)))
                     if self._asks_for_rights or self._broker.turn.time_slice.is_over:
                         # The next one may have to wait until a permission is known.
-                        yield from self._trace_and_put(batch.take(), flags)
+                        yield from self._trace_and_put(channel, batch.take(), flags)
                     yield
                 else:
                     batch.add(target, message)
                     if not target.is_plain:
                         # What is returned is confirmed before what comes next is returned.
-                        yield from self._trace_and_put(batch.take(), flags)
+                        yield from self._trace_and_put(channel, batch.take(), flags)
                         yield
                 if looks_ahead:
                     recent = self._recent_now()
         finally:
-            yield from self._trace_and_put(batch.take(), flags)
+            yield from self._trace_and_put(channel, batch.take(), flags)
 
     def _raise(self, method_payload: bytes, fault: AmqpError) -> Iterator[None]:
         """Raise what is wrong with a message, if nothing is wrong with its publish frame."""
@@ -399,37 +389,38 @@ class Publishing:
 
     # Into the queues
 
-    def _trace_and_put(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
+    def _trace_and_put(
+        self, channel: PublishingChannel, groups: Sequence[Group], flags: int
+    ) -> Iterator[None]:
         """Tell the firehose, if it is on, of the messages of each group before its turn."""
         if not groups:
             return
         if self._virtual_host.firehose is None:
-            yield from self._put(groups, flags)
+            yield from self._put(channel, groups, flags)
             return
         for group in groups:
             if (firehose := self._virtual_host.firehose) is not None:
                 target, messages = group
-                yield from firehose.trace_publishes(self._channel, target.queues, messages)
-            yield from self._put([group], flags)
+                yield from firehose.trace_publishes(channel, target.queues, messages)
+            yield from self._put(channel, [group], flags)
 
-    def _put(self, groups: Sequence[Group], flags: int) -> Iterator[None]:
+    def _put(
+        self, channel: PublishingChannel, groups: Sequence[Group], flags: int
+    ) -> Iterator[None]:
         """Put messages into their queues, and record them; or defer them until `tx.commit`.
 
         All queues in one step, or one in each if that may take long.
 
         Args:
+            channel: The channel.
             groups: The messages, at least one; those for one queue go in together.
             flags: Flags octet that all of them have; `HAS_HEADERS` may differ.
         """
-        channel = self._channel_ref()
-        assert channel is not None, "only an open channel publishes"
         if channel.transaction is not None:
             for target, messages in groups:
                 way = target.queues, target.reply_keys
                 channel.transaction.publish(DeferredPublish(target, *way, messages, flags))
             return
-        # It may close between two steps.
-        del channel
         exchange: Exchange | None
         if len(groups) == 1:
             ((target, messages),) = groups
@@ -451,7 +442,7 @@ class Publishing:
             or (is_long and message_count(groups) > STEP_LOOKS)
         ):
             for piece in pieces_of(groups, STEP_LOOKS):
-                yield from self._put(piece, flags)
+                yield from self._put(channel, piece, flags)
                 yield
             return
         if is_long or len(queued) > STEP_QUEUES:
@@ -531,7 +522,7 @@ class Publishing:
         if not (target.queues or replied):
             self._count_lost(target, len(messages))
             if target.mandatory:
-                self.basic_return(messages)
+                self.give_back(messages)
 
     def count(self, target: PublishTarget, count: int) -> None:
         """Count messages that were published, and that a queue or a consumer of replies got."""
@@ -559,16 +550,9 @@ class Publishing:
                 self.refuse_confirms(queue)
         self._broker.turn.mark(self)
 
-    def basic_return(self, messages: list[bytes]) -> None:
+    def give_back(self, messages: list[bytes]) -> None:
         """Return mandatory messages that no queue takes."""
-        text = b"NO_ROUTE"
-        head = (
-            BasicReturn.identity + ReplyCode.NO_ROUTE.to_bytes(2, "big") + bytes([len(text)]) + text
-        )
-        for message in messages:
-            self._channel.write(
-                content_of(message, self._channel.number, head, b"", self._client.frame_max)
-            )
+        self._answers.give_back(messages)
 
 
 def _takes_long(queued: Mapping[Queue, list[bytes]]) -> bool:

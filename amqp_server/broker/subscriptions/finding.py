@@ -48,14 +48,14 @@ def find_source(queue: Queue, arguments: Table) -> Source:
         arguments: Checked arguments of the consumer.
     """
     if browses(arguments):
-        return queue.subscriptions.browse(start_offset_now(queue, _start(queue, arguments)))
+        return queue.subscriptions.browse(queue, start_offset_now(queue, _start(queue, arguments)))
     if queue.groups is None:
         return queue
     group = placed_group(queue.groups, arguments)
     if group is not None:
         return group.subscription
     start = start_offset_now(queue, _start(queue, arguments))
-    return queue.subscriptions.begin(start, parse_filter(arguments))
+    return queue.subscriptions.begin(queue, start, parse_filter(arguments))
 
 
 async def search_source(
@@ -78,7 +78,7 @@ async def search_source(
     """
     try:
         if queue.groups is not None and group_name(arguments) is not None:
-            group = await join(queue.groups, arguments, make_durable)
+            group = await join(queue, queue.groups, arguments, make_durable)
             return None if queue.is_deleted else lambda: group.subscription
         start = await start_offset(queue, _start(queue, arguments))
     except LogFailedError:
@@ -89,8 +89,8 @@ async def search_source(
     if queue.is_deleted:
         return None
     if browses(arguments):
-        return lambda: queue.subscriptions.browse(start)
-    return lambda: queue.subscriptions.begin(start, parse_filter(arguments))
+        return lambda: queue.subscriptions.browse(queue, start)
+    return lambda: queue.subscriptions.begin(queue, start, parse_filter(arguments))
 
 
 def _start(queue: Queue, arguments: Table) -> StartPosition:

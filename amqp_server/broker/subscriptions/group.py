@@ -10,22 +10,29 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.broker.subscriptions.group_lag import lag_bytes
 from amqp_server.broker.subscriptions.group_subscription import GroupSubscription
 from amqp_server.broker.subscriptions.start_position import offset_range
+from amqp_server.broker.subscriptions.subscription import SubscribedQueue
 from offsets import GroupInUseError, GroupSnapshot
 
 if TYPE_CHECKING:
     from asyncio import Future
     from collections.abc import Callable, Iterable
 
-    from amqp_server.broker.subscriptions.subscription import SubscribedQueue
     from amqp_server.broker.turn import Turn
     from offsets import GroupOffsets
 
 logger = logging.getLogger("amqp_server.broker.subscriptions.group")
+
+
+class GroupedQueue(SubscribedQueue, Protocol):
+    """A stream, as its groups see it."""
+
+    def mark_for_checkpoint(self) -> None:
+        """Include the queue in the next round of checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ class Group:
 
     def __init__(
         self,
-        queue: SubscribedQueue,
+        queue: GroupedQueue,
         turn: Turn,
         offsets: GroupOffsets,
         on_dirty: Callable[[Group], None],

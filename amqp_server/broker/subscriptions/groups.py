@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.subscriptions.group import Group
-from amqp_server.broker.subscriptions.subscription import SubscribedQueue
 from offsets import GROUPS_PER_LOG_MAX, GroupOffsets, TooManyGroupsError, UnknownGroupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from amqp_server.broker.subscriptions.group import GroupedQueue
     from amqp_server.broker.turn import Turn
     from offsets import GroupCheckpoint
 
@@ -35,14 +34,7 @@ class GroupsRound(NamedTuple):
     removed: list[str]
 
 
-class GroupedQueue(SubscribedQueue, Protocol):
-    """A stream, as its groups see it."""
-
-    def mark_for_checkpoint(self) -> None:
-        """Include the queue in the next round of checkpoints."""
-
-
-class Groups(QueuePart[GroupedQueue]):
+class Groups:
     """All groups of one stream. The event loop owns it.
 
     Changes take effect at once and are durable after the next round of checkpoints. A caller that
@@ -52,6 +44,9 @@ class Groups(QueuePart[GroupedQueue]):
         queue: The stream.
         turn: Turn at whose end the groups deliver.
         groups_max: Most groups of the stream.
+
+    Attributes:
+        where: Text that names the stream in error messages.
     """
 
     def __init__(
@@ -60,7 +55,8 @@ class Groups(QueuePart[GroupedQueue]):
         turn: Turn,
         groups_max: int = GROUPS_PER_LOG_MAX,
     ) -> None:
-        super().__init__(queue)
+        self.where: Final = f"queue '{queue.name}' in vhost '{queue.virtual_host.name}'"
+        self._names = queue.name, queue.virtual_host.name
         self._turn = turn
         self._groups_max = groups_max
         self._all: dict[str, Group] = {}
@@ -84,11 +80,6 @@ class Groups(QueuePart[GroupedQueue]):
         """Return whether this very group still exists."""
         return self._all.get(group.name) is group
 
-    @property
-    def where(self) -> str:
-        """Text that names the queue in error messages."""
-        return f"queue '{self._queue.name}' in vhost '{self._queue.virtual_host.name}'"
-
     def names(self) -> list[str]:
         """Return the names of all groups, sorted."""
         return sorted(self._all)
@@ -104,10 +95,11 @@ class Groups(QueuePart[GroupedQueue]):
             raise UnknownGroupError(name, self.where)
         return group
 
-    def create(self, name: str) -> Group:
+    def create(self, queue: GroupedQueue, name: str) -> Group:
         """Return a new group without a position; `place`, `commit` or `seek` sets it.
 
         Args:
+            queue: The stream.
             name: Name that no other group of the stream has.
 
         Raises:
@@ -116,7 +108,7 @@ class Groups(QueuePart[GroupedQueue]):
         """
         assert name not in self._all, "the group exists already"
         self.check_limit(name)
-        group = Group(self._queue, self._turn, GroupOffsets(name), self._mark_dirty)
+        group = Group(queue, self._turn, GroupOffsets(name), self._mark_dirty)
         self._all[name] = group
         return group
 
@@ -132,13 +124,13 @@ class Groups(QueuePart[GroupedQueue]):
         if len(self._all) >= self._groups_max:
             raise TooManyGroupsError(name, self.where, self._groups_max)
 
-    def commit(self, name: str, offset: int) -> Group:
+    def commit(self, queue: GroupedQueue, name: str, offset: int) -> Group:
         """Commit for a group, which is created if it is missing; see `Group.commit`."""
-        return self._place(name, lambda group: group.commit(offset))
+        return self._place(queue, name, lambda group: group.commit(offset))
 
-    def seek(self, name: str, offset: int, *, force: bool) -> Group:
+    def seek(self, queue: GroupedQueue, name: str, offset: int, *, force: bool) -> Group:
         """Move a group, which is created if it is missing; see `Group.seek`."""
-        return self._place(name, lambda group: group.seek(offset, force=force))
+        return self._place(queue, name, lambda group: group.seek(offset, force=force))
 
     def delete(self, name: str, *, force: bool = False) -> Group:
         """Delete a group with its position; a later group with this name starts without one.
@@ -158,7 +150,7 @@ class Groups(QueuePart[GroupedQueue]):
         group.check_unused(force=force)
         self.discard(group)
         self._removed[name] = None
-        self._queue.mark_for_checkpoint()
+        group.queue.mark_for_checkpoint()
         return group
 
     def discard(self, group: Group) -> None:
@@ -167,10 +159,18 @@ class Groups(QueuePart[GroupedQueue]):
         self._dirty.pop(group, None)
         group.stop()
 
-    def restore(self, checkpoint: GroupCheckpoint, log_end: int, *, was_clean: bool) -> None:
+    def restore(
+        self,
+        queue: GroupedQueue,
+        checkpoint: GroupCheckpoint,
+        log_end: int,
+        *,
+        was_clean: bool,
+    ) -> None:
         """Restore a group when the server starts.
 
         Args:
+            queue: The stream.
             checkpoint: Last checkpoint of the group.
             log_end: End of the log (exclusive); entries of the checkpoint above it are ignored.
             was_clean: Whether the server stopped cleanly. If not, every message may have been
@@ -182,7 +182,7 @@ class Groups(QueuePart[GroupedQueue]):
             watermark = min(checkpoint.delivered_watermark, log_end) if was_clean else log_end
             delivered_end = max(delivered_end, watermark)
         group = Group(
-            self._queue,
+            queue,
             self._turn,
             offsets,
             self._mark_dirty,
@@ -190,7 +190,7 @@ class Groups(QueuePart[GroupedQueue]):
             _below(checkpoint.redeliveries, log_end),
         )
         self._all[group.name] = group
-        group.drop_below(self._queue.first_offset)
+        group.drop_below(queue.first_offset)
         group.mark_dirty()
 
     def stop(self) -> None:
@@ -221,8 +221,7 @@ class Groups(QueuePart[GroupedQueue]):
         if others:
             logger.warning(
                 "groups passed by retention queue=%s vhost=%s groups=%d dropped=%d log_start=%d",
-                self._queue.name,
-                self._queue.virtual_host.name,
+                *self._names,
                 others,
                 dropped,
                 log_start,
@@ -250,7 +249,7 @@ class Groups(QueuePart[GroupedQueue]):
             group.offsets.changed = False
         return GroupsRound([group for group in groups if group.offsets.start is not None], removed)
 
-    def carry_over(self, taken: GroupsRound) -> None:
+    def carry_over(self, queue: GroupedQueue, taken: GroupsRound) -> None:
         """Include the groups of a failed round in the next one."""
         self._removed.update(dict.fromkeys(taken.removed))
         for group in taken.groups:
@@ -258,15 +257,15 @@ class Groups(QueuePart[GroupedQueue]):
                 group.offsets.changed = True
                 group.mark_dirty()
         if taken.removed:
-            self._queue.mark_for_checkpoint()
+            queue.mark_for_checkpoint()
 
-    def _place(self, name: str, place: Callable[[Group], object]) -> Group:
+    def _place(self, queue: GroupedQueue, name: str, place: Callable[[Group], object]) -> Group:
         """Set a group's position; create the group if needed, and undo that after an error."""
         group = self._all.get(name)
         if group is not None:
             place(group)
             return group
-        group = self.create(name)
+        group = self.create(queue, name)
         try:
             place(group)
         except BaseException:
@@ -276,7 +275,7 @@ class Groups(QueuePart[GroupedQueue]):
 
     def _mark_dirty(self, group: Group) -> None:
         self._dirty[group] = None
-        self._queue.mark_for_checkpoint()
+        group.queue.mark_for_checkpoint()
 
 
 def _below(returns: Iterable[tuple[int, int, int]], end: int) -> list[tuple[int, int, int]]:

@@ -29,7 +29,7 @@ from offsets import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from amqp_server.broker.subscriptions.group import Group
+    from amqp_server.broker.subscriptions.group import Group, GroupedQueue
     from amqp_server.broker.subscriptions.groups import Groups
     from amqp_server.broker.subscriptions.readable_queue import ReadableQueue
     from amqp_server.broker.subscriptions.start_position import StartPosition
@@ -65,11 +65,14 @@ def placed_group(groups: Groups, arguments: Table) -> Group | None:
     return group if group.offsets.start is not None and group.placing is None else None
 
 
-async def join(groups: Groups, arguments: Table, make_durable: MakeDurable) -> Group:
+async def join(
+    queue: GroupedQueue, groups: Groups, arguments: Table, make_durable: MakeDurable
+) -> Group:
     """Return the group that a consumer asks for, once its position is set and durable.
 
     Args:
-        groups: Groups of the stream.
+        queue: The stream.
+        groups: Its groups.
         arguments: Checked arguments of the consumer; they name a group.
         make_durable: Writes a checkpoint.
 
@@ -83,7 +86,7 @@ async def join(groups: Groups, arguments: Table, make_durable: MakeDurable) -> G
     assert name is not None, "the arguments must name a group"
     try:
         while True:
-            group = groups.get(name) if name in groups else groups.create(name)
+            group = groups.get(name) if name in groups else groups.create(queue, name)
             if is_reset:
                 group.check_unused()
             if group.placing is not None:

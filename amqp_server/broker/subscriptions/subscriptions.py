@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.queue_part import QueuePart
 from amqp_server.broker.subscriptions.browsing import BrowseSubscription
 from amqp_server.broker.subscriptions.filtered_subscription import FilteredSubscription
-from amqp_server.broker.subscriptions.subscription import SubscribedQueue, Subscription
+from amqp_server.broker.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.subscriptions.stream_filter import StreamFilter
+    from amqp_server.broker.subscriptions.subscription import SubscribedQueue
     from amqp_server.broker.turn import Turn
 
 
-class Subscriptions(QueuePart[SubscribedQueue]):
+class Subscriptions:
     """The subscriptions of one queue. The event loop owns it.
 
     Args:
-        queue: SubscribedQueue whose log they read.
         turn: Turn at whose end they deliver.
     """
 
     __slots__ = ("_all", "_turn")
 
-    def __init__(self, queue: SubscribedQueue, turn: Turn) -> None:
-        super().__init__(queue)
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
         # A dict keeps the order.
         self._all: dict[Subscription, None] = {}
@@ -50,23 +48,26 @@ class Subscriptions(QueuePart[SubscribedQueue]):
         """Number of consumers, without those that browse."""
         return sum(len(each.consumers) for each in self._all if each.is_counted)
 
-    def browse(self, start: int) -> Subscription:
+    def browse(self, queue: SubscribedQueue, start: int) -> Subscription:
         """Return a new subscription for a consumer that browses from the offset `start` on.
 
         It is added to the queue together with its first consumer.
         """
-        return BrowseSubscription(self._queue, self._turn, start)
+        return BrowseSubscription(queue, self._turn, start)
 
-    def begin(self, start: int, wanted: StreamFilter | None = None) -> Subscription:
+    def begin(
+        self, queue: SubscribedQueue, start: int, wanted: StreamFilter | None = None
+    ) -> Subscription:
         """Return a new subscription; it is added to the queue together with its first consumer.
 
         Args:
+            queue: Queue whose log it reads.
             start: First offset to deliver.
             wanted: Filter of the messages; None delivers all.
         """
         if wanted is None:
-            return Subscription(self._queue, self._turn, start)
-        return FilteredSubscription(self._queue, self._turn, start, wanted)
+            return Subscription(queue, self._turn, start)
+        return FilteredSubscription(queue, self._turn, start, wanted)
 
     def add(self, subscription: Subscription) -> None:
         """Add a subscription that gets its first consumer."""

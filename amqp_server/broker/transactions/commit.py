@@ -305,7 +305,7 @@ class Commit:
             else:
                 publishing.count_unroutable(publish.target, count)
             if is_lost and not self._channel.is_closed:
-                self._channel.publishing.basic_return(publish.messages)
+                self._channel.publishing.give_back(publish.messages)
             if vhost.publish_watch is not None:
                 vhost.publish_watch(route.queues, publish.messages)
             self._publishes.popleft()

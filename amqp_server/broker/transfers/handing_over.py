@@ -70,7 +70,7 @@ def _give_back(source: Queue, runs: Sequence[ReadyRange]) -> None:
     """Make messages ready again, as they were."""
     for run in runs:
         # Its log may not have it any more: old segments are removed with unsettled messages.
-        for start, end in source.forced_removal.drop_returned([(run.start, run.end)]):
+        for start, end in source.forced_removal.drop_returned(source, [(run.start, run.end)]):
             source.ready.requeue(start, end, redelivered=run.redelivered)
             if source.rules is not None:
                 source.rules.on_requeued(start, end)

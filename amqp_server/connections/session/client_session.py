@@ -119,7 +119,7 @@ class ClientSession:
         self.rights = NO_RIGHTS
         self._channels = SessionChannels(server)
         self.parked = ParkedPublishes(
-            self, server.config.limits.parked_bytes_per_connection_max, server.parked_budget
+            server.config.limits.parked_bytes_per_connection_max, server.parked_budget
         )
         self._server = server
         self._connection = connection
@@ -140,7 +140,7 @@ class ClientSession:
         self._closing = SessionClosing(
             server, connection, machine, self._states, self._channels, self._input
         )
-        self._replies = ReplyQueue(self.resume_handling)
+        self._replies = ReplyQueue()
         self._methods = SessionMethods(self._replies, self._closing)
         self._login = SessionLogin(
             server,
@@ -318,7 +318,7 @@ class ClientSession:
                 is_session=True,
                 attributes=lambda: closed_attributes(self.name, self._machine),
             )
-        self.parked.end()
+        self.parked.end(self.name)
         self._states.advance(StageEvent.LOST)
         self._login.end()
         self.task_queue = self._turn.endings
@@ -344,9 +344,9 @@ class ClientSession:
         """Park publishes if an alarm is on; handle the parked ones if none is."""
         alarms = self._server.alarms
         if alarms.reason:
-            self.parked.raise_alarm(alarms.reason, refuses_confirmed=alarms.is_disk_low)
+            self.parked.raise_alarm(self, alarms.reason, refuses_confirmed=alarms.is_disk_low)
         elif self.parked.is_watching:
-            self.parked.lift_alarm()
+            self.parked.lift_alarm(self)
 
     @property
     def login(self) -> str:
@@ -362,7 +362,7 @@ class ClientSession:
         if not self.is_open:
             self._closing.stop()
             return
-        self.parked.handle_all()
+        self.parked.handle_all(self)
         while self._handle_events(self._turn.time_slice) and self._states.stage not in LOST:
             if self._states.work is _BLOCKED:
                 # The commit may be a job that waits for the caller.
@@ -527,7 +527,7 @@ class ClientSession:
 
     def _handle(self, event: Event) -> Iterator[None] | None:
         """Handle an event; return the steps that are left of it, or None."""
-        if self.parked.is_watching and self.is_open and self.parked.parks(event):
+        if self.parked.is_watching and self.is_open and self.parked.parks(self, event):
             return None
         if not self._machine.admits(event):
             return None
@@ -574,12 +574,20 @@ class ClientSession:
             case PublishRun():
                 self._message_sizes.count(event.messages)
                 return publishing.publish_run(
-                    event.method_payload, event.messages, event.checked_flags, event.shared_flags
+                    channel,
+                    event.method_payload,
+                    event.messages,
+                    event.checked_flags,
+                    event.shared_flags,
                 )
             case PublishRow():
                 self._message_sizes.count(event.messages)
                 return publishing.publish_batch(
-                    event.method_payloads, event.messages, event.checked_flags, event.shared_flags
+                    channel,
+                    event.method_payloads,
+                    event.messages,
+                    event.checked_flags,
+                    event.shared_flags,
                 )
             case AckRun():
                 return channel.settle_ranges(event.ranges)

@@ -109,7 +109,7 @@ class SessionClosing:
         if channel is None:
             return
         logger.warning("channel error peer=%s channel=%d error=%s", session.name, number, error)
-        session.parked.forget(number)
+        session.parked.forget(session, number)
         self._channels.machines[number].close()
         channel.end()
         self._channels.closings.append(_release_channel(session, channel, error))

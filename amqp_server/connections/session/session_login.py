@@ -159,11 +159,11 @@ class SessionLogin:
         if machine.login is not None:
             login = asyncio.ensure_future(machine.login)
             send = partial(self._finish_login, session, login)
-            self._replies.wait(login, send, method.identity)
+            self._replies.wait(session, login, send, method.identity)
         elif machine.renewal is not None:
             renewal = asyncio.ensure_future(machine.renewal)
             send = partial(self._finish_renewal, session, renewal)
-            self._replies.wait(renewal, send, method.identity)
+            self._replies.wait(session, renewal, send, method.identity)
         elif machine.state is ConnectionState.AWAITING_OPEN:
             self._tuned(session)
         elif machine.state is ConnectionState.OPEN and self._states.stage is Stage.HANDSHAKE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, cast
 
@@ -26,7 +26,7 @@ from amqp_server.protocol.methods import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Iterator
 
     from amqp_server.broker.channel import Channel
     from amqp_server.connections.handlers.handler import MethodSteps
@@ -99,11 +99,12 @@ class SessionMethods:
             raise error.with_method(method.class_id, method.method_id) from error.__cause__
         if reply is None:
             return None
-        if isinstance(reply, Iterator):
-            # The result of a plain iterator is None.
-            return self._take_steps(session, channel, method, cast("MethodSteps", reply))
-        self._await_reply(session, channel, method, reply)
-        return None
+        if isinstance(reply, Awaitable):
+            # Asked first: an awaitable may be an iterator too.
+            self._await_reply(session, channel, method, reply)
+            return None
+        # The result of a plain iterator is None.
+        return self._take_steps(session, channel, method, cast("MethodSteps", reply))
 
     def _take_steps(
         self, session: EndingSession, channel: Channel, method: Method, steps: MethodSteps
@@ -125,7 +126,7 @@ class SessionMethods:
     ) -> None:
         waiting = asyncio.ensure_future(reply)
         send = partial(self._finish, session, channel, method, waiting)
-        self._replies.wait(waiting, send, method.identity)
+        self._replies.wait(session, waiting, send, method.identity)
 
     def _finish(
         self,
