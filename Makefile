@@ -71,6 +71,8 @@ KERNELS := $(wildcard amqp_server/broker/routing/_*_py.py amqp_server/broker/rou
 	amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
 	appendlog/files/_*_c.pyx appendlog/flushing/_*_c.pyx appendlog/recovery/_*_c.pyx \
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
+# The loop is compiled from most of them; `setup.py` looks which.
+LOOP := $(shell find amqp_server appendlog metadata offsets ring -name '*.py')
 
 .PHONY: setup demo lint types test conformance check-tools interop crash mutants bench bench-quick docs \
 	check check-long long-search long-crash long-moving long-faults long-management long-pure java tools clients \
@@ -91,7 +93,7 @@ $(INSTALLED): $(CREATED)
 		--editable '.[spark,lake,demo,oauth2]' --group dev
 	touch $@
 
-$(COMPILED): $(CREATED) setup.py $(KERNELS)
+$(COMPILED): $(CREATED) setup.py $(KERNELS) $(LOOP)
 	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
 	touch $@
 

@@ -20,7 +20,6 @@ def _leave_current_directory_out() -> None:
 if __name__ == "__main__":
     _leave_current_directory_out()
 
-    import cli.parent  # noqa: F401 - first of all: the parent may end during the imports
-    from cli.main import main
+    from cli.entry import main
 
     sys.exit(main())

@@ -1,14 +1,15 @@
-"""Output of `amqp-server --version`: the version, and the compiled kernels."""
+"""Output of `amqp-server --version`: the version, and what is compiled."""
 
 import platform
 
 import click
 
 import amqp_server
+from amqp_server.compiled_loop import loop
 
 
 def describe_version() -> str:
-    """Return the version, the Python and the state of each kernel in one line.
+    """Return the version, the Python and the state of the loop and each kernel in one line.
 
     Raises:
         click.UsageError: A compiled kernel is required (`AMQP_SERVER_REQUIRE_COMPILED`) and
@@ -25,8 +26,15 @@ def describe_version() -> str:
         "records": records.COMPILED,
         "columns": columns.COMPILED,
     }
-    states = ", ".join(
+    states = [
         f"{kernel}: {'compiled' if compiled else 'interpreted'}"
         for kernel, compiled in kernels.items()
-    )
-    return f"amqp-server {amqp_server.__version__} (Python {platform.python_version()}; {states})"
+    ]
+    parts = "; ".join([f"Python {platform.python_version()}", ", ".join([_loop_state(), *states])])
+    return f"amqp-server {amqp_server.__version__} ({parts})"
+
+
+def _loop_state() -> str:
+    if loop.is_used:
+        return "loop: compiled"
+    return f"loop: interpreted because {loop.reason}" if loop.reason else "loop: interpreted"

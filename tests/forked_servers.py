@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from amqp_server.compiled_loop import loop
 from tests.limits import HANG_SECONDS
 
 _IMPORTED: Final = ("cli.main", "amqp_server.server_process")
@@ -229,7 +230,8 @@ def _become_server(request: dict[str, Any], errors: int) -> list[str]:
 
 
 def main() -> int:
-    """Import the server, and become one in each fork."""
+    """Import the server, as the command does, and become one in each fork."""
+    loop.use()
     for name in _IMPORTED:
         importlib.import_module(name)
     arguments = _serve_forks(socket.socket(fileno=int(sys.argv[1])))

@@ -625,7 +625,7 @@ class Queue:
             while at < end and not self.is_deleted:
                 to = min(at + PURGE_STEP_OFFSETS, end)
                 taken = self.ready.take_range(at, to)
-                for start, stop in merged((ready.start, ready.end) for ready in taken):
+                for start, stop in merged([(ready.start, ready.end) for ready in taken]):
                     self.settle(start, stop)
                 yield sum(map(len, taken))
                 at = to

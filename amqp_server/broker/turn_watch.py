@@ -29,7 +29,18 @@ LOG_PAUSE_SECONDS: Final = 1.0
 """Time between two such log lines at least."""
 KEPT_STALLS: Final = 16
 """Stalls that are kept, the last ones."""
-BOUNDS_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+BOUNDS_SECONDS: Final[tuple[float, ...]] = (
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+)
 """Upper bounds of the histogram's buckets; what takes longer is in one more."""
 
 

@@ -171,7 +171,7 @@ def apart(messages: list[bytes]) -> list[list[bytes]]:
     runs: list[list[bytes]] = []
     for is_large, run in groupby(messages, lambda each: len(each) >= LARGE_MESSAGE_BYTES):
         if is_large:
-            runs += ([each] for each in run)
+            runs += [[each] for each in run]
         else:
             runs.append(list(run))
     return runs

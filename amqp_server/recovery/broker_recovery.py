@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.opened_log import OpenedLog
-    from amqp_server.broker.storing.storage import QueueStorage, UnopenedLog
+    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.storing.unopened_log import UnopenedLog
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.recovery.group_recovery import RecoveredGroups
     from amqp_server.recovery.redo import QueueRedo

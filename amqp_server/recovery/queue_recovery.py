@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.definitions import QueueDefinition
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.rules.message_attributes import MessageAttributes
-    from amqp_server.broker.storing.storage import QueueStorage, UnopenedLog
+    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.storing.unopened_log import UnopenedLog
     from amqp_server.recovery.redo import QueueRedo
     from appendlog import Log, RecoveryReport
     from offsets import QueueCheckpoint

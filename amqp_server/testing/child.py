@@ -12,17 +12,26 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from amqp_server.base.config import ServerConfig
-from amqp_server.base.errors import StartupError
-from amqp_server.server_process import Surroundings, run
-from amqp_server.testing.parent_watch import end_of_parent
+from amqp_server.compiled_loop import loop
 
 EXIT_REFUSED: Final = 2
 
 
 def main() -> int:
     """Run the server; return the exit code: 2 if it cannot start, with one line that says why."""
-    watch = partial(end_of_parent, os.getppid())
+    parent = os.getppid()
+    try:
+        loop.use()
+    except ImportError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - `BrokerProcess` shows it
+        return EXIT_REFUSED
+    # After that, for these import the loop.
+    from amqp_server.base.config import ServerConfig
+    from amqp_server.base.errors import StartupError
+    from amqp_server.server_process import Surroundings, run
+    from amqp_server.testing.parent_watch import end_of_parent
+
+    watch = partial(end_of_parent, parent)
     port, directory = sys.argv[1:]
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     config = ServerConfig(

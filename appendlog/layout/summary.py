@@ -170,7 +170,7 @@ def encode_footer(
         len(removed),
         flags,
     )
-    payload += b"".join(REMOVED_RANGE.pack(start, end) for start, end in removed)
+    payload += b"".join([REMOVED_RANGE.pack(start, end) for start, end in removed])
     payload += FOOTER_TRAILER.pack(PLAIN_FOOTER_BYTES + removed_bytes, FOOTER_MAGIC)
     return encode_control(payload, summary.end_offset, summary.last_timestamp_ns, salt)
 

@@ -76,7 +76,9 @@ def test_version_names_python_and_the_state_of_the_kernels(
 
     line = capsys.readouterr().out
     assert line.startswith(f"amqp-server {__version__} (Python 3.")
-    assert line.endswith("; framing: compiled, records: interpreted, columns: compiled)\n")
+    assert line.endswith(
+        "; loop: interpreted, framing: compiled, records: interpreted, columns: compiled)\n"
+    )
 
 
 def test_version_says_which_compiled_kernel_is_required_and_absent(

@@ -7,7 +7,6 @@ messages still makes one growing run. Only acknowledgements out of order split r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.sorted_runs import SortedRuns
@@ -22,18 +21,43 @@ STEP_RUNS: Final = 256
 """Most runs of deliveries that one step settles, gathers or restores."""
 
 
-@dataclass(slots=True)
 class UnackedRun:
     """Deliveries `[first_tag, first_tag + count)` of the offsets from `first_offset` on.
 
     `consumer` is None for messages taken with `basic.get`.
     """
 
-    first_tag: int
-    count: int
-    source: Source
-    first_offset: int
-    consumer: Consumer | None
+    __slots__ = ("consumer", "count", "first_offset", "first_tag", "source")
+
+    def __init__(
+        self,
+        first_tag: int,
+        count: int,
+        source: Source,
+        first_offset: int,
+        consumer: Consumer | None,
+    ) -> None:
+        self.first_tag = first_tag
+        self.count = count
+        self.source = source
+        self.first_offset = first_offset
+        self.consumer = consumer
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other is of the same deliveries."""
+        return (
+            isinstance(other, UnackedRun)
+            and self.first_tag == other.first_tag
+            and self.count == other.count
+            and self.source is other.source
+            and self.first_offset == other.first_offset
+            and self.consumer is other.consumer
+        )
+
+    def __repr__(self) -> str:
+        """Return the tags and the offsets."""
+        tags = f"[{self.first_tag}, {self.end_tag})"
+        return f"UnackedRun({tags} of {self.source!r} at {self.first_offset} to {self.consumer!r})"
 
     @property
     def end_tag(self) -> int:

@@ -10,7 +10,7 @@ AMQP: Final = "amqp091"
 HTTP: Final = "http"
 """Protocols by which logins are counted."""
 
-BOUNDS_BYTES: Final = (
+BOUNDS_BYTES: Final[tuple[int, ...]] = (
     100,
     1_000,
     10_000,
@@ -73,7 +73,15 @@ class Churn:
 
     def as_json(self) -> dict[str, int]:
         """Return the counters by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {
+            "channel_closed": self.channel_closed,
+            "channel_created": self.channel_created,
+            "connection_closed": self.connection_closed,
+            "connection_created": self.connection_created,
+            "queue_created": self.queue_created,
+            "queue_declared": self.queue_declared,
+            "queue_deleted": self.queue_deleted,
+        }
 
 
 class MessageSizes:

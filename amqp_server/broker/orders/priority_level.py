@@ -30,7 +30,7 @@ class MessageLevels:
 
     def __init__(self, priorities: OffsetArray, max_priority: int) -> None:
         self._priorities = priorities
-        self._capped = bytes(min(priority, max_priority) for priority in range(256))
+        self._capped = bytes([min(priority, max_priority) for priority in range(256)])
 
     def of(self, start: int, end: int) -> bytes:
         """Return the levels of the messages `[start, end)`, an octet each."""

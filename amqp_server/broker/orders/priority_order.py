@@ -54,7 +54,7 @@ class PriorityOrder:
         """Return ready ranges that were delivered before, ascending. O(messages)."""
         return [
             (ready.start, ready.end)
-            for ready in self._in_order((level.number, level.ranges()) for level in self._levels)
+            for ready in self._in_order([(level.number, level.ranges()) for level in self._levels])
             if ready.redelivered
         ]
 

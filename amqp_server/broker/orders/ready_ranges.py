@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.sorted_runs import SortedRuns
@@ -11,20 +10,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(slots=True)
 class ReadyRange:
-    """Ready offsets `[start, end)`, all of them delivered before or none; nothing changes it.
+    """Ready offsets `[start, end)`, all of them delivered before or none; nothing changes it."""
 
-    It is not frozen because each dispatch makes two: that would triple what they cost.
-    """
+    __slots__ = ("end", "redelivered", "start")
 
-    start: int
-    end: int
-    redelivered: bool
+    def __init__(self, start: int, end: int, redelivered: bool) -> None:
+        self.start = start
+        self.end = end
+        self.redelivered = redelivered
 
     def __len__(self) -> int:
         """Return the number of offsets in the range."""
         return self.end - self.start
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other holds the same offsets, delivered before or not."""
+        return (
+            isinstance(other, ReadyRange)
+            and self.start == other.start
+            and self.end == other.end
+            and self.redelivered == other.redelivered
+        )
+
+    def __repr__(self) -> str:
+        """Return the range as it is written."""
+        return f"ReadyRange({self.start}, {self.end}, {self.redelivered})"
 
 
 class ReadyRanges:
@@ -137,7 +148,7 @@ class ReadyRanges:
         present = self._ranges.between(low, last + 1)
         if present:
             # Both parts are sorted, so sorting merges them.
-            added = sorted([*((old.start, old.end, old.redelivered) for old in present), *added])
+            added = sorted([(old.start, old.end, old.redelivered) for old in present] + added)
         joined: list[ReadyRange] = []
         start, end, redelivered = added[0][0], added[0][0], added[0][2]
         for added_start, added_end, added_redelivered in added:

@@ -14,7 +14,6 @@ confirmed.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,34 +24,63 @@ if TYPE_CHECKING:
 
     Share = tuple[PublishPair, int]
     """Publishes to one exchange, and what counts those of them that are confirmed."""
+    Part = tuple[Sequence[TargetQueue], int]
+    """What publishes of a batch went into, and how many they are."""
 
 
-class Barrier(NamedTuple):
+class Barrier:
     """Publishes of one entry are safe once the `confirmed_end` of `queue` is at `end_offset`.
 
     Their messages in the queue are those from `start_offset` on.
     """
 
-    queue: TargetQueue
-    start_offset: int
-    end_offset: int
+    __slots__ = ("end_offset", "queue", "start_offset")
+
+    def __init__(self, queue: TargetQueue, start_offset: int, end_offset: int) -> None:
+        self.queue = queue
+        self.start_offset = start_offset
+        self.end_offset = end_offset
 
 
-@dataclass(slots=True)
 class Waiting:
-    """Publishes that are confirmed or refused together, up to `last_tag`."""
+    """Publishes that are confirmed or refused together, up to `last_tag`.
 
-    last_tag: int
-    barriers: Sequence[Barrier]
-    refused: bool
-    # Counts those that are confirmed; None: they are not counted.
-    counters: PublishPair | None = None
-    # Instead, of publishes to several exchanges: how many each counter counts, in order.
-    shares: Sequence[Share] = ()
-    # Of a batch: what each part went into, in order, and how many publishes it has.
-    parts: Sequence[tuple[Sequence[TargetQueue], int]] = ()
-    # Barriers that were seen to be reached; they stay reached.
-    reached_count: int = 0
+    Attributes:
+        last_tag: Delivery tag of the last one.
+        barriers: What they wait for.
+        refused: Whether they are refused, whatever becomes of the barriers.
+        counters: Counts those that are confirmed; None: they are not counted.
+        shares: Instead, of publishes to several exchanges: how many each counter counts, in order.
+        parts: Of a batch: what each part went into, in order, and how many publishes it has.
+        reached_count: Barriers that were seen to be reached; they stay reached.
+    """
+
+    __slots__ = (
+        "barriers",
+        "counters",
+        "last_tag",
+        "parts",
+        "reached_count",
+        "refused",
+        "shares",
+    )
+
+    def __init__(
+        self,
+        last_tag: int,
+        barriers: Sequence[Barrier],
+        refused: bool,
+        counters: PublishPair | None,
+        shares: Sequence[Share],
+        parts: Sequence[Part] = (),
+    ) -> None:
+        self.last_tag = last_tag
+        self.barriers = barriers
+        self.refused = refused
+        self.counters = counters
+        self.shares = shares
+        self.parts = parts
+        self.reached_count = 0
 
     @property
     def is_known(self) -> bool:
@@ -207,11 +235,13 @@ class PublisherConfirms:
         """Make an entry of each part of the batches that wait for `queue`, whose log has failed."""
         if any(entry.parts and _waits_for(entry, queue) for entry in self.waiting):
             self.waiting = deque(
-                each
-                for entry in self.waiting
-                for each in (
-                    _split(entry) if entry.parts and _waits_for(entry, queue) else (entry,)
-                )
+                [
+                    each
+                    for entry in self.waiting
+                    for each in (
+                        _split(entry) if entry.parts and _waits_for(entry, queue) else (entry,)
+                    )
+                ]
             )
 
 

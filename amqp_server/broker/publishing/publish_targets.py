@@ -8,7 +8,6 @@ never come again cost little, and take no memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
@@ -48,7 +47,6 @@ _PAYLOAD_BYTES_MIN: Final = 9
 """Length of a frame's payload with two empty names."""
 
 
-@dataclass(frozen=True, slots=True)
 class PublishTarget:
     """Where the messages of a `basic.publish` frame go; frames of one route share it.
 
@@ -63,13 +61,33 @@ class PublishTarget:
             is valid while the two are equal.
     """
 
-    exchange: Exchange
-    mandatory: bool
-    routes_singly: bool
-    queues: Sequence[Queue]
-    reply_keys: tuple[str, ...]
-    is_plain: bool
-    routes_version: int
+    __slots__ = (
+        "exchange",
+        "is_plain",
+        "mandatory",
+        "queues",
+        "reply_keys",
+        "routes_singly",
+        "routes_version",
+    )
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        mandatory: bool,
+        routes_singly: bool,
+        queues: Sequence[Queue],
+        reply_keys: tuple[str, ...],
+        is_plain: bool,
+        routes_version: int,
+    ) -> None:
+        self.exchange = exchange
+        self.mandatory = mandatory
+        self.routes_singly = routes_singly
+        self.queues = queues
+        self.reply_keys = reply_keys
+        self.is_plain = is_plain
+        self.routes_version = routes_version
 
 
 class _Head:

@@ -376,16 +376,17 @@ class Publishing:
         finally:
             yield from self._trace_and_put(channel, batch.take(), flags)
 
-    def _raise(self, method_payload: bytes, fault: AmqpError) -> Iterator[None]:
+    def _raise(self, method_payload: bytes, fault: AmqpError | None) -> Iterator[None]:
         """Raise what is wrong with a message, if nothing is wrong with its publish frame."""
         if self._known_now(method_payload) is None:
             yield from self._targets.find_in_steps(method_payload, self._visits_max)
+        assert fault is not None, "it is raised once"
         try:
             raise fault
         finally:
             # The error refers to this call, and the call would refer to the error: to nothing that
             # may be as large as the messages, and freed by a full garbage collection only.
-            del fault
+            fault = None
 
     # Into the queues
 

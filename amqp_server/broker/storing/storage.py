@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from amqp_server.broker.changed_queues import ChangedQueues
 from amqp_server.broker.counters.counted_channels import CountedChannels
@@ -18,6 +18,7 @@ from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.opened_log import OpenedLog
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
 from amqp_server.broker.storing.storage_settings import StoreSettings, storage_settings
+from amqp_server.broker.storing.unopened_log import UnopenedLog
 from amqp_server.broker.storing.window_budget import WindowBudget
 from appendlog import (
     CloseRequest,
@@ -55,31 +56,12 @@ if TYPE_CHECKING:
         LogOptions,
         RecoveryReport,
     )
-    from appendlog.recovery.log_images import LogImage
     from offsets.settlement import Settlement
 
 logger = logging.getLogger("amqp_server.broker.storing.storage")
 
 RELIEF_SHARE = 0.8
 """Share of the allowed bytes that remains after the rings together held too much."""
-
-
-class UnopenedLog(NamedTuple):
-    """A log on the disk that is to be opened.
-
-    Attributes:
-        directory: Directory of the log.
-        identity: Virtual host, queue and incarnation of the log.
-        options: Options of the log.
-        settings: How the log is kept on the disk.
-        image: What is in the directory; None if the recovery has to read it.
-    """
-
-    directory: Path
-    identity: LogIdentity
-    options: LogOptions
-    settings: StorageSettings
-    image: LogImage | None
 
 
 class QueueStorage:
