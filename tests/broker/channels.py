@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from amqp_server.base.config import Limits, ServerConfig
 from amqp_server.broker.channel import Channel
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn
 
 
+_COUNTERS: Final = ChannelCounters("test", 1, VirtualHost("/"), CountedChannels())
+"""Counters of the channel of all consumers that have none."""
+
+
 def a_channel(turn: Turn, client: InnerClient | None = None) -> Channel:
     """Return the first channel of a client, in a virtual host of its own."""
     storage = QueueStorage(
@@ -42,12 +46,11 @@ def a_channel(turn: Turn, client: InnerClient | None = None) -> Channel:
 
 def a_consumer(timeout_ms: int = 0) -> Consumer:
     """Return a consumer of no queue."""
-    counters = ChannelCounters("test", 1, VirtualHost("/"), CountedChannels())
     return Consumer(
         "tag",
         cast("DeliveryChannel", None),
         cast("ConsumedQueue", None),
-        DeliveryPair(counters, None),
+        DeliveryPair(_COUNTERS, None),
         no_ack=False,
         exclusive=False,
         prefetch=0,
