@@ -9,7 +9,8 @@
 #                the files of the pages for tests in Go and Java, the test classes of RabbitMQ's
 #                Java client (as root), tools of the management API,
 #                Prometheus with the dashboards, the page in Chromium, RabbitMQ's command-line
-#                tools, a RabbitMQ that moves to our broker, and Ansible's modules with ours
+#                tools, a RabbitMQ that moves to our broker, packages of the workers of a Spark
+#                cluster, and Ansible's modules with ours
 #   interop crash      parts of the tests alone
 #   test-slices  the tests inside the process with slices of 0, 1 ms and 1,000 s: the same results
 #   mutants      one-line bugs put in, 300 of them: the tests must fail (MUTANTS, MUTANTS_SEED,
@@ -181,6 +182,7 @@ check-tools: tools clients setup $(PAGE)/node_modules/.installed
 	$(BIN)/python -m pytest tests/cli/rabbitmq_tools/beside_rabbitmq.py
 	$(BIN)/python -m pytest -s tests/cli/migrate/from_rabbitmq.py
 	$(BIN)/python -m pytest tests/shovel/with_rabbitmq.py
+	$(BIN)/python -m pytest tests/spark/packages_of_cluster.py
 	$(BIN)/python -m venv build/ansible
 	build/ansible/bin/python $(INSTALL_PIP)
 	build/ansible/bin/python $(INSTALL) --group ansible
